@@ -270,7 +270,7 @@ def _ends(resampled: Resampled, resampling: Resampling, method: str) -> Ends:
     if not np.isfinite(resampled.values).all():
         return "a resample gives no finite number"
     if np.ptp(resampled.values) <= ROUNDING * np.abs(resampled.values).max():
-        return "every resample gives the same"
+        return "all resamples give the same value"
     return ENDS[method](resampled, resampling)
 
 

@@ -216,7 +216,7 @@ def test_only_the_last_attempt_can_be_running() -> None:
 
 
 def test_failures_of_the_machine_are_counted() -> None:
-    """Failures of the machine are counted; failures of the configuration and interruptions are not."""
+    """Failures of the machine are counted; those of the configuration are not."""
     ends = [
         ended(failure=Failure.CRASHED),
         ended(ending=Ending.INTERRUPTED),

@@ -141,7 +141,7 @@ def test_dropping_whole_runs_would_let_it_fall(
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 def test_the_interquartile_mean_is_scipys_trimmed_mean(values: list[float]) -> None:
-    """The interquartile mean of balanced scores equals SciPy's mean trimmed by a quarter at each end."""
+    """The interquartile mean of balanced scores equals SciPy's 25 % trimmed mean."""
     expected = trim_mean(values, 0.25)
     assert expected == pytest.approx(float(interquartile_mean(scored(values))), abs=1e-6)
 

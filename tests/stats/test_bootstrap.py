@@ -38,7 +38,7 @@ def within(case: dict[str, Any], method: str, metric: str, found: Interval) -> N
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_percentile_intervals_are_rliables(name: str) -> None:
-    """Percentile intervals of all four aggregates agree with rliable's at a million repetitions."""
+    """Percentile intervals of four aggregates agree with rliable's at a million repetitions."""
     case = CASES[name]
     metrics = statistics(case["gamma"])
     found = intervals(scores_of(case), metrics, Resampling(), method="percentile")
@@ -348,5 +348,5 @@ def test_more_certainty_needs_more_room(method: str) -> None:
 
 def test_an_unknown_method_is_refused() -> None:
     """A message of one line names the possible methods."""
-    with pytest.raises(ValueError, match=r"'wild'; methods: t, percentile, basic, bca$"):
+    with pytest.raises(ValueError, match=r"'wild'; choose one of: t, percentile, basic, bca$"):
         interval(TaskScores.from_tasks([[1.0]]), mean, FEW, method="wild")

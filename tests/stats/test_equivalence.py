@@ -44,7 +44,7 @@ def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason
 @pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_margin_must_be_finite_and_above_0(margin: float) -> None:
     """A margin that is 0, negative, NaN or infinite is refused."""
-    with pytest.raises(ValueError, match="name the largest difference that does not matter"):
+    with pytest.raises(ValueError, match="the margin must be above 0"):
         equivalence_test(label([1.0, 2.0]), label([1.0, 2.0]), margin)
 
 

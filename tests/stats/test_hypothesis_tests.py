@@ -220,7 +220,7 @@ def test_a_random_choice_of_runs_is_uniform() -> None:
 def test_the_smallest_p_value_is_known_beforehand(
     x: list[int], y: list[int], smallest: float
 ) -> None:
-    """The smallest p-value depends on the numbers of runs only, and complete separation reaches it."""
+    """The smallest p-value follows from the numbers of runs; complete separation reaches it."""
     high = label(*(2.0 ** np.arange(n) + 1e3 for n in x))
     low = label(*(-(3.0 ** np.arange(n)) for n in y))
     assert smallest == smallest_permutation_p(high, low, FEW)

@@ -161,5 +161,5 @@ def test_invalid_models_are_refused(
     configurations: int, seeds: int, noise: float, spread: float
 ) -> None:
     """Counts below 1 and invalid standard deviations are refused."""
-    with pytest.raises(ValueError, match=r"needed|0 or more"):
+    with pytest.raises(ValueError, match=r"needed|finite numbers ≥ 0"):
         expected_optimism(configurations, seeds, noise, spread)

@@ -10,7 +10,7 @@ FEW = Resampling(repetitions=500)
 
 
 def test_the_tail_is_that_of_the_difference() -> None:
-    """If one bad run of 101 lowers their mean below that of two runs, the two are not found better."""
+    """One bad run lowers the mean of 101 below that of two, which does not make the two better."""
     x, y = label([9.0, 9.1]), label([*np.linspace(10, 11, 100), -1e4])
     found = permutation_test(x, y, FEW)
     assert found.statistic is not None

@@ -103,15 +103,15 @@ def test_a_plan_has_an_end() -> None:
 @pytest.mark.parametrize("difference", [0.0, float("nan"), float("inf")])
 def test_a_difference_worth_finding_is_a_number(difference: float) -> None:
     """A difference of 0, NaN or infinity is refused."""
-    with pytest.raises(ValueError, match="name a difference worth finding"):
+    with pytest.raises(ValueError, match="the difference must be a finite number other than 0"):
         seeds_from_pilot(label(PILOT), difference=difference)
 
 
 def test_a_pilot_has_one_label_or_two() -> None:
     """Three labels are refused."""
-    with pytest.raises(ValueError, match="one label or two, not 3"):
+    with pytest.raises(ValueError, match="one or two labels, not 3"):
         seeds_from_pilot(*[label(PILOT)] * 3, difference=1.0)
-    with pytest.raises(ValueError, match="one label or two, not 0"):
+    with pytest.raises(ValueError, match="one or two labels, not 0"):
         seeds_from_pilot(difference=1.0)
 
 
@@ -136,7 +136,7 @@ def test_a_margin_may_decide_earlier() -> None:
     without, within = further_seeds(x, y), further_seeds(x, y, margin=2.0)
     assert without.seeds is None
     assert within.seeds is not None
-    assert "show it to be within the margin" in within.reason
+    assert "show that the difference is within the margin" in within.reason
 
 
 def test_a_difference_beyond_the_margin_can_only_be_detected() -> None:
@@ -157,7 +157,7 @@ def test_at_least_one_more_is_needed() -> None:
     """At least one further seed is suggested, even if the power of the existing ones is enough."""
     found = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]))
     assert (1, 4) == (found.seeds, found.total)
-    assert found.reason.startswith("about 1 more seed a side")
+    assert found.reason.startswith("about 1 further seed per label")
     floor = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]), at_least=6)
     assert (3, 6) == (floor.seeds, floor.total)
 

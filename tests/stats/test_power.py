@@ -101,9 +101,9 @@ def test_the_fewest_seeds_are_searched_up_to_a_limit(high: int, expected: int | 
 
 def test_impossible_plans_are_refused() -> None:
     """The message says what to change."""
-    with pytest.raises(ValueError, match="n = 2 or more"):
+    with pytest.raises(ValueError, match="n = 2 seeds per label or more"):
         power(1.0, 1)
-    with pytest.raises(ValueError, match="n = 2 or more"):
+    with pytest.raises(ValueError, match="n = 2 seeds per label or more"):
         detectable_effect(1)
     with pytest.raises(ValueError, match="smallest difference that matters"):
         seeds_for_power(0.0)

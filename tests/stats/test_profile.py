@@ -179,5 +179,5 @@ def test_what_makes_no_profile_is_refused() -> None:
     scores = TaskScores.from_tasks([[1.0, 2.0]])
     with pytest.raises(ValueError, match="a threshold must be a finite number"):
         performance_profile(scores, [np.nan])
-    with pytest.raises(ValueError, match="choose one between 0 and 1"):
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
         performance_profile(scores, [1.0], level=1.0)

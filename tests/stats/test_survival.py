@@ -179,7 +179,7 @@ def test_without_spread_the_restricted_mean_has_no_interval(
 
 @pytest.mark.parametrize(
     ("horizon", "message"),
-    [(0.0, "take one above 0"), (float("nan"), "take one above 0"), (9.1, "of that or less")],
+    [(0.0, "above 0, not 0"), (float("nan"), "above 0, not nan"), (9.1, "use at most 9")],
 )
 def test_an_invalid_horizon_is_refused(horizon: float, message: str) -> None:
     """A horizon beyond the longest follow-up is refused, as is one that is not above 0."""

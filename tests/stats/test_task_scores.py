@@ -21,5 +21,5 @@ def test_the_largest_scores_are_kept() -> None:
 @pytest.mark.parametrize("tasks", [[], [[1.0], []]])
 def test_a_task_needs_a_score(tasks: list[list[float]]) -> None:
     """A task without a score, and a label without a task, are refused."""
-    with pytest.raises(ValueError, match="every task needs a score"):
+    with pytest.raises(ValueError, match="every task needs at least one score"):
         TaskScores.from_tasks(tasks)

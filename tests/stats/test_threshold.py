@@ -36,7 +36,7 @@ runs = st.lists(st.tuples(st.integers(1, 9).map(float), st.booleans()), min_size
 def test_the_first_evaluation_that_reaches_it_counts(
     values: list[float], stays: int, expected: tuple[float, bool]
 ) -> None:
-    """The first of the required consecutive evaluations gives the time; else the run is censored."""
+    """The first of the consecutive evaluations gives the time; else the run is censored."""
     assert expected == time_to_threshold((STEPS, values), 5.0, stays=stays)
 
 
@@ -44,8 +44,8 @@ def test_the_first_evaluation_that_reaches_it_counts(
     ("curve", "threshold", "stays", "message"),
     [
         (([], []), 1.0, 1, "leave it out, and report it"),
-        (([1], [1.0]), 1.0, 0, "1 or more, are needed"),
-        (([1], [1.0]), float("nan"), 1, "a number"),
+        (([1], [1.0]), 1.0, 0, "stays at least 1"),
+        (([1], [1.0]), float("nan"), 1, "a finite number"),
         (([2, 1], [1.0, 1.0]), 1.0, 1, "sort its evaluations"),
     ],
 )

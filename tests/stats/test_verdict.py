@@ -50,7 +50,7 @@ def test_few_seeds_can_decide_nothing() -> None:
     found = verdict([[1.0, 2.0, 3.0]], [[101.0, 102.0, 103.0]])
     assert Verdict.UNDECIDED is found.verdict
     assert (
-        "3 runs per label and task the smallest possible p-value is p = 0.1, above 0.05: "
+        "with 3 runs per label and task the smallest possible p-value is p = 0.1, above 0.05: "
         "at least 4 runs per label and task are needed"
     ) == found.reason
     assert found.further is not None
@@ -63,7 +63,7 @@ def test_more_pairs_need_more_seeds() -> None:
     assert Verdict.WORSE is verdicts([four], FEW)[0].verdict
     found = verdicts([four, four], FEW)[0]
     assert Verdict.UNDECIDED is found.verdict
-    assert "p = 0.0571 after Holm over 2 pairs at best" in found.reason
+    assert "the smallest possible p-value is p = 0.0571 after Holm over 2 pairs" in found.reason
     assert "at least 5 runs per label and task are needed" in found.reason
 
 
@@ -104,7 +104,7 @@ def test_equal_runs_are_undecided_in_words() -> None:
 
 
 def test_equal_runs_of_different_labels_are_decided() -> None:
-    """Labels with different, constant scores are decided by the permutation test, without interval."""
+    """Labels with different, constant scores are decided by the permutation test alone."""
     found = verdict([[1.0] * 5], [[2.0] * 5])
     assert Verdict.WORSE is found.verdict
     assert "(no interval: within each task all runs are equal" in found.reason
@@ -153,8 +153,10 @@ def test_too_few_relabellings_are_not_blamed_on_the_seeds() -> None:
     x, y = label(np.arange(20.0)), label(np.arange(20.0) + 100)
     found = verdicts([(x, y)], Resampling(repetitions=38))[0]
     assert Verdict.UNDECIDED is found.verdict
-    assert found.reason.startswith("38 random relabellings give p = 0.0513 at best")
-    assert found.reason.endswith("resample 39 times or more")
+    assert found.reason.startswith(
+        "with 38 random relabellings the smallest possible p-value is p = 0.0513"
+    )
+    assert found.reason.endswith("at least 39 resamples are needed")
     assert found.further is not None
     assert found.further.seeds is None
     assert Verdict.WORSE is verdicts([(x, y)], Resampling(repetitions=39))[0].verdict

@@ -45,7 +45,7 @@ def test_they_are_those_of_the_drawn_runs(values: list[float], share: float, see
 
 
 def test_metrics_across_runs_are_those_of_the_drawn_runs() -> None:
-    """Resampled metrics equal, at each point, the metrics computed directly from the drawn runs."""
+    """At each point, resampled metrics equal the metrics computed from the drawn runs."""
     generator = np.random.default_rng(3)
     curves = generator.normal(size=(45, 6)).round(1)
     ranges = generator.uniform(1, 2, size=(45, 1))

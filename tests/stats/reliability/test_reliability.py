@@ -161,7 +161,7 @@ def test_metrics_of_too_few_evaluations_are_refused_in_words() -> None:
         long_term_risk(one)
     with pytest.raises(ValueError, match="2 differences between evaluations in steps 1 to 3"):
         dispersion_across_time(three, equal_windows(three))
-    with pytest.raises(ValueError, match="no evaluation in steps 3 to 4: take wider windows"):
+    with pytest.raises(ValueError, match="no evaluation in steps 3 to 4: use wider windows"):
         median_performance(three, [(3, 4)])
     with pytest.raises(ValueError, match="there is no window"):
         median_performance(three, [])

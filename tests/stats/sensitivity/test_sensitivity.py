@@ -89,7 +89,7 @@ def test_a_tuned_score_below_0_has_no_dimensionality() -> None:
     found = sensitivity(SCORES - 20, LEVELS)
     assert 3.0 == found.sensitivity
     assert found.dimensionality is None
-    assert "the tuned score is not above 0, and a share of that says nothing" == found.reason
+    assert "the tuned score is not above 0, so a share of it has no meaning" == found.reason
 
 
 def test_anchors_are_percentiles_over_all_algorithms() -> None:
@@ -127,7 +127,7 @@ def test_invalid_grids_are_refused(scores: Array, levels: Array, message: str) -
 @pytest.mark.parametrize("share", [0.0, 1.1, NAN])
 def test_a_share_is_above_0_and_at_most_1(share: float) -> None:
     """No other part of P can be reached."""
-    with pytest.raises(ValueError, match="above 0, up to 1"):
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
         sensitivity(SCORES, LEVELS, share)
 
 

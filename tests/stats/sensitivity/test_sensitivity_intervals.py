@@ -147,7 +147,7 @@ def test_a_dimensionality_that_a_resample_lacks_has_no_interval() -> None:
     """If the tuned score of a resample is not above 0, the dimensionality has no interval."""
     found = sensitivity_intervals(RUNS - 0.93, LEVELS, FEW)
     assert found.dimensionality is not None
-    assert "in a resample the tuned score is not above 0" == found.dimensionality.reason
+    assert "the tuned score of a resample is not above 0" == found.dimensionality.reason
     assert sensitivity_intervals(RUNS - 5, LEVELS, FEW).dimensionality is None
 
 

@@ -287,11 +287,11 @@ def test_every_mistake_of_a_design_is_named() -> None:
         )
     expected = (
         "invalid design: group 0 and interims 1 must be 1 or more; alpha 1 must lie between 0 and 1; "
-        "there is no family 'fdr'; families: holm, bonferroni, maxt; repetitions must be 2 or "
+        "family 'fdr' must be one of holm, bonferroni, maxt; repetitions must be 2 or "
         "more, and the seed 0 or more; a pair is given twice; 'a' cannot be compared with itself"
     )
     assert expected == str(caught.value)
-    with pytest.raises(ValueError, match="there is no pair to decide: name two labels"):
+    with pytest.raises(ValueError, match="there is no pair to decide: give at least two labels"):
         Design(group=1, interims=1, pairs=())
 
 
