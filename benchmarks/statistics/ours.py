@@ -10,7 +10,7 @@ from cases import REPETITIONS, THRESHOLDS, curves, scores, seconds
 from rlexp.stats import replicates
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
-from rlexp.stats.draws import blocks, draw
+from rlexp.stats.bootstrap_indices import blocks, draw
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

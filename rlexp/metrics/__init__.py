@@ -1,4 +1,4 @@
-"""Metrics: one number for the runs of all tasks. A member holds its settings and computes it."""
+"""Metrics: plug-ins that compute one number from the runs of all tasks."""
 
 from typing import ClassVar, Protocol
 
@@ -11,12 +11,12 @@ from rlexp.stats.task_scores import TaskScores
 class Metric(Protocol):
     """An aggregate of scores.
 
-    One whose attribute `aggregate` says which `rlexp.stats.aggregate.Aggregate` it is gets its
-    intervals much faster.
+    A metric that equals an `rlexp.stats.aggregate.Aggregate` can declare it in an attribute
+    `aggregate`: its intervals are then computed much faster.
     """
 
     title: ClassVar[str]
-    """What tables and figures call it."""
+    """Name of the metric in tables and figures."""
     higher_is_better: ClassVar[bool]
     """Whether the better of two labels has the higher value."""
 

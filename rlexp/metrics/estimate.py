@@ -1,4 +1,4 @@
-"""An aggregate of scores with its interval: the only place where one is computed."""
+"""Estimates with intervals; every surface of rlexp computes its aggregates here and only here."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,10 +15,10 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import digits_for
 
 FEW = 6
-"""Runs below which each of them is shown beside the number that they make."""
+"""With fewer runs than this, the score of each run is shown beside the estimate."""
 
 Ends = tuple[float | None, float | None]
-"""The least and the greatest value that is possible; nothing where that is not known."""
+"""Smallest and largest possible value; None where it is not known."""
 UNKNOWN: Ends = (None, None)
 
 
@@ -27,9 +27,9 @@ class Estimate(Interval):
     """An aggregate of runs with its interval, as every surface shows it.
 
     Attributes:
-        digits: After the point, on every surface.
+        digits: Digits after the decimal point, on every surface.
         sizes: Runs of each task.
-        runs: What each run alone gives, rising, for each task; empty from `FEW` runs on.
+        runs: Value of each run, ascending, for each task; empty if there are `FEW` runs or more.
     """
 
     digits: int = 2
@@ -39,10 +39,10 @@ class Estimate(Interval):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """How intervals are made: the same of every aggregate on every surface.
+    """Settings of the intervals, equal for every aggregate on every surface.
 
     Attributes:
-        method: Of `rlexp.stats.bootstrap.METHODS`.
+        method: A key of `rlexp.stats.bootstrap.METHODS`.
         resampling: Level, repetitions and seed.
     """
 
@@ -50,18 +50,19 @@ class Estimator:
     resampling: Resampling = field(default_factory=Resampling)
 
     def estimate(self, scores: TaskScores, metric: Statistic, ends: Ends = UNKNOWN) -> Estimate:
-        """One metric of the scores: see `estimates`."""
+        """The estimate of one metric; see `estimates`."""
         return self.estimates(scores, {"": metric}, ends)[""]
 
     def estimates(
         self, scores: TaskScores, metrics: Mapping[str, Statistic], ends: Ends = UNKNOWN
     ) -> dict[str, Estimate]:
-        """Metrics of the runs of a label, all from the same resamples.
+        """The estimates of several metrics of a label, all from the same resamples.
 
         Args:
-            scores: Of shape (N,), raw ones of one task, or normalised ones.
-            metrics: By name.
-            ends: What is possible of a score. A metric with a cap ends at 0 and at the cap instead.
+            scores: Of shape (N,): raw scores of one task, or normalised scores.
+            metrics: Metrics by name.
+            ends: Smallest and largest possible score. A metric with a cap is between 0 and the cap
+                instead.
         """
         if reason := too_few(scores.n):
             computed = {name: self._alone(scores, m, reason) for name, m in metrics.items()}
@@ -73,7 +74,7 @@ class Estimator:
         }
 
     def _alone(self, scores: TaskScores, metric: Statistic, reason: str) -> Interval:
-        """The value of a metric where there is no interval."""
+        """The value of a metric without an interval."""
         return Interval(
             estimate=float(metric(scores)),
             low=None,
@@ -88,7 +89,7 @@ class Estimator:
 
 
 def declared_ends(reference: Mapping[str, Any]) -> Ends:
-    """What a task declares possible of a return (`environment.reference`)."""
+    """Smallest and largest return that a task declares as possible (`environment.reference`)."""
     least, greatest = (reference.get(key) for key in ("minimum", "maximum"))
     return (
         None if least is None else float(least),
@@ -97,7 +98,7 @@ def declared_ends(reference: Mapping[str, Any]) -> Ends:
 
 
 def common_ends(tasks: Iterable[Ends]) -> Ends:
-    """The least and the greatest score of any task; nothing where one does not declare it."""
+    """Smallest and largest possible score over all tasks; None if a task does not declare it."""
     least, greatest = zip(*tasks, strict=True)
     return (
         None if None in least else min(least),
@@ -106,13 +107,13 @@ def common_ends(tasks: Iterable[Ends]) -> Ends:
 
 
 def largest_difference(tasks: Iterable[Ends]) -> float | None:
-    """How far the means over tasks of two labels can be apart; nothing where a task has no end."""
+    """Largest possible difference of two means over tasks; None if a task declares no bounds."""
     widths = [
         None if least is None or greatest is None else greatest - least
         for least, greatest in tasks
     ]
-    known = [width for width in widths if width is not None]
-    return sum(known) / len(known) if known and len(known) == len(widths) else None
+    declared = [width for width in widths if width is not None]
+    return sum(declared) / len(declared) if declared and len(declared) == len(widths) else None
 
 
 def _ends_of(metric: Statistic, ends: Ends) -> Ends:
@@ -133,7 +134,7 @@ def _estimate(scores: TaskScores, metric: Statistic, computed: Interval) -> Esti
 
 
 def _each_run(scores: TaskScores, metric: Statistic) -> list[NDArray[np.float64]]:
-    """What each run alone gives, rising, of shape (n_j,) for each task."""
+    """The value of the metric for each run, ascending, of shape (n_j,) for each task."""
     aggregate = aggregate_of(metric)
     if aggregate is None or aggregate.cap is None:
         return [np.sort(task) for task in scores.by_task()]

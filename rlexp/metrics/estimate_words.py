@@ -1,4 +1,4 @@
-"""Estimates and intervals in words: the same words and digits on every surface."""
+"""Estimates and intervals as text, with the same wording and digits on every surface."""
 
 from collections.abc import Iterable
 
@@ -11,29 +11,29 @@ SHORT_OF_NOMINAL = 0.90
 
 
 def possible(interval: Interval) -> bool:
-    """Whether it has both ends."""
+    """Whether the interval has both ends."""
     return interval.low is not None and interval.high is not None
 
 
 def digits_of(interval: Interval, otherwise: int) -> int:
-    """Digits after the point: an estimate has the same on every surface."""
+    """Digits after the decimal point: those of an estimate, or `otherwise` for other intervals."""
     return interval.digits if isinstance(interval, Estimate) else otherwise
 
 
 def no_interval(interval: Interval) -> str:
-    """That there is no interval, and why."""
+    """The text for a missing interval, with the reason."""
     if interval.reason is None:
         return "no interval"
     return interval.reason if lacks_runs(interval) else f"no interval: {interval.reason}"
 
 
 def lacks_runs(interval: Interval) -> bool:
-    """Whether there is no interval because there are too few runs."""
+    """Whether the interval is missing because there are too few runs."""
     return interval.reason is not None and interval.reason == too_few(interval.n)
 
 
 def ends(interval: Interval, digits: int) -> str:
-    """The ends of an interval (`[0.79, 0.90]`), or that and why there is none."""
+    """The ends of an interval (`[0.79, 0.90]`), or the reason why there are none."""
     if interval.low is None or interval.high is None:
         return no_interval(interval)
     digits = digits_of(interval, digits)
@@ -41,25 +41,25 @@ def ends(interval: Interval, digits: int) -> str:
 
 
 def with_ends(interval: Interval, digits: int) -> str:
-    """An estimate and its interval; or that there is none, and why, in parentheses.
+    """An estimate with its interval, or with the reason why there is none in parentheses.
 
-    Where few runs stand behind it, they follow (`384 [110, 500] (n = 3: 110, 420, 500)`).
+    The scores of few runs are added: `384 [110, 500] (n = 3: 110, 420, 500)`.
     """
-    words = ends(interval, digits)
+    ends_text = ends(interval, digits)
     shown = number(interval.estimate, digits_of(interval, digits))
     runs = [runs_beside(interval)] if few_runs(interval) else []
     if not possible(interval):
-        return f"{shown} ({'; '.join([*runs, words])})"
-    return " ".join([shown, words, *(f"({listed})" for listed in runs)])
+        return f"{shown} ({'; '.join([*runs, ends_text])})"
+    return " ".join([shown, ends_text, *(f"({listed})" for listed in runs)])
 
 
 def few_runs(interval: Interval) -> bool:
-    """Whether so few runs stand behind an estimate that they are shown beside it."""
+    """Whether an estimate is based on so few runs that they are shown beside it."""
     return isinstance(interval, Estimate) and bool(interval.runs)
 
 
 def every_run(interval: Interval) -> str:
-    """The runs behind an estimate, where they are few (`110, 420, 500`); tasks by a semicolon."""
+    """The scores of few runs (`110, 420, 500`), with a semicolon between tasks; else empty."""
     if not isinstance(interval, Estimate):
         return ""
     tasks = [[number(run, interval.digits) for run in runs] for runs in interval.runs]
@@ -67,41 +67,41 @@ def every_run(interval: Interval) -> str:
 
 
 def runs_beside(interval: Interval) -> str:
-    """How many runs of each task, and which where they are few (`n = 3: 110, 420, 500`)."""
+    """Number of runs of each task, with the scores of few runs (`n = 3: 110, 420, 500`)."""
     sizes = interval.sizes if isinstance(interval, Estimate) else ()
     count = f"n = {runs_by_task(sizes) if sizes else interval.n}"
     return f"{count}: {every_run(interval)}" if few_runs(interval) else count
 
 
 def sentence(title: str, estimate: Estimate) -> str:
-    """An estimate with everything that belongs to it, on one line."""
+    """An estimate with its interval, number of runs and method, on one line."""
     shown = f"{title} {with_ends(estimate, estimate.digits)}"
     count = "" if few_runs(estimate) else f" ({runs_beside(estimate)})"
     if not possible(estimate):
         return f"{shown}{count}"
-    words = [f"{shown}{count}", made_how(estimate)]
+    parts = [f"{shown}{count}", made_how(estimate)]
     if estimate.coverage is not None:
-        words.append(f"expected coverage {per_cent(estimate.coverage)}")
-    return ", ".join(words)
+        parts.append(f"expected coverage {per_cent(estimate.coverage)}")
+    return ", ".join(parts)
 
 
 def too_narrow(interval: Interval) -> bool:
-    """Whether it is known to hold the true value less often than a reader may believe."""
+    """Whether the expected coverage of the interval is below `SHORT_OF_NOMINAL`."""
     return interval.coverage is not None and interval.coverage < SHORT_OF_NOMINAL
 
 
 def made_how(interval: Interval) -> str:
-    """Level, method, repetitions and seed of an interval that is possible."""
-    words = [f"{per_cent(interval.level)} interval, method {interval.method}"]
+    """Level, method, repetitions and seed of an interval with ends."""
+    parts = [f"{per_cent(interval.level)} interval, method {interval.method}"]
     if interval.repetitions:
-        words.append(f"{interval.repetitions:,} repetitions")
+        parts.append(f"{interval.repetitions:,} repetitions")
     if interval.seed is not None:
-        words.append(f"seed {interval.seed}")
-    return ", ".join(words)
+        parts.append(f"seed {interval.seed}")
+    return ", ".join(parts)
 
 
 def everything(interval: Interval, digits: int) -> str:
-    """Everything that there is to say of an interval, in lines."""
+    """All fields of an interval, on several lines."""
     lines = [with_ends(interval, digits)]
     if possible(interval):
         lines.append(made_how(interval))
@@ -121,11 +121,11 @@ def _count(interval: Interval) -> str:
 
 
 def footnotes(intervals: Iterable[Interval]) -> tuple[str, ...]:
-    """What a table's intervals have in common, and what the mark beside some of them means."""
+    """Footnotes of a table: the methods of its intervals, and the meaning of the mark †."""
     every = list(intervals)
-    how = tuple(dict.fromkeys(f"{made_how(i)}." for i in every if possible(i)))
-    known = sorted({i.coverage for i in every if i.coverage is not None and too_narrow(i)})
-    if not known:
-        return how
-    spread = " to ".join(dict.fromkeys(per_cent(c) for c in (known[0], known[-1])))
-    return (*how, f"† Too narrow: its expected coverage is {spread}.")
+    methods = tuple(dict.fromkeys(f"{made_how(i)}." for i in every if possible(i)))
+    too_low = sorted({i.coverage for i in every if i.coverage is not None and too_narrow(i)})
+    if not too_low:
+        return methods
+    spread = " to ".join(dict.fromkeys(per_cent(c) for c in (too_low[0], too_low[-1])))
+    return (*methods, f"† Too narrow: its expected coverage is {spread}.")

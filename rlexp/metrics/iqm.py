@@ -1,4 +1,4 @@
-"""Interquartile mean."""
+"""The metric `iqm`: interquartile mean over runs."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Mean."""
+"""The metric `mean`: mean over tasks."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Optimality gap."""
+"""The metric `optimality_gap`: mean shortfall of scores from a target."""
 
 from dataclasses import dataclass
 from math import inf
@@ -14,11 +14,11 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True)
 class OptimalityGap:
-    """How far scores fall short of `gamma` in the mean, what lies above counting as `gamma`.
+    """`gamma` minus the mean of the scores, each capped at `gamma` (Agarwal et al. 2021).
 
     Attributes:
-        gamma: The score beyond which nothing is gained, as a normalised score (Agarwal et al.
-            2021: 1, that of a human).
+        gamma: Normalised score above which improvements do not count; the paper uses 1, the score
+            of a human.
     """
 
     gamma: Annotated[float, Interval(gt=-inf, lt=inf)] = 1.0
@@ -28,7 +28,7 @@ class OptimalityGap:
 
     @property
     def aggregate(self) -> Aggregate:
-        """What it is made of."""
+        """The aggregate that this metric computes."""
         return Aggregate("mean", cap=self.gamma)
 
     def __call__(self, scores: TaskScores, /) -> NDArray[np.float64]:

@@ -1,1 +1,1 @@
-"""The experiment as asked for: phases, seeds, budget, runs and their identity. Pure."""
+"""The definition of experiments: phases, seeds, budgets, runs and their identity, without I/O."""

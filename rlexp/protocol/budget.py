@@ -1,4 +1,4 @@
-"""What a run may spend, how it is evaluated, and which of its numbers is its score."""
+"""The budget of a run, its evaluations, the definition of its score, and its compute settings."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -12,34 +12,33 @@ from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout")
-"""Settings that change no number of a run, and so are no part of what identifies it."""
-
+"""Settings that change no number of a run, and are therefore not part of its identity."""
 
 TENTH = "tenth"
-"""Value of `evaluation_every` in a configuration that stands for a tenth of `steps`."""
+"""Value of `evaluation_every` in a configuration that means a tenth of `steps`."""
 
 
 def evaluation_interval(evaluation_every: Any, steps: Any) -> Any:
-    """The number of environment steps that `budget.evaluation_every` stands for.
+    """The number of environment steps that `budget.evaluation_every` means.
 
     Args:
-        evaluation_every: The value in a configuration: a number, a word, or nothing.
-        steps: The value of `budget.steps` beside it.
+        evaluation_every: The value in a configuration: a number, a string or None.
+        steps: The value of `budget.steps` in the same configuration.
 
     Returns:
-        A tenth of the steps, at least 1, for the word `tenth`; nothing where the steps are no
-        number, which is refused later; any value that is no word as it is.
+        For `tenth` a tenth of the steps, at least 1, or None if the steps are not a number, which
+        is refused later. Any value that is not a string is returned unchanged.
 
     Raises:
-        ConfigError: The word is another one.
+        ConfigError: The value is a string other than `tenth`.
     """
     if not isinstance(evaluation_every, str):
         return evaluation_every
     if evaluation_every != TENTH:
         raise ConfigError(
             f"budget.evaluation_every={evaluation_every} is no interval: write a number of "
-            f"environment steps, {TENTH} (a tenth of budget.steps), or null (the final "
-            "evaluation only)"
+            f"environment steps, {TENTH} (a tenth of budget.steps), or null (only the final "
+            "evaluation)"
         )
     if not isinstance(steps, int | float) or not isfinite(steps):
         return None
@@ -66,7 +65,7 @@ class Budget:
     timeout: Annotated[float, Interval(gt=0, lt=inf)] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a score without its evaluations, and more evaluations than can be seeded."""
+        """Refuse a score that lacks its evaluations, and more evaluations than have seeds."""
         if self.evaluation_every is None:
             if self.score != "final":
                 raise ConfigError(
@@ -89,23 +88,26 @@ class Budget:
             )
 
     def defining(self) -> dict[str, Any]:
-        """The part that decides the numbers of a run."""
+        """The settings that determine the numbers of a run."""
         return {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
 
     def operational(self) -> dict[str, Any]:
-        """The part that changes no number: cadence of checkpoints, time limit."""
+        """The settings that change no number: interval of checkpoints, time limit."""
         return {key: getattr(self, key) for key in OPERATIONAL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """What changes the numbers besides the configuration: weights depend on the threads."""
+    """Compute settings that change the numbers of a run: threads and device.
+
+    The number of threads changes the order of sums in the learner, and so the weights.
+    """
 
     threads: Annotated[int, Ge(1)]
     device: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no device of the library; of imported runs it is not known."""
+        """Refuse an unknown device; the device of imported runs is None."""
         if self.device is not None and not DEVICE.fullmatch(self.device):
             raise ConfigError(
                 f"compute.device={self.device!r} is no device: use cpu, cuda, cuda:N or mps",

@@ -1,4 +1,4 @@
-"""In what two structures of JSON values differ."""
+"""Differences between two structures of JSON values."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A leaf that differs; a value that is missing is None."""
+    """A leaf that differs between two structures; a missing value is None."""
 
     path: str
     first: Any
@@ -22,13 +22,13 @@ def leaf_differences(
     ignored: frozenset[str] = frozenset(),
     path: str = "",
 ) -> list[Difference]:
-    """The leaves in which two structures differ; lists of different lengths are leaves.
+    """The leaves in which two structures differ; lists of different lengths count as leaves.
 
     Args:
         first: JSON values.
         second: JSON values.
-        ignored: Keys whose values may differ.
-        path: Where the structures stand in larger ones.
+        ignored: Keys whose values are not compared.
+        path: Path of the structures within larger ones.
     """
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         pairs = [
@@ -45,7 +45,7 @@ def leaf_differences(
 
 
 def _text(value: Any) -> str:
-    """The value as JSON, where `1` and `1.0` are as different as they are to a run's identity."""
+    """The value as JSON: `1` and `1.0` differ, as they do in a run's identity."""
     return json.dumps(value, sort_keys=True)
 
 

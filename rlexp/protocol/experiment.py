@@ -1,4 +1,4 @@
-"""An experiment as asked for: configurations × seeds, under one name."""
+"""The definition of an experiment: configurations × seeds, with a name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,15 +11,15 @@ from rlexp.protocol.spec import RunSpec, described
 from rlexp.protocol.sweep import Sweep
 
 Failures = Literal["missing", "worst"]
-"""How a failed run counts: as a missing score, or as the declared minimum of its task."""
+"""Treatment of failed runs: as a missing score, or as the declared minimum of the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """One agent, algorithm and environment with its budget, and the label it is reported under."""
+    """An agent, algorithm and environment with a budget, and the label used in reports."""
 
     schema: ClassVar[int] = 2
-    """Of the file that holds it; how identities are computed follows from it."""
+    """Schema version of its file, which determines how identities are computed."""
 
     label: str
     task: str
@@ -35,7 +35,7 @@ class Configuration:
         return RunSpec(**self.parts(), phase=phase, root=root, seed=seed)
 
     def parts(self) -> dict[str, Any]:
-        """The fields of every run of this configuration, by their names, as JSON values."""
+        """The fields that all runs of this configuration share, by name, as JSON values."""
         return {
             "agent": self.agent,
             "algorithm": self.algorithm,
@@ -46,11 +46,11 @@ class Configuration:
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the configuration, whatever its seed."""
+        """Identity of the configuration, independent of seed and phase."""
         return self.spec(Phase.TEST, 0, 0).fingerprint
 
     def plain(self) -> dict[str, Any]:
-        """What `experiment.json` says of it."""
+        """The entry of the configuration in `experiment.json`."""
         return {
             "label": self.label,
             "task": self.task,
@@ -64,15 +64,15 @@ class Configuration:
 class Experiment:
     """A named set of runs.
 
-    `allotted` gives the number of test seeds, by fingerprint, of the configurations that are
-    asked for fewer than the plan's: a sequential comparison spends seeds where they decide.
+    `allotted` maps fingerprints to numbers of test seeds, for configurations that use fewer seeds
+    than planned: a sequential comparison adds seeds only to undecided pairs.
 
-    `imported` gives the seeds of every configuration, by fingerprint, where another tool made the
-    runs: nothing of them can be run here.
+    `imported` maps fingerprints to seeds, if another tool made the runs. Imported runs cannot be
+    executed.
 
-    Where a `sweep` finds the configurations, `configurations` are those that are run on test
-    seeds: the default alone until the winner is chosen, then both. Its trials are run on tuning
-    seeds, its finalists on selection seeds.
+    In a `sweep`, `configurations` are those that run on test seeds: only the default until the
+    winner is chosen, then the winner and the default. Trials run on tuning seeds, finalists on
+    selection seeds.
     """
 
     name: str
@@ -87,30 +87,31 @@ class Experiment:
 
     @property
     def schema(self) -> int:
-        """Of the file that holds it."""
+        """Schema version of the experiment's file: the lowest of its configurations."""
         schemas = (configuration.schema for configuration in self.configurations)
         return min(schemas, default=Configuration.schema)
 
     @property
     def default(self) -> Configuration:
-        """The configuration that a sweep starts from."""
+        """The default configuration of a sweep."""
         return self.configurations[-1]
 
     def of_phase(self, phase: Phase) -> tuple[Configuration, ...]:
-        """The configurations that are run in a phase."""
+        """The configurations that run in a phase."""
         if self.sweep is None or phase is Phase.TEST:
             return self.configurations
         return self.trials if phase is Phase.TUNING else self.finalists
 
     def specs(self, phase: Phase) -> Iterator[tuple[Configuration, RunSpec]]:
-        """Every run of a phase: seeds outermost, so that each configuration advances alike."""
+        """Every run of a phase, seed by seed, so that all configurations advance at the same rate."""
         seeds = self.seeds.seeds(phase)
         configurations = self.of_phase(phase)
         root = self.seeds.root
-        wanted = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
+        # The first spec of a configuration is hashed once; `again` reuses it for all other seeds.
+        planned = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
         for seed in seeds:
-            for configuration, first, own in wanted:
-                if seed in own:
+            for configuration, first, allowed in planned:
+                if seed in allowed:
                     yield configuration, first.again(phase, root, seed)
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
@@ -122,10 +123,10 @@ class Experiment:
         return frozenset(planned[: self.allotted.get(configuration.fingerprint, len(planned))])
 
     def definition(self) -> dict[str, Any]:
-        """The question that the name stands for; how many seeds are spent on it may grow.
+        """The definition to which the experiment's name is bound; numbers of seeds may still grow.
 
-        Neither the order of the configurations, nor their labels, nor known scores of the tasks
-        are part of it, but for the score that a failure counts as.
+        The order of the configurations, their labels and the reference scores of the tasks are not
+        part of it, except the minimum score if failures count as the minimum.
         """
         ordered = sorted(self.defined(), key=lambda defined: defined[0].fingerprint)
         return {
@@ -136,15 +137,15 @@ class Experiment:
         }
 
     def defined(self) -> list[tuple[Configuration, dict[str, Any]]]:
-        """Each configuration that the name stands for; of a sweep, the default. What defines each."""
-        return [(c, self._defining(c)) for c in self._asked]
+        """The configurations (of a sweep, the default) to which the name is bound, with definitions."""
+        return [(c, self._defining(c)) for c in self._requested]
 
     @property
-    def _asked(self) -> tuple[Configuration, ...]:
+    def _requested(self) -> tuple[Configuration, ...]:
         return self.configurations if self.sweep is None else (self.default,)
 
     def _searched(self) -> dict[str, Any]:
-        """What a sweep adds to the question: its tuning and selection seeds decide, too."""
+        """The part of the definition that a sweep adds, with its tuning and selection seeds."""
         if self.sweep is None:
             return {}
         seeds = {p: self.seeds.seeds(p) for p in (Phase.TUNING, Phase.SELECTION)}
@@ -154,18 +155,19 @@ class Experiment:
         return {"sweep": definition}
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
-        """A configuration in the form in which differences are named."""
-        named = {"task": configuration.task, "fingerprint": configuration.fingerprint}
-        plain = {**named, **described(configuration.parts())}
+        """The definition of a configuration, in the form in which differences are reported."""
+        names = {"task": configuration.task, "fingerprint": configuration.fingerprint}
+        definition = {**names, **described(configuration.parts())}
         minimum = self._minimum(configuration)
-        return plain if minimum is None else {**plain, "minimum": minimum}
+        return definition if minimum is None else {**definition, "minimum": minimum}
 
     def _minimum(self, configuration: Configuration) -> Any:
-        """The score that a failure counts as, where it counts."""
+        """The score of a failed run, if failures count as the minimum."""
         return configuration.reference.get("minimum") if self.failures == "worst" else None
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the question."""
-        configurations = sorted(digest([c.fingerprint, self._minimum(c)]) for c in self._asked)
+        """Identity of the definition."""
+        # Sorted: the order in which configurations were typed is not part of the definition.
+        configurations = sorted(digest([c.fingerprint, self._minimum(c)]) for c in self._requested)
         return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])

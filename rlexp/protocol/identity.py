@@ -1,7 +1,7 @@
-"""What identifies a plug-in: a group, a name and a version that its class declares, and settings.
+"""Identity of plug-ins: the group, name and version that a class declares, and its settings.
 
-The Python path of a class is no part of it. A class may be moved or renamed, and every run keeps its
-name.
+The Python path of a class is not part of its identity: a class can be moved or renamed, and all
+runs keep their names.
 """
 
 import json
@@ -16,18 +16,18 @@ from rlexp.errors import ConfigError
 Plain = Mapping[str, Any]
 """A mapping of JSON values."""
 TARGET = "_target_"
-"""Key of a plug-in's mapping that holds the Python path of its class: it is never hashed."""
+"""Key of a plug-in's mapping for the Python path of its class, which is never hashed."""
 PLUG_IN = "plug_in"
-"""Key of a plug-in's mapping that holds group, name and version."""
+"""Key of a plug-in's mapping for its group, name and version."""
 HASHED = ("group", "name", "version")
-"""What of `plug_in` is part of an identity."""
+"""Keys of `plug_in` that are part of the identity."""
 LONGEST_NAME = 100
-"""Letters of a plug-in's name in a folder's name."""
+"""Largest number of letters of a plug-in's name in the name of a folder."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: Any) -> str:
-    """JSON in one form only: keys sorted, no spaces."""
+    """Canonical JSON: sorted keys, no spaces. Equal values always give equal text."""
     return CANONICAL.encode(value)
 
 
@@ -39,8 +39,8 @@ def digest(value: Any) -> str:
 def without_null(part: Any) -> Any:
     """A mapping without the settings that are null.
 
-    So a setting that is added later, and is null where it is not used, changes no identity.
-    What stands inside a setting is the library's: there, null may well mean something.
+    A setting that is added in a later version and is null by default changes no identity in this
+    way. Null values inside a setting are kept, because they can have a meaning for the library.
     """
     if isinstance(part, Mapping):
         return {key: value for key, value in part.items() if value is not None}
@@ -49,12 +49,12 @@ def without_null(part: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a plug-in's class declares of itself, as its class variable `identity`.
+    """The identity that a plug-in's class declares in its class variable `identity`.
 
     Attributes:
-        group: The group of the configuration that it belongs to (`algorithm`).
-        name: Its name within the group (`sac`). Words before a `/` say whose it is.
-        version: Counted up when the class does something else with the same settings.
+        group: The configuration group of the plug-in (`algorithm`).
+        name: Its name within the group (`sac`); a prefix before a `/` names the owner.
+        version: To be increased when the class changes its behaviour with equal settings.
         excluded: Settings that change no number of a run; all others are part of the identity.
     """
 
@@ -64,24 +64,25 @@ class Identity:
     excluded: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """What records say of it."""
-        plain = {"group": self.group, "name": self.name, "version": self.version}
-        return {**plain, "excluded": list(self.excluded)} if self.excluded else plain
+        """The identity as recorded in JSON files."""
+        mapping = {"group": self.group, "name": self.name, "version": self.version}
+        return {**mapping, "excluded": list(self.excluded)} if self.excluded else mapping
 
 
 def plug_in_of(kind: type, group: str) -> dict[str, Any]:
-    """What records say of a plug-in's class: what it declares, or else its module path.
+    """The recorded identity of a plug-in's class: its declaration, or else its module path.
 
-    A declaration that is inherited does not count: a class that does something else must not pass
-    for its base class.
+    An inherited declaration is ignored, so that a subclass with another behaviour does not have
+    the identity of its base class.
 
     Args:
         kind: The class, a dataclass.
-        group: The group that it was chosen from; counts where the class declares nothing.
+        group: The group from which it was chosen; used if the class declares no identity.
 
     Raises:
-        ConfigError: The class excludes a setting that it does not have.
+        ConfigError: The declaration excludes a setting that the class does not have.
     """
+    # `vars`, not `getattr`: the latter would return the declaration of a base class.
     declared = vars(kind).get("identity")
     if not isinstance(declared, Identity):
         return named_by_path(group, kind.__module__, kind.__qualname__)
@@ -90,7 +91,7 @@ def plug_in_of(kind: type, group: str) -> dict[str, Any]:
         if name not in settings:
             raise ConfigError(
                 f"{kind.__module__}.{kind.__qualname__}: identity excludes {name!r}, which is no "
-                f"setting of the class (there are: {', '.join(settings)})"
+                f"setting of the class (its settings: {', '.join(settings)})"
             )
     return declared.plain()
 
@@ -101,38 +102,38 @@ def short_name_of(kind: type, group: str) -> str:
 
 
 def named_by_path(group: str, module: str, name: str) -> dict[str, Any]:
-    """What records say of a class that declares no identity; moving it makes other runs."""
+    """The recorded identity of a class without a declaration; it changes if the class is moved."""
     return {"group": group, "name": f"{module}:{name}", "named_by": "module path"}
 
 
 def named_part(kind: type, group: str, target: str, settings: Plain) -> dict[str, Any]:
-    """A plug-in's mapping, as records hold it.
+    """A plug-in's mapping, as recorded in JSON files.
 
     Args:
-        kind: Its class.
-        group: The group that it was chosen from.
-        target: The Python path of the class, from which it is built again.
+        kind: The class of the plug-in.
+        group: The group from which it was chosen.
+        target: The Python path of the class, from which the plug-in is built again.
         settings: The value of every setting.
 
     Raises:
-        ConfigError: A setting has the name of a key that records need.
+        ConfigError: A setting has the reserved name `plug_in`.
     """
     if PLUG_IN in settings:
         raise ConfigError(
-            f"{target} has a setting '{PLUG_IN}', a name that records need: rename it"
+            f"{target} has a setting '{PLUG_IN}', which is a reserved name: rename it"
         )
     return {PLUG_IN: plug_in_of(kind, group), TARGET: target, **settings}
 
 
 def without_names(part: Plain) -> dict[str, Any]:
-    """A plug-in's mapping as a configuration has it, to build the plug-in from."""
+    """A plug-in's mapping without its identity, as the configuration needs it to build it."""
     return {key: value for key, value in part.items() if key != PLUG_IN}
 
 
 def identifying(part: Any) -> Any:
-    """What of a plug-in's mapping is part of an identity.
+    """The part of a plug-in's mapping that is hashed.
 
-    A mapping that names no plug-in counts as it is: another tool made the run.
+    A mapping without an identity comes from a run of another tool, and is hashed as it is.
     """
     if not isinstance(part, Mapping):
         return part
@@ -145,7 +146,7 @@ def identifying(part: Any) -> Any:
 
 
 def full_name(plug_in: Any) -> str:
-    """A plug-in as people read it: its name, with its version where that is not the first."""
+    """The displayed name of a plug-in: its name, followed by its version if that is not 1."""
     if not isinstance(plug_in, Mapping):
         return "unknown"
     version = plug_in.get("version", 1)
@@ -156,9 +157,9 @@ def full_name(plug_in: Any) -> str:
 def short_name(part: Plain) -> str:
     """The plug-in's name in labels and in names of folders: `ppo`.
 
-    Only letters that are harmless there are kept. Of a name with words before a `/`, the last word
-    counts; of a module path, the module's name. What another tool made has the name that it has
-    there, and a training script that of its settings.
+    Of a name with a prefix before a `/`, the last part is used; of a module path, the name of the
+    module. A run of another tool has the name from that tool, and a training script the name in
+    its settings. Characters other than ASCII letters, digits and `_` are replaced by `_`.
     """
     plug_in = part.get(PLUG_IN)
     if not isinstance(plug_in, Mapping) or "command" in part:

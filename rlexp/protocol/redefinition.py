@@ -1,4 +1,4 @@
-"""In what an experiment that is asked for differs from the one that its name stands for."""
+"""Differences between a requested experiment and the existing experiment of the same name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,48 +8,48 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import Plain
 
 MOST_NAMED = 3
-"""Configurations of which a line gives the names."""
+"""Largest number of configurations that are named in a line."""
 
-UNSAID = frozenset({"fingerprint"})
-"""What differs because something else does."""
+DERIVED = frozenset({"fingerprint"})
+"""Keys that differ only because another key differs."""
 Defined = tuple[Configuration, dict[str, Any]]
-"""A configuration, and what defines it."""
+"""A configuration with its definition."""
 
 
-def redefinition(there: Experiment, here: Experiment) -> list[str]:
-    """Lines that say in what two experiments differ.
+def redefinition(existing: Experiment, requested: Experiment) -> list[str]:
+    """Lines that describe the differences between two experiments.
 
-    Configurations are compared label by label; those of a sweep are its default. A difference that
-    several of them share is said once.
+    Configurations are compared by label; a sweep is compared by its default. A difference that
+    several configurations share has one line.
 
     Args:
-        there: The experiment that exists.
-        here: The experiment that is asked for.
+        existing: The experiment on disk.
+        requested: The experiment of the current command.
     """
-    before, after = there.defined(), here.defined()
-    first, second = _differing(before, after, _naming(there, here))
+    before, after = existing.defined(), requested.defined()
+    first, second = _differing(before, after, _naming(existing, requested))
     shared = [key for key in first if key in second]
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for key in shared:
-        for difference in leaf_differences(first[key], second[key], ignored=UNSAID):
-            found.setdefault(_said(difference), []).append(key)
+        for difference in leaf_differences(first[key], second[key], ignored=DERIVED):
+            lines.setdefault(_line(difference), []).append(key)
     total = max(len(before), len(after))
     return [
-        *(_of_configurations(line, keys, total) for line, keys in found.items()),
-        *_listed([key for key in second if key not in first], "new"),
-        *_listed([key for key in first if key not in second], "missing"),
-        *map(_said, leaf_differences(_of_the_whole(there), _of_the_whole(here))),
+        *(_with_names(line, keys, total) for line, keys in lines.items()),
+        *_list_of([key for key in second if key not in first], "new"),
+        *_list_of([key for key in first if key not in second], "missing"),
+        *map(_line, leaf_differences(_common_part(existing), _common_part(requested))),
     ]
 
 
-def _naming(there: Experiment, here: Experiment) -> Callable[[Configuration], str]:
-    """How configurations are named, and by that compared: with their task where there are several.
+def _naming(existing: Experiment, requested: Experiment) -> Callable[[Configuration], str]:
+    """A function that names configurations for the comparison, with their task if there are several.
 
-    A sweep has one configuration, its default, which is compared with that of another sweep.
+    The configuration of a sweep is its default, which is compared with the default of the other.
     """
-    if there.sweep is not None and here.sweep is not None:
+    if existing.sweep is not None and requested.sweep is not None:
         return lambda _: "default"
-    tasks = {c.task for experiment in (there, here) for c, _ in experiment.defined()}
+    tasks = {c.task for experiment in (existing, requested) for c, _ in experiment.defined()}
     if len(tasks) == 1:
         return lambda configuration: configuration.label
     return lambda configuration: f"{configuration.label} on {configuration.task}"
@@ -58,7 +58,11 @@ def _naming(there: Experiment, here: Experiment) -> Callable[[Configuration], st
 def _differing(
     before: Sequence[Defined], after: Sequence[Defined], name: Callable[[Configuration], str]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """The definitions on each side that the other side has under no label, by their names."""
+    """The definitions on each side that the other side lacks, by their names.
+
+    Definitions that both sides have are left out even if their labels differ: a label is not part
+    of a definition.
+    """
     sides = [{_identity(definition) for _, definition in side} for side in (before, after)]
     alike = sides[0] & sides[1]
     first, second = (
@@ -69,20 +73,20 @@ def _differing(
 
 
 def _identity(definition: Plain) -> tuple[Any, Any]:
-    """What a question's fingerprint takes of a configuration: its own, and what a failure scores."""
+    """The part of a definition that is hashed: its fingerprint and the score of a failure."""
     return definition["fingerprint"], definition.get("minimum")
 
 
-def _of_the_whole(experiment: Experiment) -> dict[str, Any]:
+def _common_part(experiment: Experiment) -> dict[str, Any]:
     return {k: v for k, v in experiment.definition().items() if k != "configurations"}
 
 
-def _said(difference: Difference) -> str:
-    return f"{difference.path}: {difference.first!r} there, {difference.second!r} here"
+def _line(difference: Difference) -> str:
+    return f"{difference.path}: existing {difference.first!r}, requested {difference.second!r}"
 
 
-def _of_configurations(line: str, names: Sequence[str], total: int) -> str:
-    """A difference with the configurations that it is of, where there are several."""
+def _with_names(line: str, names: Sequence[str], total: int) -> str:
+    """A line, followed by the names of its configurations if the experiment has several."""
     if total == 1:
         return line
     if len(names) == total:
@@ -90,10 +94,10 @@ def _of_configurations(line: str, names: Sequence[str], total: int) -> str:
     return f"{line} (in {_joined(names)})"
 
 
-def _listed(names: Sequence[str], what: str) -> list[str]:
-    """A line that says what some configurations are; none where there are none of them."""
+def _list_of(names: Sequence[str], state: str) -> list[str]:
+    """A line with the state of some configurations (`new`, `missing`); no line without names."""
     verb = "is" if len(names) == 1 else "are"
-    return [f"{_joined(names)} {verb} {what}"] if names else []
+    return [f"{_joined(names)} {verb} {state}"] if names else []
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""Runs and configurations of schema 1: they can be read, and none is made any more.
+"""Runs and configurations of schema 1, which can be read but are no longer created.
 
-Their identities hash the Python paths of classes. What reads them adds the names of the plug-ins,
-so that everything else treats them as runs of the present schema; identities stay what they were.
+Their identities hash the Python paths of classes. When they are read, the names of the plug-ins are
+added, so that all other code treats them as runs of the current schema. Their identities stay
+unchanged.
 """
 
 from collections.abc import Mapping
@@ -23,10 +24,10 @@ from rlexp.protocol.identity import (
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import ALWAYS, COMPONENTS, RunSpec
 
-OURS = "rlexp."
+OWN_PREFIX = "rlexp."
 TEACHERS = "rlexp.components.teachers."
 EXCLUDED = {"jump_start": ("guide",), "snapshots": ("guide",)}
-"""Settings of components that their declarations exclude from identity, by the component's name."""
+"""Settings that components exclude from their identity, by the component's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +38,12 @@ class FirstRunSpec(RunSpec):
 
     @cached_property
     def id(self) -> str:
-        """Identity: sha256 of all fields."""
+        """Identity of the run: sha256 of all fields."""
         return digest({**self._hashed, "phase": self.phase, "root": self.root, "seed": self.seed})
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the configuration: the same without phase, root and seed."""
+        """Identity of the configuration: sha256 of all fields except phase, root and seed."""
         return digest(self._hashed)
 
     @cached_property
@@ -55,14 +56,14 @@ class FirstRunSpec(RunSpec):
         return parts
 
     @classmethod
-    def from_plain(cls, plain: Plain) -> "FirstRunSpec":
-        """A run from its file.
+    def from_plain(cls, mapping: Plain) -> "FirstRunSpec":
+        """The run of a mapping of JSON values.
 
         Raises:
             KeyError: A field is missing.
-            ValueError: The phase, the root or the seed is none.
+            ValueError: The phase, the root or the seed is invalid.
         """
-        fields = {name: plain[name] for name in (*ALWAYS, "phase", "root", "seed")}
+        fields = {name: mapping[name] for name in (*ALWAYS, "phase", "root", "seed")}
         return super().from_plain({**fields, **named_configuration(fields)})
 
 
@@ -77,7 +78,7 @@ class FirstConfiguration(Configuration):
         return FirstRunSpec(**self.parts(), phase=phase, root=root, seed=seed)
 
     def renewed(self) -> Configuration:
-        """The same configuration in the present schema: its runs have other names."""
+        """The same configuration in the current schema; its runs have other identities."""
         return Configuration(
             label=self.label,
             task=self.task,
@@ -90,10 +91,10 @@ class FirstConfiguration(Configuration):
         )
 
 
-def named_configuration(plain: Plain) -> dict[str, Any]:
+def named_configuration(mapping: Plain) -> dict[str, Any]:
     """Agent, algorithm and environment of a file of schema 1, with the names of the plug-ins."""
-    named = {group: named_part(plain[group], group) for group in ("agent", "algorithm")}
-    environment = named_part(plain["environment"], "environment")
+    named = {group: named_part(mapping[group], group) for group in ("agent", "algorithm")}
+    environment = named_part(mapping["environment"], "environment")
     components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
     if isinstance(components, Mapping):
         inside = {name: named_part(part, "component") for name, part in components.items()}
@@ -102,11 +103,11 @@ def named_configuration(plain: Plain) -> dict[str, Any]:
 
 
 def named_part(part: Any, group: str) -> Any:
-    """A plug-in's mapping with the name that its Python path stood for."""
+    """A plug-in's mapping with the name that corresponds to its Python path."""
     if not isinstance(part, Mapping) or not isinstance(part.get(TARGET), str):
         return part
     module, _, kind = part[TARGET].rpartition(".")
-    if not module.startswith(OURS):
+    if not module.startswith(OWN_PREFIX):
         return {PLUG_IN: named_by_path(group, module, kind), **part}
     if module.startswith(TEACHERS):
         group = "teacher"
@@ -119,6 +120,6 @@ def _unnamed(part: Any) -> Any:
 
 
 def _in_order(components: Plain) -> Any:
-    """Components as they identified a run: a mapping where their order is that of their names."""
+    """Components as schema 1 hashed them: a mapping if they are in alphabetical order, else a list."""
     present = {name: _unnamed(part) for name, part in components.items()}
     return present if list(present) == sorted(present) else [list(p) for p in present.items()]

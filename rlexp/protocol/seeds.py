@@ -1,8 +1,8 @@
-"""Seeds: which ones an experiment uses, and every number that a run hands to a library.
+"""Seeds of an experiment, and all seeds that a run passes to libraries.
 
-A run never adds to or hashes a seed. It packs (phase, index, stream, sub-environment) into 32
-bits and sends that through a bijection keyed by the experiment's root, so that two different
-uses can never receive the same number.
+A run does not compute seeds by addition or hashing, which can give equal numbers. It packs (phase,
+index, stream, sub-environment) into 32 bits and maps the result by a bijection keyed by the
+experiment's root: two different uses can never receive the same seed.
 """
 
 from dataclasses import dataclass
@@ -15,24 +15,26 @@ from annotated_types import Ge, Le, Lt
 from rlexp.errors import ProtocolError
 
 INDICES = 1 << 14
-"""How many seeds a phase has."""
+"""Number of seeds of a phase."""
 SUBSTREAMS = 1 << 14
-"""How many numbers each stream of a run has."""
+"""Number of seeds of each stream of a run."""
 EVALUATION_ENVIRONMENTS = 8
-"""Environments that an evaluation runs side by side, each with a seed of its own."""
+"""Number of parallel environments of an evaluation, each with its own seed."""
 MAXIMUM_EVALUATIONS = SUBSTREAMS // EVALUATION_ENVIRONMENTS - 1
-"""Evaluations that a run can seed, the final one aside."""
+"""Largest number of evaluations of a run, without the final one."""
 FRESH_EVALUATIONS = SUBSTREAMS // EVALUATION_ENVIRONMENTS
-"""Evaluations that can be asked for after training, each on seeds of its own."""
+"""Largest number of evaluations after training, each with its own seeds."""
 
 ROUNDS = 8
+"""Rounds of the Feistel network."""
 _FRESH = 3
+"""Phase code of seeds for evaluations after training: the phases have the codes 0 to 2."""
 _SAMPLING = 3
-"""In numbers for evaluations after training, what stands where the phase else does."""
+"""Stream code, among those seeds, of what the policy draws: streams 0 to 2 are the run's phase."""
 
 
 class Phase(StrEnum):
-    """What a run is for; runs of different phases never share a seed."""
+    """Purpose of a run; runs of different phases never share a seed."""
 
     TUNING = "tuning"
     SELECTION = "selection"
@@ -40,7 +42,7 @@ class Phase(StrEnum):
 
 
 class Stream(IntEnum):
-    """What a number is for inside a run."""
+    """Purpose of a seed within a run."""
 
     TRAINING = 0
     EVALUATION = 1
@@ -49,7 +51,8 @@ class Stream(IntEnum):
 
 
 def permute(value: int, root: int) -> int:
-    """Send a 32-bit number to another, one to one, by a Feistel network keyed by `root`."""
+    """The image of a 32-bit number under a bijection: a Feistel network keyed by `root`."""
+    # A Feistel network is a bijection for any round function; blake2b makes it look random.
     left, right = value >> 16, value & 0xFFFF
     key = root.to_bytes((root.bit_length() + 7) // 8 or 1, "little")[:64]
     for turn in range(ROUNDS):
@@ -79,11 +82,11 @@ class Streams:
         return permute(_pack(code, self.index, stream, sub), self.root)
 
     def training(self, environment: int) -> int:
-        """Seed of the training environment with this position in the vector."""
+        """Seed of the training environment at a position in the vector."""
         return self._number(Stream.TRAINING, environment)
 
     def evaluation(self, number: int, environment: int) -> int:
-        """Seed of one environment of the run's evaluation with this number."""
+        """Seed of one environment of a numbered evaluation."""
         if not 0 <= environment < EVALUATION_ENVIRONMENTS:
             raise ProtocolError(
                 f"evaluation environment {environment} is out of range: "
@@ -92,27 +95,27 @@ class Streams:
         return self._number(Stream.EVALUATION, number * EVALUATION_ENVIRONMENTS + environment)
 
     def fresh(self, number: int, environment: int) -> int:
-        """Seed for an evaluation asked for after training; no training ever saw it."""
+        """Seed of one environment of an evaluation after training; no training uses it."""
         sub = number * EVALUATION_ENVIRONMENTS + environment
         code = list(Phase).index(self.phase)
         return permute(_pack(_FRESH, self.index, code, sub), self.root)
 
     def fresh_sampling(self, number: int) -> int:
-        """Seed for what a policy draws during the evaluation asked for with this number."""
+        """Seed of the policy's random draws in a numbered evaluation after training."""
         code = list(Phase).index(self.phase)
         return permute(_pack(_FRESH, self.index, _SAMPLING, number * len(Phase) + code), self.root)
 
     @property
     def policy(self) -> int:
-        """Seed of the policy's weights and of everything the learner draws."""
+        """Seed of the policy's initial weights and of all random draws of the learner."""
         return self._number(Stream.POLICY, 0)
 
     def sampling(self, number: int) -> int:
-        """Seed for what a policy draws during the evaluation with this number."""
+        """Seed of the policy's random draws in a numbered evaluation during training."""
         return self._number(Stream.POLICY, number + 1)
 
     def process(self, environment: int) -> int:
-        """Seed of the global generators in the process of a training environment."""
+        """Seed of the global random generators in the process of a training environment."""
         return self._number(Stream.ACTIONS, environment + 1)
 
     @property
@@ -123,15 +126,15 @@ class Streams:
 
 SeedIndex = Annotated[int, Ge(0), Lt(INDICES)]
 Seeds = Annotated[int, Ge(0), Le(INDICES)] | tuple[SeedIndex, ...]
-"""A count (the first so many seeds of the phase) or an explicit list of seeds."""
+"""A number n of seeds (the seeds 0 to n - 1 of the phase), or an explicit list of seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedPlan:
-    """Which seeds each phase uses: a count, or the seeds themselves.
+    """The seeds of each phase: a number of seeds, or an explicit list.
 
-    The i-th seed of a phase never depends on the count, so a plan can grow without repeating
-    a run. Seed 3 of one phase and seed 3 of another are different numbers to every library.
+    The i-th seed of a phase does not depend on the number of seeds: a plan can grow without
+    repeating a run. Equal seeds of different phases give different numbers to every library.
     """
 
     root: Annotated[int, Ge(0)]
@@ -140,7 +143,7 @@ class SeedPlan:
     test: Seeds
 
     def __post_init__(self) -> None:
-        """Refuse lists that repeat a seed or share one."""
+        """Refuse lists that repeat a seed, and lists of two phases that share one."""
         lists = {p: s for p in Phase if isinstance(s := getattr(self, p), tuple)}
         for phase, seeds in lists.items():
             if repeated := sorted({s for s in seeds if seeds.count(s) > 1}):
@@ -149,10 +152,10 @@ class SeedPlan:
                 if phase < other and (shared := sorted(set(seeds) & set(others))):
                     raise ProtocolError(
                         f"seeds.{phase} and seeds.{other} both list {shared}; "
-                        "give each phase seeds of its own",
+                        "give each phase different seeds",
                     )
 
     def seeds(self, phase: Phase) -> tuple[int, ...]:
-        """The seeds of a phase, in their order."""
+        """The seeds of a phase, in order."""
         chosen: int | tuple[int, ...] = getattr(self, phase)
         return tuple(range(chosen)) if isinstance(chosen, int) else chosen

@@ -1,4 +1,4 @@
-"""Search spaces: which values each hyperparameter may take, and when it is there at all."""
+"""Search spaces: the possible values of each hyperparameter, and the conditions for its use."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +9,10 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.identity import canonical
 
 SWITCH = "switch."
-"""Begins the keys of parameters that no configuration has: they only decide about others."""
+"""Prefix of parameters that are not in the configuration: they only activate other parameters."""
 
 Scale = Literal["linear", "log", "flipped_log"]
-"""`flipped_log` is logarithmic in the distance from 1, as discount factors want it."""
+"""`flipped_log` is logarithmic in the distance from 1, which suits discount factors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Real:
     scale: Scale = "linear"
 
     def __post_init__(self) -> None:
-        """Refuse an empty range, and one that its scale cannot take."""
+        """Refuse an empty range, and a range outside of the domain of its scale."""
         _check_ends(self.low, self.high)
         if self.scale == "log" and self.low <= 0:
             raise ConfigError(f"a log range must begin above 0, not at {self.low:g}")
@@ -32,13 +32,14 @@ class Real:
             raise ConfigError(f"a flipped_log range must end below 1, not at {self.high:g}")
 
     def from_unit(self, share: float) -> float:
-        """The value at a share in [0, 1] of the way, on the scale of the range."""
+        """The value at a fraction in [0, 1] of the range, on its scale."""
         low, high = self._on_scale(self.low), self._on_scale(self.high)
+        # Rounding of the logarithm can leave the range by a bit: the value is clipped.
         value = self._back(low + share * (high - low))
         return float(min(max(value, self.low), self.high))
 
     def to_unit(self, value: Any) -> float | None:
-        """The share that leads to a value; a number outside goes to the nearer end."""
+        """The fraction of the range at which a value is; a value outside is clipped to the range."""
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             return None
         low, high = self._on_scale(self.low), self._on_scale(self.high)
@@ -73,19 +74,19 @@ class Integer:
     log: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an empty range, and a log range that holds no positive number only."""
+        """Refuse an empty range, and a log range with numbers below 1."""
         _check_ends(self.low, self.high)
         if self.log and self.low < 1:
             raise ConfigError(f"a log range of whole numbers must begin at 1, not at {self.low}")
 
     def from_unit(self, share: float) -> int:
-        """The value at a share in [0, 1]; each has the same width on the range's scale."""
+        """The value at a fraction in [0, 1] of the range, on its scale."""
         low, high = self._ends()
         value = low + share * (high - low)
         return min(max(round(math.exp(value) if self.log else value), self.low), self.high)
 
     def to_unit(self, value: Any) -> float | None:
-        """The share in the middle of a value's width; one outside goes to the nearer end."""
+        """The fraction at the middle of a value's cell; a value outside is clipped to the range."""
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             return None
         low, high = self._ends()
@@ -93,35 +94,37 @@ class Integer:
         return ((math.log(inside) if self.log else inside) - low) / (high - low)
 
     def _ends(self) -> tuple[float, float]:
+        # Half a unit beyond both ends, so that the end values are as probable as the others.
         low, high = self.low - 0.5, self.high + 0.5
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some values, without an order."""
+    """One of several values without an order."""
 
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        """Refuse fewer than two values, and one that is there twice."""
+        """Refuse fewer than two values, and repeated values."""
         if len(self.values) < 2:
             raise ConfigError("a choice needs two values or more")
         if len({canonical(value) for value in self.values}) < len(self.values):
             raise ConfigError("a choice names a value twice")
 
     def from_unit(self, share: float) -> Any:
-        """The value whose equal part of [0, 1] holds a share."""
+        """The value at a fraction in [0, 1], which is divided into equal parts, one per value."""
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
     def to_unit(self, value: Any) -> float | None:
-        """The middle of a value's part, or nothing for what is no choice."""
+        """The middle of a value's part of [0, 1]; None if it is not one of the values."""
         position = self.position(value)
         return None if position is None else (position + 0.5) / len(self.values)
 
     def position(self, value: Any) -> int | None:
-        """Where a value stands among the choices (`1` is not `True`), or nothing."""
-        texts = [canonical(one) for one in self.values]
+        """The index of a value among the choices; None if it is not one of them."""
+        # Compared as JSON, because `1 == True` in Python.
+        texts = [canonical(choice) for choice in self.values]
         text = canonical(value)
         return texts.index(text) if text in texts else None
 
@@ -141,9 +144,10 @@ class Parameter:
     """A key of the configuration that is tuned.
 
     Attributes:
-        key: As it is written on the command line: `algorithm.learning_rate`, or a group's name.
-        domain: The values it may take.
-        when: It is there only where each of these parameters has one of these values.
+        key: Key on the command line: `algorithm.learning_rate`, or the name of a group.
+        domain: The possible values.
+        when: Conditions: the parameter is active only if each of these parameters has one of the
+            given values.
     """
 
     key: str
@@ -151,7 +155,7 @@ class Parameter:
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def is_active(self, values: Mapping[str, Any]) -> bool:
-        """Whether the parameter is there, given the values of those before it."""
+        """Whether the parameter is active, given the values of the parameters before it."""
         return all(
             key in values and canonical(values[key]) in {canonical(v) for v in allowed}
             for key, allowed in self.when.items()
@@ -159,18 +163,18 @@ class Parameter:
 
     @property
     def is_switch(self) -> bool:
-        """Whether it only decides about others, and is no key of the configuration."""
+        """Whether the parameter only activates others and is not a key of the configuration."""
         return self.key.startswith(SWITCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The parameters of a sweep. One that depends on another stands behind it."""
+    """The parameters of a sweep; a parameter comes after those on which it depends."""
 
     parameters: tuple[Parameter, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty space, and conditions on what is no choice before it."""
+        """Refuse an empty space, and conditions on anything but an earlier choice."""
         if not self.parameters:
             raise ConfigError("the search space is empty: name a parameter in sweep.space")
         before: dict[str, Domain] = {}
@@ -180,7 +184,7 @@ class Space:
             before[parameter.key] = parameter.domain
 
     def choices(self) -> Iterator[tuple[str, Any]]:
-        """Every value that is one of a list, by the key of its parameter."""
+        """Every value of every choice, with the key of its parameter."""
         for parameter in self.parameters:
             if isinstance(parameter.domain, Choice):
                 yield from ((parameter.key, value) for value in parameter.domain.values)
@@ -191,14 +195,14 @@ class Space:
         return tuple(p.key for p in self.parameters)
 
     def active(self, values: Mapping[str, Any]) -> tuple[Parameter, ...]:
-        """The parameters that are there for these values."""
+        """The parameters that are active for these values."""
         return tuple(p for p in self.parameters if p.is_active(values))
 
     def decode(self, point: Sequence[float]) -> dict[str, Any]:
-        """The values at a point of the unit cube, those only that are there.
+        """The values of the active parameters at a point of the unit cube.
 
         Args:
-            point: A share in [0, 1] for each parameter, of shape (parameters,).
+            point: A fraction in [0, 1] for each parameter, of shape (parameters,).
         """
         values: dict[str, Any] = {}
         for parameter, share in zip(self.parameters, point, strict=True):
@@ -207,7 +211,7 @@ class Space:
         return values
 
     def encode(self, values: Mapping[str, Any]) -> list[float | None]:
-        """The point of the unit cube for values; nothing where one is not there or no choice."""
+        """The point of the unit cube of some values; None for inactive and invalid values."""
         active = {p.key for p in self.active(values)}
         return [
             p.domain.to_unit(values[p.key]) if p.key in active and p.key in values else None
@@ -226,8 +230,8 @@ class Space:
         ]
 
     @classmethod
-    def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> "Space":
-        """The inverse of `plain`.
+    def from_plain(cls, parameters: Sequence[Mapping[str, Any]]) -> "Space":
+        """The space of a list of JSON values; the inverse of `plain`.
 
         Raises:
             KeyError: A field is missing.
@@ -235,11 +239,11 @@ class Space:
         return cls(
             parameters=tuple(
                 Parameter(
-                    key=one["key"],
-                    domain=_domain(one),
-                    when={k: tuple(v) for k, v in one.get("when", {}).items()},
+                    key=parameter["key"],
+                    domain=_domain(parameter),
+                    when={k: tuple(v) for k, v in parameter.get("when", {}).items()},
                 )
-                for one in plain
+                for parameter in parameters
             ),
         )
 
@@ -256,8 +260,8 @@ def _check_condition(
         )
     for value in allowed:
         if domain.position(value) is None:
-            known = ", ".join(map(str, domain.values))
-            raise ConfigError(f"{key}: {parent} is never {value} (it is one of {known})")
+            choices = ", ".join(map(str, domain.values))
+            raise ConfigError(f"{key}: {parent} is never {value} (it is one of {choices})")
 
 
 def _plain_domain(domain: Domain) -> dict[str, Any]:
@@ -270,13 +274,13 @@ def _plain_domain(domain: Domain) -> dict[str, Any]:
             return {"type": "choice", "values": list(domain.values)}
 
 
-def _domain(plain: Mapping[str, Any]) -> Domain:
-    match plain["type"]:
+def _domain(parameter: Mapping[str, Any]) -> Domain:
+    match parameter["type"]:
         case "real":
-            return Real(plain["low"], plain["high"], plain["scale"])
+            return Real(parameter["low"], parameter["high"], parameter["scale"])
         case "integer":
-            return Integer(plain["low"], plain["high"], plain["log"])
+            return Integer(parameter["low"], parameter["high"], parameter["log"])
         case "choice":
-            return Choice(tuple(plain["values"]))
+            return Choice(tuple(parameter["values"]))
         case other:
             raise ValueError(f"{other!r} is no type of parameter")

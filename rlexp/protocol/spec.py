@@ -1,4 +1,4 @@
-"""What defines one run, as plain data, and the identity that follows from it."""
+"""The definition of one run as JSON data, and its identity."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,25 +9,25 @@ from rlexp.protocol.identity import Plain, digest, identifying, short_name, with
 from rlexp.protocol.seeds import Phase, Streams
 
 PLUG_INS = ("agent", "algorithm", "environment", "callback", "replay", "dataset")
-"""Fields that hold a plug-in each."""
+"""Fields that contain a plug-in."""
 ALWAYS = ("agent", "algorithm", "environment", "budget", "compute")
 """Fields of a configuration that every run has."""
 CONFIGURATION = (*ALWAYS, "code", "callback", "replay", "dataset")
 """Fields that are hashed into the fingerprint; runs of one configuration share them."""
 RUN = ("phase", "root", "seed", "parent")
-"""Fields that are hashed into the id, with the fingerprint."""
+"""Fields that are hashed into the id, together with the fingerprint."""
 COMPONENTS = "components"
-"""Key of an environment under which its components are, by name, the innermost first."""
+"""Key of an environment for its components, by name, innermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The run that this one goes on from.
+    """The run from which another run continues.
 
     Attributes:
-        run: Its id.
-        step: The environment steps that it had taken.
-        digest: The sha256 of its state there, in hexadecimal.
+        run: The id of the run.
+        step: Environment steps that the run had taken.
+        digest: The sha256 of its state at that step, in hexadecimal.
     """
 
     run: str
@@ -39,27 +39,27 @@ class Parent:
 class RunSpec:
     """One training of one configuration with one seed in one phase.
 
-    Two runs are the same run when, and only when, these fields are equal in what identifies them.
-    Fields that are null do not count, so that a field that is added later changes no identity.
+    Two runs are the same run if and only if the identifying parts of these fields are equal. Null
+    fields are not hashed: a field that is added in a later version changes no identity.
 
     Attributes:
-        agent: What decides, with its settings.
-        algorithm: How it learns.
-        environment: The task, with its components.
-        budget: How long, and how it is scored.
-        compute: What of the machine changes numbers.
-        phase: What the run is for.
-        root: Keys every seed.
+        agent: The agent with its settings: what selects actions.
+        algorithm: The learning algorithm with its settings.
+        environment: The task with its components.
+        budget: Steps, evaluations and the definition of the score.
+        compute: Compute settings that change numbers.
+        phase: Purpose of the run.
+        root: Key of all seeds.
         seed: Number of the run within its phase.
-        parent: The run that it goes on from, if any.
+        parent: The run from which this run continues, if any.
         code: The sha256 of code that is part of the configuration, if any.
         callback: A plug-in that acts during training, if any.
-        replay: A plug-in that keeps experience, if any.
-        dataset: A plug-in that gives recorded experience, if any.
+        replay: A plug-in that stores experience, if any.
+        dataset: A plug-in that provides recorded experience, if any.
     """
 
     schema: ClassVar[int] = 2
-    """Of the file that holds it; how identities are computed follows from it."""
+    """Schema version of its file, which determines how identities are computed."""
 
     agent: Plain
     algorithm: Plain
@@ -77,7 +77,7 @@ class RunSpec:
 
     @cached_property
     def id(self) -> str:
-        """Identity: sha256 of the fingerprint and the fields in which runs differ."""
+        """Identity of the run: sha256 of the fingerprint and the fields in `RUN`."""
         hashed: dict[str, Any] = {"configuration": self.fingerprint, "phase": self.phase}
         hashed |= {"root": self.root, "seed": self.seed}
         if self.parent is not None:
@@ -86,7 +86,7 @@ class RunSpec:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the configuration: sha256 of exactly its fields."""
+        """Identity of the configuration: sha256 of the identifying parts of its fields."""
         return digest(configuration_identity(self.parts))
 
     @property
@@ -97,7 +97,7 @@ class RunSpec:
 
     @cached_property
     def name(self) -> str:
-        """Name of the run's folder, readable and unique: `ppo-test-0-1a2b3c4d5e`."""
+        """Name of the run's folder: `ppo-test-0-1a2b3c4d5e`."""
         return f"{self._learner}-{self.phase}-{self.seed}-{self.id[:10]}"
 
     @cached_property
@@ -105,10 +105,9 @@ class RunSpec:
         return short_name(self.algorithm)
 
     def again(self, phase: Phase, root: int, seed: int) -> Self:
-        """The run of the same configuration with another seed, which goes on from no other run.
-
-        What was computed of the configuration is handed on, so that ten thousand runs hash it once.
-        """
+        """The run of the same configuration with another seed and without a parent."""
+        # Copying the instance's dictionary keeps its cached properties: ten thousand runs hash
+        # their configuration once.
         _ = self.fingerprint, self._learner
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -119,66 +118,66 @@ class RunSpec:
 
     @property
     def imported(self) -> Plain | None:
-        """What says that another tool made the run; nothing for one of ours."""
+        """The origin of a run that another tool made; None for a run of rlexp."""
         marked = self.algorithm.get("imported")
         return marked if isinstance(marked, Mapping) else None
 
     @property
     def external(self) -> bool:
-        """Whether a training script makes the run, with whatever library it uses."""
+        """Whether an external training script executes the run."""
         part = self.algorithm
         return isinstance(part, Mapping) and isinstance(part.get("command"), str)
 
     @property
     def streams(self) -> Streams:
-        """Every seed that the run hands to a library."""
+        """All seeds that the run passes to libraries."""
         return Streams(self.root, self.phase, self.seed)
 
     def plain(self) -> dict[str, Any]:
         """The fields that are not null, as a mapping of JSON values."""
-        plain = {name: getattr(self, name) for name in (*CONFIGURATION, *RUN)}
+        fields = {name: getattr(self, name) for name in (*CONFIGURATION, *RUN)}
         if self.parent is not None:
-            plain["parent"] = asdict(self.parent)
-        return {name: plain[name] for name in plain if plain[name] is not None}
+            fields["parent"] = asdict(self.parent)
+        return {name: value for name, value in fields.items() if value is not None}
 
     @classmethod
-    def from_plain(cls, plain: Plain) -> Self:
-        """The inverse of `plain`.
+    def from_plain(cls, mapping: Plain) -> Self:
+        """The run of a mapping of JSON values; the inverse of `plain`.
 
         Raises:
             KeyError: A field is missing.
-            TypeError: The parent has other fields.
-            ValueError: The phase, the root or the seed is none.
+            TypeError: The parent has unknown fields.
+            ValueError: The phase, the root or the seed is invalid.
         """
-        values = {name: plain[name] for name in (*ALWAYS, "phase", "root", "seed")}
+        values = {name: mapping[name] for name in (*ALWAYS, "phase", "root", "seed")}
         for name in ("root", "seed"):
             if type(values[name]) is not int:
                 raise ValueError(f"{name}={values[name]!r} is no whole number")
-        values |= {name: plain.get(name) for name in CONFIGURATION if name not in ALWAYS}
-        if plain.get("parent") is not None:
-            values["parent"] = Parent(**plain["parent"])
-        return cls(**{**values, "phase": Phase(plain["phase"])})
+        values |= {name: mapping.get(name) for name in CONFIGURATION if name not in ALWAYS}
+        if mapping.get("parent") is not None:
+            values["parent"] = Parent(**mapping["parent"])
+        return cls(**{**values, "phase": Phase(mapping["phase"])})
 
 
 def configuration_identity(parts: Plain) -> dict[str, Any]:
-    """What of a configuration is hashed.
+    """The part of a configuration that is hashed.
 
     Args:
-        parts: Its fields, by their names.
+        parts: The fields of the configuration, by name.
     """
     hashed = {k: identifying(v) if k in PLUG_INS else without_null(v) for k, v in parts.items()}
     if components := _components(hashed["environment"]):
-        # Their order counts, which the canonical form of a mapping does not keep.
+        # The order of components matters. Canonical JSON sorts keys, so a list is hashed.
         in_order = [identifying(component) for component in components.values()]
         hashed["environment"] = {**hashed["environment"], COMPONENTS: in_order}
     return hashed
 
 
 def described(parts: Plain) -> dict[str, Any]:
-    """What of a configuration is hashed, in the form in which differences are named to people.
+    """The part of a configuration that is hashed, in the form in which differences are shown.
 
     Args:
-        parts: Its fields, by their names.
+        parts: The fields of the configuration, by name.
     """
     shown = configuration_identity(parts)
     if components := _components(parts["environment"]):

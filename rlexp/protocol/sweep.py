@@ -1,4 +1,4 @@
-"""A sweep as asked for: what is searched, by whom, for how long, and by which number."""
+"""The definition of a sweep: search space, tuner, pruner, limits and objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,38 +12,39 @@ from rlexp.protocol.identity import Plain, identifying
 from rlexp.protocol.space import Space
 
 Objective = Literal["score", "final", "auc", "last_window", "spread", "steps_to_threshold"]
-"""What can be optimised: a number of each run, or its standard deviation over tuning seeds."""
+"""Possible objectives: a number of each run, or its standard deviation over tuning seeds."""
 MINIMISED = frozenset({"spread", "steps_to_threshold"})
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
-"""Settings that a later command may change: how far to go, and where to mirror."""
+"""Settings that a later command may change: the limits of the search and its storage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
-    """What `sweep.…` says.
+    """The settings `sweep.…` of a configuration.
 
     Attributes:
-        trials: How many configurations to try at most, the default one included.
-        full_runs: The same limit in full-run equivalents: a configuration at the full budget is
-            one, whatever the number of its seeds.
+        trials: Largest number of configurations, including the default.
+        full_runs: The same limit in full-run equivalents: a configuration at the full budget
+            counts as one, for any number of seeds.
         steps: The same limit in environment steps, over configurations and seeds.
-        hours: The same limit in hours of wall-clock; such a sweep is not repeatable.
+        hours: The same limit in hours of wall-clock time; such a sweep is not repeatable.
         allocation: `two_stage` screens each configuration on one tuning seed and scores the best
-            on all of them; `fixed` runs all tuning seeds of each; `racing` runs them one by one
-            and drops what Wilcoxon's test finds worse than the best.
-        promoted: Share of the screened configurations that goes on to all tuning seeds.
-        objective: What is optimised, the score as declared by the budget; or several things.
-        aggregate: Over the tuning seeds of a trial.
-        finalists: Trials that are scored again on selection seeds.
+            on all of them; `fixed` runs each configuration on all tuning seeds; `racing` runs the
+            seeds one by one and drops a configuration that Wilcoxon's test finds worse than the
+            best.
+        promoted: Fraction of the screened configurations that continue on all tuning seeds.
+        objective: The objective, or several; `score` is the score that the budget declares.
+        aggregate: Aggregate over the tuning seeds of a trial.
+        finalists: Number of trials that are scored again on selection seeds.
         lag: Trial n is suggested from the trials 0 … n − 1 − lag; null: 2 × workers − 1.
-        failures: `worst` tells the tuner that a failed trial is worse than every other; with
-            `exclude` it never hears of it. Neither can win.
-        stop_after: Runs that fail alike, one after the other, after which the sweep stops.
-        storage: URL of the database that the sweep is mirrored to as an Optuna study; null: a
+        failures: Value of a failed trial for the tuner: `worst` ranks it below every other trial;
+            `exclude` hides it. A failed trial never wins.
+        stop_after: Number of consecutive runs with the same failure that stop the sweep.
+        storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
 
@@ -62,29 +63,29 @@ class SweepPlan:
     storage: str | None
 
     def __post_init__(self) -> None:
-        """Refuse objectives that are none, or twice the same."""
+        """Refuse an empty list of objectives, and repeated objectives."""
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError("sweep.objective must name one thing, or several different ones")
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """The objectives, one or several; the first one leads."""
+        """The objectives; the first one takes precedence."""
         return self.objective if isinstance(self.objective, tuple) else (self.objective,)
 
     def definition(self) -> dict[str, Any]:
-        """The part that a later command may not change."""
-        plain = {key: value for key, value in asdict(self).items() if key not in OF_THE_COMMAND}
-        return {**plain, "objective": list(self.objectives)}
+        """The settings that a later command may not change."""
+        settings = {k: value for k, value in asdict(self).items() if k not in OF_THE_COMMAND}
+        return {**settings, "objective": list(self.objectives)}
 
 
 def directions(objectives: Sequence[Objective]) -> tuple[Direction, ...]:
-    """Which way each objective is better."""
+    """The direction of optimisation of each objective."""
     return tuple("minimize" if name in MINIMISED else "maximize" for name in objectives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """How the configurations of an experiment are found. `plan.lag` is a number here."""
+    """The search for the configurations of an experiment; `plan.lag` is always a number here."""
 
     name: str
     space: Space
@@ -93,7 +94,7 @@ class Sweep:
     plan: SweepPlan
 
     def plain(self) -> dict[str, Any]:
-        """What `experiment.json` says of it."""
+        """The entry of the sweep in `experiment.json`."""
         plan = {**asdict(self.plan), "objective": list(self.plan.objectives), "storage": None}
         return {
             "name": self.name,
@@ -104,23 +105,23 @@ class Sweep:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Sweep":
-        """The inverse of `plain`.
+    def from_plain(cls, mapping: Mapping[str, Any]) -> "Sweep":
+        """The sweep of a mapping of JSON values; the inverse of `plain`.
 
         Raises:
             KeyError: A field is missing.
         """
-        plan = {**plain["plan"], "objective": tuple(plain["plan"]["objective"])}
+        plan = {**mapping["plan"], "objective": tuple(mapping["plan"]["objective"])}
         return cls(
-            name=plain["name"],
-            space=Space.from_plain(plain["space"]),
-            tuner=plain["tuner"],
-            pruner=plain["pruner"],
+            name=mapping["name"],
+            space=Space.from_plain(mapping["space"]),
+            tuner=mapping["tuner"],
+            pruner=mapping["pruner"],
             plan=SweepPlan(**plan),
         )
 
     def definition(self) -> dict[str, Any]:
-        """The question; how far the search goes may change."""
+        """The definition of the search; its limits are not part of it."""
         return {
             "space": self.space.plain(),
             "tuner": identifying(self.tuner),

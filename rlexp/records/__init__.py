@@ -1,1 +1,1 @@
-"""What happened: events, and the records that are folded from them. Pure."""
+"""Events of runs, and the records computed from them; this package does no I/O."""

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: everything that a run needs to go on as if nothing had happened."""
+"""The content of a checkpoint: everything that a run needs to continue with identical results."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Any
 MODEL = "model.zip"
 """The learner's parameters and optimisers, in the format of stable-baselines3."""
 NORMALISATION = "normalisation.npz"
-"""Statistics of normalised observations and rewards, where there are any."""
+"""Statistics of normalised observations and rewards, if the run normalises them."""
 STATE = "state.npz"
-"""Everything else: counters, generators, environments."""
+"""All other state: counters, random generators, environments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """A stretch of experience, counted from the run's first transition on."""
+    """A range of transitions of the replay buffer, numbered from the run's first transition."""
 
     begin: int
     end: int
@@ -23,13 +23,13 @@ class Transitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A complete checkpoint that is to be published.
+    """A complete checkpoint before it is published.
 
     Attributes:
-        step: Environment steps that the run had taken.
+        step: Environment steps that the run has taken.
         files: Content of each file, by its name.
-        oldest: The first transition that the replay buffer still holds; 0 where there is none.
-        transitions: What the buffer has received since the checkpoint published before.
+        oldest: Number of the oldest transition in the replay buffer; 0 without a buffer.
+        transitions: Transitions that the buffer received since the previous checkpoint.
     """
 
     step: int
@@ -40,14 +40,14 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedCheckpoint:
-    """A checkpoint that was read back; every sum of its files was right.
+    """A checkpoint that was read from disk with verified checksums.
 
     Attributes:
         step: Environment steps that the run had taken.
-        about: What was recorded of its origin: run, attempt, versions.
+        about: Recorded origin of the checkpoint: run, attempt, versions.
         files: Content of each file, by its name.
-        transitions: Reads the stretches that the replay buffer held, oldest first, each verified
-            as it is read; raises RecordError where one is damaged or missing.
+        transitions: Reads the transitions of the replay buffer, oldest first, and verifies each
+            range while reading; raises RecordError if one is damaged or missing.
     """
 
     step: int

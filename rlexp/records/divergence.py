@@ -1,4 +1,4 @@
-"""Where two executions of one run part, and whether they do."""
+"""Comparison of two executions of one run: whether they are equal, and where they diverge."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from rlexp.records.events import Evaluated, Measured, RunEnded
 from rlexp.records.run import RunRecord
 
 CLOCK = frozenset({"time/fps", "time/time_elapsed"})
-"""What stable-baselines3 logs of the clock, which no execution repeats."""
+"""Metrics of stable-baselines3 that depend on the clock and so differ in every execution."""
 
 
 class Likeness(StrEnum):
-    """How alike two executions of a run are."""
+    """Degree of agreement between two executions of a run."""
 
     IDENTICAL = "identical"
     EQUAL_SCORES = "equal scores"
@@ -24,7 +24,7 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """The first thing that differs: at which step, in which event, and both of its values."""
+    """The first difference between two executions: step, event, field and both values."""
 
     step: int
     event: str
@@ -35,7 +35,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """What an event tells of the numbers of a run."""
+    """The values of an event that are compared."""
 
     step: int
     event: str
@@ -43,10 +43,10 @@ class _Fact:
 
 
 def likeness(first: RunRecord, second: RunRecord) -> Likeness:
-    """How alike two completed executions of a run are.
+    """Degree of agreement between two completed executions of a run.
 
-    They are identical where their weights and every episode of every evaluation are equal; what
-    the learner logged follows from these, and at times it is logged at other steps.
+    They are identical if the final weights and all episodes of all evaluations are equal. The
+    learner's logs are not compared: they follow from these, and may be written at other steps.
     """
     if (
         first.weights is not None
@@ -60,23 +60,24 @@ def likeness(first: RunRecord, second: RunRecord) -> Likeness:
 
 
 def first_divergence(first: RunRecord, second: RunRecord) -> Divergence | None:
-    """The first thing that differs between two executions of a run, or nothing.
+    """The first difference between two executions of a run; None if there is none.
 
-    What was logged counts up to the first continuation from a checkpoint: there the library
-    counts anew when it logs next. Evaluations and final weights count throughout.
+    Evaluations and final weights are always compared; logged metrics only up to the first
+    continuation from a checkpoint.
     """
+    # After a continuation the library restarts its logging interval: logs come at other steps.
     until = min((c.step for c in (*first.continuations, *second.continuations)), default=inf)
     pairs = zip_longest(_facts(first, until), _facts(second, until))
-    return next((found for one, other in pairs if (found := _compare(one, other))), None)
+    return next((match for a, b in pairs if (match := _compare(a, b))), None)
 
 
 def _equal_episodes(first: RunRecord, second: RunRecord) -> bool:
     pairs = zip_longest(_episodes(first), _episodes(second))
-    return all(_compare(one, other) is None for one, other in pairs)
+    return all(_compare(a, b) is None for a, b in pairs)
 
 
 def _facts(record: RunRecord, until: float) -> Iterator[_Fact]:
-    """Everything that can be compared, in the order in which it happened."""
+    """All comparable events, in chronological order."""
     logged = [m for m in record.measurements if m.step <= until]
     happened: list[Evaluated | Measured] = [*record.evaluations, *logged]
     for event in sorted(happened, key=lambda e: (e.step, isinstance(e, Measured))):
@@ -108,24 +109,20 @@ def _metrics(event: Measured) -> _Fact:
     return _Fact(step=event.step, event=event.tag, values=values)
 
 
-def _compare(one: _Fact | None, other: _Fact | None) -> Divergence | None:
-    there = one or other
-    assert there is not None
-    if one is None or other is None or (one.step, one.event) != (other.step, other.event):
-        earlier = min((f for f in (one, other) if f is not None), key=lambda f: f.step)
+def _compare(a: _Fact | None, b: _Fact | None) -> Divergence | None:
+    if a is None or b is None or (a.step, a.event) != (b.step, b.event):
+        earlier = min((f for f in (a, b) if f is not None), key=lambda f: f.step)
         return Divergence(
             step=earlier.step,
             event=earlier.event,
             field="next event",
-            first=_named(one),
-            second=_named(other),
+            first=_named(a),
+            second=_named(b),
         )
-    for field in dict.fromkeys((*one.values, *other.values)):
-        first, second = one.values.get(field), other.values.get(field)
+    for field in dict.fromkeys((*a.values, *b.values)):
+        first, second = a.values.get(field), b.values.get(field)
         if not _same(first, second):
-            return Divergence(
-                step=there.step, event=there.event, field=field, first=first, second=second
-            )
+            return Divergence(step=a.step, event=a.event, field=field, first=first, second=second)
     return None
 
 
@@ -134,5 +131,5 @@ def _named(fact: _Fact | None) -> str:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Equal, or both no number."""
+    """Whether two values are equal; NaN equals NaN here."""
     return bool(first == second) or (first != first and second != second)  # noqa: PLR0124

@@ -1,4 +1,4 @@
-"""The events of a run's journal. Everything that happens in a run is one of these."""
+"""The events of a run's journal, and their conversion to and from JSON."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from rlexp.errors import RecordError
 
 
 class Ending(StrEnum):
-    """How an attempt ended."""
+    """Outcome of an attempt."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -19,7 +19,7 @@ class Ending(StrEnum):
 
 
 class Failure(StrEnum):
-    """Why an attempt failed."""
+    """Kind of failure of an attempt."""
 
     NAN = "nan"
     ENVIRONMENT = "environment"
@@ -32,20 +32,23 @@ class Failure(StrEnum):
 
     @property
     def of_the_machine(self) -> bool:
-        """Whether trying again may help; what the configuration did is final until `--retry`."""
+        """Whether the machine caused the failure, so that another attempt may succeed.
+
+        Failures that the configuration caused are final until `--retry`.
+        """
         return self not in {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
 
 
 OF_THE_JOURNAL = ("schema", "rlexp")
-"""Keys of the first event that say what wrote the journal."""
+"""Keys of the first event that describe the journal: its schema and the version of rlexp."""
 Measures = Mapping[str, tuple[float, ...]]
-"""Further numbers of an evaluation by name (`success`, `cost`, `context/length`): one for each
-episode, NaN where an episode had none."""
+"""Additional numbers of an evaluation by name (`success`, `cost`, `context/length`): one for each
+episode, NaN for an episode without the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """How and why a run is to end before its budget does; a pruned one, judged at step `rung`."""
+    """Request to end a run before its budget; `rung` is the step at which a run was pruned."""
 
     ending: Ending
     reason: str
@@ -54,7 +57,7 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """An attempt began: from scratch, unless it is said to have continued."""
+    """An attempt began, from scratch unless a `Continued` event follows."""
 
     tag: ClassVar[str] = "started"
     time: float
@@ -65,7 +68,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The checkpoint at `step` was there, and was not continued from."""
+    """The checkpoint at `step` exists, but the attempt did not continue from it."""
 
     tag: ClassVar[str] = "refused"
     time: float
@@ -75,9 +78,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """The attempt goes on from the checkpoint at `step`, made by `attempt`: what led there counts.
+    """The attempt continued from the checkpoint at `step`, which `attempt` made.
 
-    `drift` names what changed since the checkpoint was made, where the user allowed that.
+    Events of that attempt up to `step` count. `drift` names what changed since the checkpoint was
+    made, if the user allowed a change.
     """
 
     tag: ClassVar[str] = "continued"
@@ -89,7 +93,7 @@ class Continued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the learner logged, at its own cadence, under the library's names."""
+    """Metrics that the learner logged, with the library's names and at its interval."""
 
     tag: ClassVar[str] = "measured"
     time: float
@@ -99,7 +103,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """Every episode of one evaluation: undiscounted returns, lengths in steps, further measures."""
+    """All episodes of an evaluation: undiscounted returns, lengths in steps, other measures."""
 
     tag: ClassVar[str] = "evaluated"
     time: float
@@ -111,12 +115,13 @@ class Evaluated:
     measures: Measures | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an evaluation of no episodes, which has no mean."""
+        """Refuse an evaluation without episodes, which would have no mean."""
         _check_episodes(self.returns, self.measures)
 
     @property
     def mean(self) -> float:
-        """Mean return over the episodes; NaN where their sum is no number."""
+        """Mean return over the episodes; NaN if the sum overflows or is undefined."""
+        # The exact sum makes the mean independent of the order of the episodes.
         try:
             return math.fsum(self.returns) / len(self.returns)
         except (OverflowError, ValueError):
@@ -125,10 +130,10 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """Further episodes of the final policy, on another distribution: no part of the score.
+    """Additional episodes of the final policy on another distribution; they are not in the score.
 
-    `distribution` is `in_distribution` where the policy is played on what it was trained on while
-    its evaluations hold that out.
+    `distribution` is `in_distribution` for episodes on the training distribution, if the
+    evaluations use held-out contexts.
     """
 
     tag: ClassVar[str] = "examined"
@@ -141,13 +146,13 @@ class Examined:
     measures: Measures | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an examination of no episodes, which has no mean."""
+        """Refuse an examination without episodes, which would have no mean."""
         _check_episodes(self.returns, self.measures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """A complete checkpoint was published: so many bytes, in so many seconds."""
+    """A complete checkpoint was published, with its size in bytes and its duration in seconds."""
 
     tag: ClassVar[str] = "checkpointed"
     time: float
@@ -159,9 +164,9 @@ class Checkpointed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The attempt is over. `weights` is the sha256 of the final parameters.
+    """The attempt ended. `weights` is the sha256 of the final parameters.
 
-    `rung` is the step at which a pruned run was judged: what it did after that does not count.
+    `rung` is the step at which a pruned run was judged; later evaluations do not count.
     """
 
     tag: ClassVar[str] = "ended"
@@ -194,24 +199,25 @@ KINDS: Mapping[str, type[Event]] = {
 
 
 def to_plain(event: Event) -> dict[str, Any]:
-    """The event as JSON values; a number that JSON lacks becomes its name (`"nan"`)."""
+    """The event as JSON values; NaN and infinities, which JSON lacks, become strings (`"nan"`)."""
     values = {f.name: _encode(getattr(event, f.name)) for f in fields(event)}
+    # Journals of versions without measures must keep their bytes, and so their checksums.
     if values.get("measures", values) is None:
         del values["measures"]
     return {"event": event.tag, **values}
 
 
-def from_plain(plain: Mapping[str, Any]) -> Event:
-    """The inverse of `to_plain`.
+def from_plain(mapping: Mapping[str, Any]) -> Event:
+    """The event of a mapping of JSON values; the inverse of `to_plain`.
 
     Raises:
         RecordError: The mapping is not an event of this version.
     """
     try:
-        values = {**plain}
+        values = {**mapping}
         kind = KINDS[values.pop("event")]
         if kind is RunStarted:
-            # Of the journal, which begins with this event.
+            # The first line of a journal has keys that describe the journal, not the event.
             values = {key: value for key, value in values.items() if key not in OF_THE_JOURNAL}
         values["time"] = float(values["time"])
         if kind is not RunStarted:
@@ -262,17 +268,18 @@ _CONVERSIONS: Mapping[type[Event], Callable[[dict[str, Any]], None]] = {
 }
 
 
-def _measures(plain: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    return {str(name): tuple(float(v) for v in values) for name, values in plain.items()}
+def _measures(mapping: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    return {str(name): tuple(float(v) for v in values) for name, values in mapping.items()}
 
 
 def _check_episodes(returns: tuple[float, ...], measures: Measures | None) -> None:
     if not returns:
-        raise ValueError("an evaluation needs an episode")
+        raise ValueError("an evaluation needs at least one episode")
     for name, values in (measures or {}).items():
         if len(values) != len(returns):
             raise ValueError(
-                f"{name} has {len(values)} values for {len(returns)} episodes: one each is needed"
+                f"{name} has {len(values)} values for {len(returns)} episodes: "
+                "give one value for each episode"
             )
 
 

@@ -1,14 +1,14 @@
-"""Whether the records of an experiment are what was written, and what is wrong where not."""
+"""Result of an integrity check: whether the records of an experiment are what was written."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 SHORT = 12
-"""Digits of a head that are shown: as many as a paper has room for."""
+"""Digits of a ledger's head that are shown: short enough to quote in a paper."""
 
 
 class Kind(StrEnum):
-    """What a finding is about."""
+    """Kind of a finding."""
 
     MISSING = "missing"
     EDITED = "edited"
@@ -24,12 +24,12 @@ class Kind(StrEnum):
 FAULTS = frozenset(
     {Kind.MISSING, Kind.EDITED, Kind.COPIED, Kind.DAMAGED, Kind.BROKEN, Kind.REWRITTEN}
 )
-"""What no command of ours leaves behind."""
+"""Kinds that no command of rlexp can cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something about a run, or about the experiment itself where no run is named."""
+    """A finding about a run, or about the whole experiment if `run` is None."""
 
     kind: Kind
     text: str
@@ -37,22 +37,22 @@ class Finding:
 
     @property
     def is_fault(self) -> bool:
-        """Whether a record is not what was written."""
+        """Whether the finding means that a record differs from what was written."""
         return self.kind in FAULTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integrity:
-    """What a ledger says of an experiment's records.
+    """Result of the comparison of an experiment's records with its ledger.
 
     Attributes:
-        experiment: Its name.
-        attempts: Those that ended, whether they are still there or not.
-        matching: Those whose files are what they were when they ended.
-        late: Those that were entered by a later command than the one that saw them end.
-        lines: Of the ledger.
-        head: The sha256 of its last line; nothing where there is no ledger.
-        findings: Everything else there is to say, faults first.
+        experiment: Name of the experiment.
+        attempts: Number of attempts that ended, existing or not.
+        matching: Number of attempts whose files are unchanged since they ended.
+        late: Number of attempts entered by a later command than the one that saw them end.
+        lines: Number of lines of the ledger.
+        head: The sha256 of the last line; None without a ledger.
+        findings: All findings, faults first.
     """
 
     experiment: str
@@ -65,14 +65,14 @@ class Integrity:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """What is wrong."""
+        """The findings that are faults."""
         return tuple(f for f in self.findings if f.is_fault)
 
     def __str__(self) -> str:
-        """In a sentence's words, without the experiment's name."""
+        """The result as a phrase, without the experiment's name."""
         attempts = f"{self.attempts:,} attempt{'' if self.attempts == 1 else 's'}"
         if self.head is None:
-            return f"no ledger says what its {attempts} {'was' if self.attempts == 1 else 'were'}"
+            return f"without a ledger its {attempts} cannot be verified"
         late = f", {self.late:,} entered late" if self.late else ""
         verb = "matches" if self.matching == 1 else "match"
         return (

@@ -1,4 +1,4 @@
-"""The ledger of an experiment: what its records were when they were written, one entry a line."""
+"""The ledger of an experiment: checksums of its records when they were written, one per line."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,14 +8,14 @@ from typing import Any
 from rlexp.errors import RecordError
 
 OF_THE_RUN = ("spec.json", "model.zip", "normalisation.npz")
-"""Files of a run that are entered; the last two once it is completed."""
+"""Files of a run whose checksums are entered; the last two when the run is completed."""
 OF_THE_ATTEMPT = (
     *("events.jsonl", "verdict.json", "attempt.json"),
     *("provenance.json", "diff.patch"),
 )
-"""Files of an attempt that are entered, where they are there."""
+"""Files of an attempt whose checksums are entered, if they exist."""
 DOCUMENTS = ("experiment.json", "selection.json", "adaptive.json")
-"""Files of an experiment that are entered before they are written."""
+"""Files of an experiment whose checksums are entered before they are written."""
 SUM = re.compile(r"[0-9a-f]{64}")
 _FOLDER = re.compile(r"[^/.\0][^/\0]{0,254}")
 
@@ -28,9 +28,9 @@ class SealedAttempt:
         run: The name of the run's folder.
         id: The run's identity.
         attempt: The attempt's number.
-        ending: How it ended; `lost` where nobody could say so.
-        files: By their path in the run's folder, their sha256.
-        late: Whether it was entered by a later command than the one that saw it end.
+        ending: Outcome of the attempt; `lost` if its process recorded none.
+        files: The sha256 of each file, by its path in the run's folder.
+        late: Whether a later command than the one that saw it end entered it.
     """
 
     run: str
@@ -42,13 +42,13 @@ class SealedAttempt:
 
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
-        told = {"kind": "attempt", "run": self.run, "id": self.id, "attempt": self.attempt}
-        return {**told, "ending": self.ending, "files": dict(self.files), **_if_late(self.late)}
+        attempt = {"kind": "attempt", "run": self.run, "id": self.id, "attempt": self.attempt}
+        return {**attempt, "ending": self.ending, "files": dict(self.files), **_if_late(self.late)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """The first bytes of a file that could grow: how many, and their sha256."""
+    """The first bytes of a file that may grow: their number and their sha256."""
 
     bytes: int
     sha256: str
@@ -60,9 +60,9 @@ class SealedDocument:
 
     Attributes:
         name: One of `DOCUMENTS`.
-        sha256: Of what is written; nothing where there is no such file after all.
-        trials: What the choice was made of.
-        instead_of: The sha256 of what is written over, where that was never entered.
+        sha256: The sha256 of the new content; None if the file was not written after all.
+        trials: The part of `trials.jsonl` on which a selection is based.
+        instead_of: The sha256 of the content that is replaced, if it was never entered.
     """
 
     name: str
@@ -72,15 +72,15 @@ class SealedDocument:
 
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
-        told: dict[str, Any] = {"kind": "document", "name": self.name, "sha256": self.sha256}
+        entry: dict[str, Any] = {"kind": "document", "name": self.name, "sha256": self.sha256}
         if self.trials is not None:
-            told["trials"] = {"bytes": self.trials.bytes, "sha256": self.trials.sha256}
-        return told if self.instead_of is None else {**told, "instead_of": self.instead_of}
+            entry["trials"] = {"bytes": self.trials.bytes, "sha256": self.trials.sha256}
+        return entry if self.instead_of is None else {**entry, "instead_of": self.instead_of}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedRun:
-    """A run that `rlexp rm` removed; a late one was found to be gone."""
+    """A run that `rlexp rm` removed; if `late`, a run that a later command noticed to be missing."""
 
     run: str
     late: bool = False
@@ -97,45 +97,47 @@ def _if_late(late: bool) -> dict[str, Any]:
     return {"late": True} if late else {}
 
 
-def entry_from_plain(plain: Mapping[str, Any]) -> Entry:
-    """The inverse of the entries' `plain`; names no file outside the run's folder.
+def entry_from_plain(mapping: Mapping[str, Any]) -> Entry:
+    """The entry of a mapping of JSON values; the inverse of the entries' method `plain`.
 
     Raises:
-        RecordError: The mapping is no entry of this version.
+        RecordError: The mapping is not an entry of this version.
     """
+    # Names of runs and files are checked here: a forged ledger must not make `rlexp verify` read
+    # a file outside of the run's folder.
     try:
-        match plain["kind"]:
+        match mapping["kind"]:
             case "attempt":
-                return _attempt(plain)
+                return _attempt(mapping)
             case "document":
-                return _document(plain)
+                return _document(mapping)
             case "removed":
-                return RemovedRun(run=_folder(plain["run"]), late=bool(plain.get("late")))
+                return RemovedRun(run=_folder(mapping["run"]), late=bool(mapping.get("late")))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"not an entry: {error!r}") from error
-    raise RecordError(f"not an entry: {plain['kind']!r}")
+    raise RecordError(f"not an entry: {mapping['kind']!r}")
 
 
-def _attempt(plain: Mapping[str, Any]) -> SealedAttempt:
-    number, files = plain["attempt"], plain["files"]
+def _attempt(mapping: Mapping[str, Any]) -> SealedAttempt:
+    number, files = mapping["attempt"], mapping["files"]
     if not isinstance(number, int) or number < 1:
         raise ValueError(f"attempt {number!r}")
     allowed = {*OF_THE_RUN, *(f"attempts/{number}/{name}" for name in OF_THE_ATTEMPT)}
     if not allowed.issuperset(files):
         raise ValueError(f"files {sorted(files)}")
     return SealedAttempt(
-        run=_folder(plain["run"]),
-        id=str(plain["id"]),
+        run=_folder(mapping["run"]),
+        id=str(mapping["id"]),
         attempt=number,
-        ending=str(plain["ending"]),
+        ending=str(mapping["ending"]),
         files={name: _sum(text) for name, text in files.items()},
-        late=bool(plain.get("late")),
+        late=bool(mapping.get("late")),
     )
 
 
-def _document(plain: Mapping[str, Any]) -> SealedDocument:
-    name, sha256, trials = plain["name"], plain["sha256"], plain.get("trials")
-    instead_of = plain.get("instead_of")
+def _document(mapping: Mapping[str, Any]) -> SealedDocument:
+    name, sha256, trials = mapping["name"], mapping["sha256"], mapping.get("trials")
+    instead_of = mapping.get("instead_of")
     if name not in DOCUMENTS:
         raise ValueError(f"document {name!r}")
     if trials is not None:
@@ -162,13 +164,13 @@ def _sum(text: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What the file of a ledger holds.
+    """The content of a ledger file.
 
     Attributes:
-        sums: The sha256 of every whole line; the last one is the head.
-        entries: Of every line; nothing where it cannot be read.
-        breaks: Where the chain is broken, in words.
-        torn: Whether the file ends in a line that was not finished.
+        sums: The sha256 of every complete line; the last one is the head.
+        entries: The entry of every line; None for a line that cannot be read.
+        breaks: Messages about the places where the chain of checksums is broken.
+        torn: Whether the last line is incomplete.
     """
 
     sums: tuple[str, ...] = ()
@@ -178,19 +180,19 @@ class Ledger:
 
     @property
     def head(self) -> str | None:
-        """The sha256 of the last line, which the whole chain leads to; nothing without a line."""
+        """The sha256 of the last line, which depends on all lines; None for an empty ledger."""
         return self.sums[-1] if self.sums else None
 
 
 @dataclass(slots=True)
 class Account:
-    """What should be there, by the entries of a ledger in order.
+    """The expected state of an experiment, according to the entries of its ledger.
 
     Attributes:
-        runs: By the name of a run, its attempts by number.
-        gone: Runs that were found to be gone, with the attempts that they had.
-        anew: Runs whose attempts were made anew after their records were gone.
-        documents: By name, what was to be written, in order.
+        runs: Attempts by number, by the name of the run.
+        gone: Runs that were noticed to be missing, with their attempts.
+        anew: Runs whose attempts were repeated after their records had disappeared.
+        documents: Entries of each document, in order, by name.
         last: The entry of the last line.
     """
 
@@ -202,7 +204,7 @@ class Account:
 
     @classmethod
     def of(cls, entries: Iterable[Entry | None]) -> "Account":
-        """Fold entries; those that cannot be read count for nothing."""
+        """The account after all entries; unreadable entries are skipped."""
         account = cls()
         for entry in entries:
             account.last = entry
@@ -216,18 +218,19 @@ class Account:
         return account
 
     def _seal(self, entry: SealedAttempt) -> None:
-        own = self.runs.setdefault(entry.run, {})
-        if entry.attempt in own:
-            # No number is granted twice, unless the attempts that had it are gone.
+        attempts = self.runs.setdefault(entry.run, {})
+        if entry.attempt in attempts:
+            # The store never gives an attempt number twice while the attempt's folder exists: a
+            # repeated number means that the records of this and all later attempts were lost.
             self.anew.add(entry.run)
-            for number in [n for n in own if n >= entry.attempt]:
-                del own[number]
-        own[entry.attempt] = entry
+            for number in [n for n in attempts if n >= entry.attempt]:
+                del attempts[number]
+        attempts[entry.attempt] = entry
 
     def _remove(self, entry: RemovedRun) -> None:
-        own = self.runs.pop(entry.run, {})
+        attempts = self.runs.pop(entry.run, {})
         if entry.late:
-            self.gone[entry.run] = {**self.gone.get(entry.run, {}), **own}
+            self.gone[entry.run] = {**self.gone.get(entry.run, {}), **attempts}
         else:
             self.gone.pop(entry.run, None)
             self.anew.discard(entry.run)

@@ -1,4 +1,4 @@
-"""The record of a run: the fold of the events of its attempts, in order."""
+"""The record of a run, computed from the events of its attempts in order."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from rlexp.records.events import (
 )
 
 WINDOW = 0.1
-"""The part of training, at its end, that the score `last_window` averages."""
+"""Fraction of training, at its end, over which the score `last_window` averages."""
 
 
 def area_under_curve(evaluations: Sequence[Evaluated]) -> float | None:
@@ -36,19 +36,19 @@ def area_under_curve(evaluations: Sequence[Evaluated]) -> float | None:
 
 
 def last_window(evaluations: Sequence[Evaluated], steps: int) -> float | None:
-    """Mean return of the evaluations in the last tenth of `steps`, or of the last one."""
+    """Mean return of the evaluations in the last tenth of `steps`; of the last one if none is."""
     window = [e for e in evaluations if e.step > steps * (1 - WINDOW)] or list(evaluations[-1:])
     return sum(e.mean for e in window) / len(window) if window else None
 
 
 LARGEST_SCORE = 1e90
-"""What is larger is no score: differences and sums of such numbers overflow."""
+"""A larger score counts as missing: differences and sums of such numbers could overflow."""
 FURTHER_ATTEMPTS = 2
-"""How often a run is tried again after the machine failed it."""
+"""Number of further attempts of a run after failures of the machine."""
 
 
 class State(StrEnum):
-    """Where a run stands."""
+    """State of a run."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -64,11 +64,11 @@ OVER = frozenset({State.COMPLETED, State.PRUNED, State.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a record tells without its evaluations and checkpoints.
+    """Values of a record that would need its evaluations and checkpoints.
 
     Attributes:
         score: The score of the run.
-        last: When it was last known to do something, in seconds since 1970.
+        last: Time of the last event of the run, in seconds since 1970.
     """
 
     score: float | None
@@ -77,7 +77,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What is known of a run. A failure is never a score."""
+    """The record of a run. A failed run has no score."""
 
     spec: RunSpec
     state: State = State.PLANNED
@@ -93,23 +93,23 @@ class RunRecord:
     evaluations: tuple[Evaluated, ...] = ()
     final: Evaluated | None = None
     examinations: tuple[Examined, ...] = ()
-    """Of the final policy on other distributions than that of the score."""
+    """Episodes of the final policy on distributions other than that of the score."""
     measurements: tuple[Measured, ...] = field(default=(), repr=False)
     checkpoints: tuple[Checkpointed, ...] = ()
     continuations: tuple[Continued, ...] = ()
-    """Where attempts went on from a checkpoint, of all attempts."""
+    """Continuations from a checkpoint, of all attempts."""
     refused: tuple[Refused, ...] = ()
-    """Checkpoints that were not continued from, of all attempts."""
+    """Checkpoints from which an attempt did not continue, of all attempts."""
     restarts: int = 0
-    """Attempts that began at the first step though an earlier one had begun before."""
+    """Number of attempts that started again at step 0 after an earlier attempt."""
     begun: int = 0
-    """The step at which the last attempt began."""
+    """Step at which the last attempt began."""
     spent: int = 0
-    """Environment steps that were really trained, all attempts included."""
+    """Environment steps trained by all attempts, repeated ones included."""
     seconds_spent: float = 0.0
-    """Seconds that all attempts took together, those that were killed without a word left out."""
+    """Duration of all attempts, without those that were killed and recorded no end."""
     brief: Brief | None = None
-    """What stands for evaluations, examinations, measurements and checkpoints that are left out."""
+    """Replaces evaluations, examinations, measurements and checkpoints that are left out."""
 
     @classmethod
     def fold(
@@ -119,11 +119,11 @@ class RunRecord:
         *,
         alive: bool = False,
     ) -> "RunRecord":
-        """Fold the events of the attempts, lowest number first.
+        """The record after the events of the attempts, lowest number first.
 
-        Of the attempts before one that continued at step s, what happened up to s counts;
-        before one that began anew they count for nothing but their failures. `alive` says whether
-        a process holds the run now: an attempt without an end is running then, else lost.
+        If an attempt continued at step s, the events of earlier attempts up to s count. If it began
+        anew, only the failures of earlier attempts count. `alive` says whether a process holds the
+        run now: an attempt without an end is then running, and lost otherwise.
         """
         record, past = cls(spec=spec), _Past()
         for events in attempts:
@@ -133,18 +133,19 @@ class RunRecord:
 
     @property
     def score(self) -> float | None:
-        """The score as the budget declares it, of a completed run; nothing for any other.
+        """The score that the budget declares, of a completed run; None for any other.
 
-        What is no finite number, or one beyond 1e90, is no score.
+        A number that is not finite or beyond 1e90 counts as missing.
         """
         if self.brief is not None:
             return self.brief.score
         score = self._declared_score() if self.state is State.COMPLETED else None
+        # The comparison is False for NaN, which is therefore no score.
         return score if score is not None and abs(score) <= LARGEST_SCORE else None
 
     @property
     def last(self) -> float | None:
-        """When the run was last known to do something, in seconds since 1970."""
+        """Time of the last event of the run, in seconds since 1970."""
         if self.brief is not None:
             return self.brief.last
         events = (*self.evaluations[-1:], *self.checkpoints[-1:], self.final)
@@ -153,11 +154,11 @@ class RunRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing but `--retry` will change it."""
+        """Whether the run is finished, so that only `--retry` can change it."""
         return self.state in OVER and not self.may_run()
 
     def in_brief(self) -> "RunRecord":
-        """The record of a run that is over, without what it was told step by step."""
+        """The record of a finished run without its evaluations, measurements and checkpoints."""
         return replace(
             self,
             evaluations=(),
@@ -169,10 +170,10 @@ class RunRecord:
         )
 
     def may_run(self, *, retry: bool = False) -> bool:
-        """Whether the run is to be attempted (again); `retry` tries final failures too.
+        """Whether the run should be attempted (again); `retry` includes final failures.
 
-        What the machine failed gets two further attempts, what was interrupted or lost by a dead
-        command is simply continued, and what the configuration failed stays failed.
+        A failure of the machine gets two further attempts. An interrupted or lost run is always
+        continued. A failure of the configuration is final.
         """
         match self.state:
             case State.COMPLETED | State.PRUNED:
@@ -187,7 +188,7 @@ class RunRecord:
 
     @property
     def scoreless(self) -> bool:
-        """Whether it ended for good without a score: failed, or completed with no number."""
+        """Whether the run is finished without a score: failed, or completed with a NaN."""
         ended = self.state in {State.FAILED, State.COMPLETED}
         return ended and self.score is None and not self.may_run()
 
@@ -203,10 +204,10 @@ class RunRecord:
 
 @dataclass(slots=True)
 class _Past:
-    """Earlier attempts as they ended, whether they count now or not.
+    """Records after each earlier attempt, including attempts that do not count any more.
 
-    A continued attempt may follow one that died before it could say where it went on, or one that
-    began anew: what counts is what led to the checkpoint.
+    They are all kept, because a checkpoint may come from any of them: between the attempt that
+    made it and the one that continues from it, others may have died early or begun anew.
     """
 
     started: float | None = None
@@ -217,7 +218,7 @@ class _Past:
         self.ends[attempt] = record
 
     def until(self, record: RunRecord, event: Continued) -> RunRecord:
-        """The record with what had happened before the checkpoint."""
+        """The record with the events up to the checkpoint."""
         before = self.ends.get(event.attempt, RunRecord(spec=record.spec))
         return replace(
             record,
@@ -241,26 +242,27 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
     begun, again, number = record.step, record.started is not None, record.attempts
     refused, continued = len(record.refused), len(record.continuations)
     measurements: list[Measured] = []
-    told: list[Evaluated | Checkpointed] = []
+    pending: list[Evaluated | Checkpointed] = []
     for event in events:
-        # Gathered, for there can be very many.
+        # Frequent events are collected in lists: a new record for each of them would copy ever
+        # longer tuples, in quadratic time.
         if isinstance(event, Measured):
             measurements.append(event)
             continue
         if isinstance(event, Checkpointed) or (isinstance(event, Evaluated) and not event.final):
-            told.append(event)
+            pending.append(event)
             continue
-        record = _with(record, told)
-        told.clear()
+        record = _with(record, pending)
+        pending.clear()
         if isinstance(event, RunStarted):
             begun, number = 0, event.attempt
         elif isinstance(event, Continued):
             begun = event.step
             record = past.until(record, event)
         record = _apply(record, event)
-    record = _with(record, told)
+    record = _with(record, pending)
     step = max([record.step, *(event.step for event in measurements)])
-    # One that died before it trained has neither continued nor begun anew.
+    # An attempt that died before it trained has neither continued nor begun anew.
     anew = again and len(record.continuations) == continued
     anew = anew and (step > begun or len(record.refused) > refused)
     record = replace(
@@ -275,16 +277,16 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
     return record
 
 
-def _with(record: RunRecord, told: Sequence[Evaluated | Checkpointed]) -> RunRecord:
-    """The record with evaluations during training and checkpoints, in their order."""
-    if not told:
+def _with(record: RunRecord, pending: Sequence[Evaluated | Checkpointed]) -> RunRecord:
+    """The record with further evaluations during training and checkpoints, in order."""
+    if not pending:
         return record
-    evaluations = [e for e in told if isinstance(e, Evaluated)]
+    evaluations = [e for e in pending if isinstance(e, Evaluated)]
     return replace(
         record,
         step=evaluations[-1].step if evaluations else record.step,
         evaluations=(*record.evaluations, *evaluations),
-        checkpoints=(*record.checkpoints, *(e for e in told if isinstance(e, Checkpointed))),
+        checkpoints=(*record.checkpoints, *(e for e in pending if isinstance(e, Checkpointed))),
     )
 
 
@@ -323,7 +325,7 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
 
 def _end(record: RunRecord, event: RunEnded) -> RunRecord:
     seconds = event.seconds if isfinite(event.seconds) else None
-    # A full disk says nothing of the run: it costs no attempt.
+    # A full disk is not a property of the run: it uses up no attempt.
     counted = event.failure is not None and event.failure is not Failure.DISK
     failed_by_machine = counted and event.failure is not None and event.failure.of_the_machine
     return replace(

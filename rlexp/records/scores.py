@@ -1,4 +1,4 @@
-"""Scores by label, task and seed, with what is missing named."""
+"""Scores by label, task and seed, with a list of the missing ones."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rlexp.records.run import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record with the names under which it is compared."""
+    """A record with the label and task under which it is compared."""
 
     label: str
     task: str
@@ -22,7 +22,7 @@ class Entry:
 class ScoreTable:
     """Scores of one phase: `cells[label, task][root, seed]`, in units of the return.
 
-    A run without a score stands in `missing` and in no cell.
+    A run without a score is in `missing` and in no cell.
     """
 
     phase: Phase
@@ -31,7 +31,7 @@ class ScoreTable:
 
     @classmethod
     def from_records(cls, entries: Iterable[Entry], phase: Phase) -> "ScoreTable":
-        """Sort the scores of one phase into cells.
+        """The scores of one phase, by cell.
 
         Raises:
             ProtocolError: A record is of another phase; two records of a cell share a seed; the
@@ -46,13 +46,13 @@ class ScoreTable:
             if spec.phase is not phase:
                 raise ProtocolError(
                     f"run {spec.name} is of phase {spec.phase}, not {phase}: "
-                    "scores of different phases are never put together",
+                    "scores of different phases cannot be combined",
                 )
             key = (entry.label, entry.task, spec.root, spec.seed)
             if key in seen:
                 raise ProtocolError(
-                    f"{entry.label} on {entry.task} has seed {spec.seed} twice; "
-                    "give the configurations labels of their own",
+                    f"{entry.label} on {entry.task} has seed {spec.seed} twice: "
+                    "give the configurations different labels",
                 )
             seen.add(key)
             _same_budget(budgets, entry)
@@ -67,7 +67,7 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The budget of the first run of a task, and in canonical form, and its label."""
+    """The budget of the first run of a task, its canonical JSON, and the label of that run."""
 
     budget: Plain
     text: str
@@ -79,8 +79,9 @@ def _same_budget(firsts: dict[str, _First], entry: Entry) -> None:
     first = firsts.get(entry.task)
     if first is None:
         firsts[entry.task] = _First(budget, canonical(budget), entry.label)
+    # Runs of one configuration share the budget object: the identity test avoids encoding it again.
     elif budget is not first.budget and (text := canonical(budget)) != first.text:
         raise ProtocolError(
             f"{first.label} and {entry.label} have different budgets on {entry.task}: "
-            f"{first.text} and {text}; compare runs of one budget",
+            f"{first.text} and {text}; compare only runs with equal budgets",
         )

@@ -1,16 +1,16 @@
-"""The choice that ends a search: made once, before any test run exists."""
+"""The selection of a sweep's winner: made once, before any test run exists."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 DEFAULT = 0
-"""Number of the trial that is the default configuration, always."""
+"""Number of the trial that is always the default configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
-    """A trial that could be chosen, with the scores that it could be chosen by."""
+    """A candidate for the winner, with its tuning and selection scores."""
 
     number: int
     tuning: tuple[float, ...]
@@ -19,14 +19,14 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The winner, what it was chosen from, and by which rule."""
+    """The winner, the finalists from which it was chosen, and the rule."""
 
     winner: int
     finalists: tuple[Finalist, ...]
     rule: str
 
     def plain(self) -> dict[str, Any]:
-        """What `selection.json` says."""
+        """The content of `selection.json`."""
         return {
             "winner": self.winner,
             "default": DEFAULT,
@@ -35,25 +35,25 @@ class Selection:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Selection":
-        """The inverse of `plain`.
+    def from_plain(cls, mapping: Mapping[str, Any]) -> "Selection":
+        """The selection of a mapping of JSON values; the inverse of `plain`.
 
         Raises:
             KeyError: A field is missing.
-            TypeError: The rule is no text.
+            TypeError: The rule is not a string.
         """
-        if not isinstance(plain["rule"], str):
-            raise TypeError(f"the rule is {plain['rule']!r}")
+        if not isinstance(mapping["rule"], str):
+            raise TypeError(f"the rule is {mapping['rule']!r}")
         return cls(
-            winner=plain["winner"],
-            rule=plain["rule"],
+            winner=mapping["winner"],
+            rule=mapping["rule"],
             finalists=tuple(
                 Finalist(
-                    number=one["number"],
-                    tuning=tuple(one["tuning"]),
-                    selection=tuple(one["selection"]),
+                    number=finalist["number"],
+                    tuning=tuple(finalist["tuning"]),
+                    selection=tuple(finalist["selection"]),
                 )
-                for one in plain["finalists"]
+                for finalist in mapping["finalists"]
             ),
         )
 

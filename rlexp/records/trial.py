@@ -1,4 +1,4 @@
-"""Trials: proposed configurations, scored by their tuning runs and by nothing else."""
+"""Trials: configurations proposed by a tuner, scored by their tuning runs only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from rlexp.records.run import RunRecord
 
 
 class TrialState(StrEnum):
-    """How a trial ended."""
+    """Outcome of a trial."""
 
     COMPLETE = "complete"
     PRUNED = "pruned"
@@ -20,17 +20,18 @@ class TrialState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A finished trial, as a tuner may see it. Test and selection runs cannot reach it.
+    """A finished trial as a tuner sees it; it can be built from tuning runs only.
 
     Attributes:
-        number: From 0, which is always the default configuration.
-        parameters: The values that it sets; the default's are those of the configuration.
-        steps: Environment steps of each of its runs: its fidelity.
-        state: How it ended.
-        values: One for each objective, greater is better; empty unless it is complete.
-        scores: Of its runs, in order of the tuning seeds; fewer where it was screened or dropped.
+        number: Number from 0; trial 0 is always the default configuration.
+        parameters: Values of the trial's parameters; for trial 0 those of the configuration.
+        steps: Environment steps of each run: the fidelity of the trial.
+        state: Outcome of the trial.
+        values: One value per objective, greater is better; empty unless the trial is complete.
+        scores: Scores of its runs, in the order of the tuning seeds; fewer if the trial was
+            screened or dropped.
         intermediate: Mean evaluation over the seeds so far, by environment steps of the trial
-            over these seeds one after the other; where it was pruned, the last one is where.
+            summed over these seeds; the last one is where a pruned trial ended.
     """
 
     number: int
@@ -53,25 +54,27 @@ class Trial:
         values: tuple[float, ...] = (),
         intermediate: Mapping[int, float] | None = None,
     ) -> "Trial":
-        """The trial that these runs make.
+        """The trial of a set of runs.
 
         Args:
-            number: From 0.
-            parameters: The values that it sets.
-            steps: Of each of its runs.
-            records: Its runs, in order of the tuning seeds.
-            state: How it ended.
-            values: One for each objective, greater is better.
+            number: Number from 0.
+            parameters: Values of the trial's parameters.
+            steps: Environment steps of each run.
+            records: Records of its runs, in the order of the tuning seeds.
+            state: Outcome of the trial.
+            values: One value per objective, greater is better.
             intermediate: Mean evaluation by environment steps of the trial.
 
         Raises:
-            ProtocolError: A run is not of the tuning phase: nothing else may reach a tuner.
+            ProtocolError: A run is not of the tuning phase.
         """
+        # Test and selection scores must never reach a tuner: this is the only way to build a trial
+        # from records.
         for record in records:
             if record.spec.phase is not Phase.TUNING:
                 raise ProtocolError(
                     f"run {record.spec.name} is of the {record.spec.phase} phase: "
-                    "a trial is made of tuning runs only",
+                    "a trial can only be built from tuning runs",
                 )
         scores = tuple(r.score for r in records if r.score is not None)
         return cls(

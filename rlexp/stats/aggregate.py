@@ -1,4 +1,4 @@
-"""Aggregates of scores over runs and tasks, balanced or not."""
+"""Aggregates of scores over runs and tasks, with equal or different numbers of runs per task."""
 
 import math
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ Centre = Literal["interquartile mean", "mean", "median"]
 Array = NDArray[np.float64]
 
 WEIGHTS_BELOW = 2**52
-"""What the whole-number weights of all runs sum to at most, so that floats hold them exactly."""
+"""Upper limit of the sum of all integer weights: a float holds integers below 2⁵³ exactly."""
 
 
 class Statistic(Protocol):
-    """A number made of scores, or one for each of a batch of them.
+    """A function from scores to a number, or from a batch of scores to an array of numbers.
 
-    One that is an `Aggregate` may say so in an attribute `aggregate`: its bootstrap is then much
-    faster, and its interval knows its degrees of freedom.
+    A statistic that equals an `Aggregate` can declare it in an attribute `aggregate`. Its
+    bootstrap is then much faster, and its interval has Satterthwaite's degrees of freedom.
     """
 
     def __call__(self, scores: TaskScores, /) -> Array:
@@ -30,12 +30,12 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A centre of scores; with a cap, how far the centre of the capped scores lies below it.
+    """A centre of the scores; with a cap, the cap minus the centre of the capped scores.
 
     Attributes:
-        centre: Interquartile mean over the runs of all tasks; mean, or median, over the means of
-            the tasks.
-        cap: Scores above count as this.
+        centre: `interquartile mean` is taken over the runs of all tasks; `mean` and `median` are
+            taken over the task means.
+        cap: Scores above the cap are replaced by the cap.
     """
 
     centre: Centre
@@ -47,31 +47,31 @@ class Aggregate:
         return centre if self.cap is None else self.cap - centre
 
     def capped(self, scores: TaskScores) -> TaskScores:
-        """The scores, none above the cap."""
+        """The scores, with those above the cap replaced by the cap."""
         if self.cap is None:
             return scores
         return TaskScores(np.minimum(scores.values, self.cap), scores.sizes)
 
 
 def aggregate_of(statistic: Statistic) -> Aggregate | None:
-    """The aggregate that a statistic is, where it says so."""
+    """The aggregate that a statistic declares or equals; None for any other statistic."""
     if isinstance(statistic, Aggregate):
         return statistic
     for name, centre in CENTRES.items():
         if statistic is centre:
             return Aggregate(name)
-    found = getattr(statistic, "aggregate", None)
-    return found if isinstance(found, Aggregate) else None
+    declared = getattr(statistic, "aggregate", None)
+    return declared if isinstance(declared, Aggregate) else None
 
 
 def interquartile_mean(scores: TaskScores, /) -> Array:
-    """Mean of the middle half of the runs of all tasks, every task weighing the same.
+    """Mean of the middle half of the runs of all tasks; every task has the same weight.
 
-    With as many runs in every task ⌊N/4⌋ of them are cut at each end, so that three or fewer are
-    averaged whole, as by Agarwal et al. (2021, "Deep Reinforcement Learning at the Edge of the
-    Statistical Precipice") and by `scipy.stats.trim_mean`. With different numbers of runs, of
-    which one of task j weighs 1/(m n_j), a quarter of the weight is cut at each end: a run at the
-    cut counts in part. Either way no score that rises lets the mean fall.
+    If all tasks have the same number of runs, ⌊N/4⌋ runs are cut at each end, as in Agarwal et
+    al. (2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice") and in
+    `scipy.stats.trim_mean`: with three runs or fewer nothing is cut. If the numbers of runs
+    differ, a run of task j weighs 1/(m n_j), and a quarter of the total weight is cut at each
+    end: a run at the cut counts in part. In both cases the mean is monotone in every score.
 
     Args:
         scores: Of shape (…, N).
@@ -80,6 +80,8 @@ def interquartile_mean(scores: TaskScores, /) -> Array:
         Of shape (…).
     """
     if scores.balanced:
+        # The published definition cuts whole runs only. The weighted form below would cut N/4
+        # runs exactly and give other numbers where N is no multiple of 4.
         cut = scores.n // 4
         ordered = np.sort(scores.values, axis=-1)
         return np.asarray(ordered[..., cut : scores.n - cut].mean(axis=-1))
@@ -96,15 +98,15 @@ def mean(scores: TaskScores, /) -> Array:
 def median(scores: TaskScores, /) -> Array:
     """Median over tasks of the means over runs: of shape (…) for scores of shape (…, N).
 
-    So do Agarwal et al. (2021): it is no median over runs.
+    This is the median of Agarwal et al. (2021); it is not a median over runs.
     """
     return np.asarray(np.median(task_means(scores), axis=-1))
 
 
 def optimality_gap(scores: TaskScores, gamma: float = 1.0) -> Array:
-    """How far scores fall short of `gamma` in the mean; what lies above counts as `gamma`.
+    """`gamma` minus the mean of the scores, each capped at `gamma` (Agarwal et al. 2021).
 
-    Lower is better (Agarwal et al. 2021). Of shape (…) for scores of shape (…, N).
+    Lower is better. Of shape (…) for scores of shape (…, N).
     """
     return Aggregate("mean", cap=gamma)(scores)
 
@@ -122,23 +124,25 @@ def task_means(scores: TaskScores) -> Array:
 
 
 def run_weights(sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """What each run weighs, in whole numbers: inversely to the runs of its task.
+    """Integer weight of each run, inversely proportional to the number of runs of its task.
 
     Args:
         sizes: Runs of each task.
 
     Returns:
-        Of shape (N,), task by task: 1 where all sizes are equal, and where they are not, such that
-        a quarter of the sum is whole. Exact where four times the least common multiple of the sizes
-        is below `WEIGHTS_BELOW` / m, and rounded to about as many digits where it is not.
+        Of shape (N,), task by task. All weights are 1 if all sizes are equal. Otherwise a quarter
+        of their sum is an integer. The weights are exact if four times the least common multiple
+        of the sizes is below `WEIGHTS_BELOW` / m, and are rounded to about 52 bits otherwise.
     """
+    # Integer weights make every cumulative weight exact, so that the quarter to be cut does not
+    # depend on the order of summation. The factor 4 makes the quarter itself an integer.
     parts = 1 if len(set(sizes)) == 1 else 4
     whole = min(parts * math.lcm(*sizes), WEIGHTS_BELOW // len(sizes))
     return np.repeat([max(1, round(whole / size)) for size in sizes], sizes).astype(np.int64)
 
 
 def middle_bounds(scores: TaskScores) -> tuple[float, float]:
-    """Lowest and highest of scores (N,) that the interquartile mean keeps, be it in part."""
+    """Lowest and highest score that the interquartile mean keeps at least in part; scores (N,)."""
     ordered, weights = _ordered(scores)
     kept = ordered[middle_half(weights) > 0]
     return float(kept[0]), float(kept[-1])
@@ -147,7 +151,8 @@ def middle_bounds(scores: TaskScores) -> tuple[float, float]:
 def pooled_order(values: Array, weights: NDArray[np.int64]) -> NDArray[np.intp]:
     """Order of the runs of all tasks along the last axis: by score, then by weight.
 
-    The weight orders equal scores of different tasks, so that the tasks' order does not matter.
+    Equal scores of different tasks are ordered by weight: the result is then independent of the
+    order of the tasks.
     """
     return np.lexsort((np.broadcast_to(weights, values.shape), values), axis=-1)
 
@@ -159,9 +164,10 @@ def _ordered(scores: TaskScores) -> tuple[Array, NDArray[np.int64]]:
 
 
 def middle_half(weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What the interquartile mean keeps of weights (…, N), which are in the order of the scores."""
+    """The part of each weight that the interquartile mean keeps; weights (…, N) sorted by score."""
     total = weights.sum(axis=-1, keepdims=True)
     quarter = total // 4
+    # Each run covers an interval of cumulative weight; the part inside the middle half is kept.
     reached = np.cumsum(weights, axis=-1)
     within = np.minimum(reached, total - quarter) - np.maximum(reached - weights, quarter)
     return np.asarray(np.maximum(within, 0))

@@ -1,4 +1,4 @@
-"""Intervals of statistics of few runs, by the stratified bootstrap."""
+"""Confidence intervals for statistics of few runs, by the stratified bootstrap."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,23 +12,23 @@ from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of
 from rlexp.stats.interval import Interval
 from rlexp.stats.replicates import replicates
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.spread import acceleration, degrees_of_freedom, no_spread, unbiased
+from rlexp.stats.standard_error import acceleration, degrees_of_freedom, no_spread, unbiased
 from rlexp.stats.task_scores import TaskScores
 
 TINY = 1e-300
-"""What a denominator of the continued fraction is replaced by where it would be 0."""
+"""Replaces a denominator of the continued fraction that would be 0."""
 PRECISION = 3e-16
 """Relative change at which the continued fraction and Newton's method have converged."""
 MOST_STEPS = 1_000
-MOST_FREEDOM = 200
-"""Degrees of freedom beyond which rounding costs digits here, and SciPy computes."""
+MOST_DEGREES_OF_FREEDOM = 200
+"""Above this many degrees of freedom the method here loses digits, and SciPy is used."""
 
 
 def student_quantile(probability: float, freedom: float) -> float:
     """The quantile of Student's t distribution.
 
-    Newton's method on the distribution function, from a start that it cannot overshoot: to the
-    right of the median the function is concave.
+    It is found by Newton's method on the distribution function, started at the median. The
+    function is concave to the right of the median, so that no step overshoots.
 
     Args:
         probability: Between 0 and 1.
@@ -39,7 +39,8 @@ def student_quantile(probability: float, freedom: float) -> float:
     """
     if not 0 < probability < 1 or not freedom > 0:
         raise ValueError("a probability between 0 and 1 and degrees of freedom above 0 are needed")
-    if freedom > MOST_FREEDOM:
+    # SciPy is imported only where it is needed: the import is slow.
+    if freedom > MOST_DEGREES_OF_FREEDOM:
         from scipy.special import stdtrit
 
         return float(stdtrit(freedom, probability))
@@ -62,8 +63,8 @@ def upper_tail(t: float, freedom: float) -> float:
     """
     if t == 0:
         return 0.5
-    share, rest = freedom / (freedom + t * t), t * t / (freedom + t * t)
-    return 0.5 * _incomplete_beta(share, rest, freedom / 2, 0.5)
+    share, complement = freedom / (freedom + t * t), t * t / (freedom + t * t)
+    return 0.5 * _incomplete_beta(share, complement, freedom / 2, 0.5)
 
 
 def _density(t: float, freedom: float) -> float:
@@ -72,14 +73,22 @@ def _density(t: float, freedom: float) -> float:
     return math.exp(log - (freedom + 1) / 2 * math.log1p(t * t / freedom))
 
 
-def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function at `x`, where `rest` is 1 − x to full precision."""
+def _incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function at `x`, where `complement` is 1 − x.
+
+    The complement is passed because 1 − x would lose digits where x is close to 1.
+    """
     front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+        math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        + a * math.log(x)
+        + b * math.log(complement)
     )
+    # Below this point the fraction of x converges fast; above it that of 1 − x does.
     if x < (a + 1) / (a + b + 2):
         return front * _continued_fraction(x, a, b) / a
-    return 1 - front * _continued_fraction(rest, b, a) / b
+    return 1 - front * _continued_fraction(complement, b, a) / b
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
@@ -104,7 +113,7 @@ def _away_from_zero(value: float) -> float:
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float] | str
-"""Both ends of an interval, or why there are none."""
+"""Both ends of an interval, or the reason why the interval has none."""
 
 METHODS = {
     "t": "t with bootstrap standard error",
@@ -112,14 +121,14 @@ METHODS = {
     "basic": "basic bootstrap",
     "bca": "BCa bootstrap",
 }
-"""Methods by name, and what an interval of each is called."""
+"""Methods by name, with the text that describes them in results."""
 ROUNDING = 1e-12
-"""Values that differ by no more than this share of the largest are equal."""
+"""Values that differ by no more than this fraction of the largest count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
-    """A statistic of scores, of shape (N,), and its values on resamples of them."""
+    """A statistic of scores of shape (N,), with its values on resamples of those scores."""
 
     scores: TaskScores
     statistic: Statistic
@@ -135,40 +144,42 @@ def intervals(
     method: str = "t",
     threads: int | None = None,
 ) -> dict[str, Interval]:
-    """Statistics with their intervals, all from the same resamples of the runs.
+    """Statistics with their intervals, all computed from the same resamples of the runs.
 
     Runs are drawn with replacement within each task; tasks are fixed. The methods:
 
-    - t: estimate ± t_ν s √(n/(n−1)), where s is the deviation of the resampled statistic, and ν
-      are Satterthwaite's degrees of freedom. Where tasks have different numbers of runs, those are
-      spread by √(n_j/(n_j−1)) about the mean of their task instead.
-    - percentile: quantiles of the resampled statistic, as rliable's.
-    - basic: those, mirrored at the estimate.
-    - bca: bias-corrected and accelerated (Efron 1987, "Better Bootstrap Confidence Intervals"),
-      with the jackknife by single runs of a task, so that the order of the runs does not matter.
+    - t: estimate ± t_ν s √(n/(n−1)), where s is the standard deviation of the resampled statistic
+      and ν are Satterthwaite's degrees of freedom. If tasks have different numbers of runs, the
+      scores of task j are first spread by √(n_j/(n_j−1)) about their mean instead.
+    - percentile: quantiles of the resampled statistic, as in rliable.
+    - basic: the percentile interval mirrored at the estimate.
+    - bca: bias-corrected and accelerated (Efron 1987, "Better Bootstrap Confidence Intervals").
+      The jackknife leaves out one run of one task at a time: the order of the runs is irrelevant.
 
     Args:
         scores: Of shape (N,).
         metrics: Statistics by name.
         resampling: Repetitions, level and seed.
-        method: Of `METHODS`.
-        threads: Of the computation, which do not change the result.
+        method: A key of `METHODS`.
+        threads: Number of threads; the result does not depend on it.
 
     Returns:
-        An interval for each metric; without ends, and with a reason, where none is possible.
+        An interval for each metric. An interval that is not possible has no ends but a reason.
 
     Raises:
-        ValueError: There is no such method.
+        ValueError: The method is unknown.
     """
     if method not in METHODS:
-        raise ValueError(f"there is no method {method!r}; methods: {', '.join(METHODS)}")
+        raise ValueError(f"unknown method {method!r}; choose one of: {', '.join(METHODS)}")
     if reason := no_spread(scores):
         return {
             k: _without_ends(scores, m, resampling, method, reason) for k, m in metrics.items()
         }
     values = _resampled(scores, metrics, resampling, method, threads)
-    found = {k: Resampled(scores, m, float(m(scores)), values[k]) for k, m in metrics.items()}
-    return {k: _described(one, resampling, method) for k, one in found.items()}
+    return {
+        name: _with_ends(Resampled(scores, m, float(m(scores)), values[name]), resampling, method)
+        for name, m in metrics.items()
+    }
 
 
 def interval(
@@ -180,8 +191,7 @@ def interval(
     threads: int | None = None,
 ) -> Interval:
     """One statistic with its interval: see `intervals`."""
-    found = intervals(scores, {"": statistic}, resampling, method=method, threads=threads)
-    return found[""]
+    return intervals(scores, {"": statistic}, resampling, method=method, threads=threads)[""]
 
 
 def _resampled(
@@ -193,35 +203,37 @@ def _resampled(
 ) -> dict[str, Array]:
     if method != "t" or scores.balanced:
         return replicates(scores, metrics, resampling, threads=threads)
-    found: dict[str, Array] = {}
+    # No single factor √(n/(n−1)) exists if tasks have different n: the scores are widened instead.
+    resampled: dict[str, Array] = {}
     for name, statistic in metrics.items():
-        spread, same = _spread(scores, statistic)
-        found |= replicates(spread, {name: same}, resampling, threads=threads)
-    return found
+        widened, equivalent = _widened(scores, statistic)
+        resampled |= replicates(widened, {name: equivalent}, resampling, threads=threads)
+    return resampled
 
 
-def _spread(scores: TaskScores, statistic: Statistic) -> tuple[TaskScores, Statistic]:
-    """Scores with the variance of a sample, and what varies on them as the statistic does."""
+def _widened(scores: TaskScores, statistic: Statistic) -> tuple[TaskScores, Statistic]:
+    """Scores with unbiased variance, and a statistic that varies on them as the given one does."""
     aggregate = aggregate_of(statistic)
     if aggregate is None or aggregate.cap is None:
         return unbiased(scores), statistic
+    # Capping comes first: a widened score could cross the cap and would lose its spread.
     return unbiased(aggregate.capped(scores)), Aggregate(aggregate.centre)
 
 
-def _described(one: Resampled, resampling: Resampling, method: str) -> Interval:
-    ends = _ends(one, resampling, method)
+def _with_ends(resampled: Resampled, resampling: Resampling, method: str) -> Interval:
+    ends = _ends(resampled, resampling, method)
     low, high = (None, None) if isinstance(ends, str) else ends
     return Interval(
-        estimate=one.estimate,
+        estimate=resampled.estimate,
         low=low,
         high=high,
         level=resampling.level,
         method=METHODS[method],
         repetitions=resampling.repetitions,
-        n=one.scores.n,
-        tasks=len(one.scores.sizes),
+        n=resampled.scores.n,
+        tasks=len(resampled.scores.sizes),
         seed=resampling.seed,
-        coverage=None if low is None else _coverage(one, resampling, method),
+        coverage=None if low is None else _coverage(resampled, resampling, method),
         reason=ends if isinstance(ends, str) else None,
     )
 
@@ -229,7 +241,7 @@ def _described(one: Resampled, resampling: Resampling, method: str) -> Interval:
 def _without_ends(
     scores: TaskScores, statistic: Statistic, resampling: Resampling, method: str, reason: str
 ) -> Interval:
-    """What is said where nothing was resampled."""
+    """The interval of a statistic for which nothing was resampled."""
     return Interval(
         estimate=float(statistic(scores)),
         low=None,
@@ -243,67 +255,70 @@ def _without_ends(
     )
 
 
-def _coverage(one: Resampled, resampling: Resampling, method: str) -> float | None:
-    """Where it was simulated: of tasks that all have as many runs."""
-    aggregate = aggregate_of(one.statistic)
+def _coverage(resampled: Resampled, resampling: Resampling, method: str) -> float | None:
+    """Expected coverage, which was simulated for equal numbers of runs per task only."""
+    aggregate = aggregate_of(resampled.statistic)
     simulated = resampling.level == coverage.LEVEL
-    simulated &= resampling.repetitions >= coverage.REPETITIONS and one.scores.balanced
+    simulated &= resampling.repetitions >= coverage.REPETITIONS and resampled.scores.balanced
     if aggregate is None or aggregate.cap is not None or not simulated:
         return None
-    sizes = one.scores.sizes
+    sizes = resampled.scores.sizes
     return coverage.expected_coverage(method, aggregate.centre, sizes[0], len(sizes))
 
 
-def _ends(one: Resampled, resampling: Resampling, method: str) -> Ends:
-    if not np.isfinite(one.values).all():
+def _ends(resampled: Resampled, resampling: Resampling, method: str) -> Ends:
+    if not np.isfinite(resampled.values).all():
         return "a resample gives no finite number"
-    if np.ptp(one.values) <= ROUNDING * np.abs(one.values).max():
-        return "every resample gives the same"
-    return ENDS[method](one, resampling)
+    if np.ptp(resampled.values) <= ROUNDING * np.abs(resampled.values).max():
+        return "all resamples give the same value"
+    return ENDS[method](resampled, resampling)
 
 
-def _t(one: Resampled, resampling: Resampling) -> Ends:
-    largest = np.abs(one.values - one.estimate).max()
-    error = largest * ((one.values - one.estimate) / largest).std()
-    if one.scores.balanced:
-        n = one.scores.sizes[0]
+def _t(resampled: Resampled, resampling: Resampling) -> Ends:
+    # Squares of very large deviations overflow, and squares of tiny ones underflow.
+    largest = np.abs(resampled.values - resampled.estimate).max()
+    error = largest * ((resampled.values - resampled.estimate) / largest).std()
+    if resampled.scores.balanced:
+        # A resample of n runs has variance (n−1)/n times that of a new sample.
+        n = resampled.scores.sizes[0]
         error *= np.sqrt(n / (n - 1))
-    freedom = degrees_of_freedom(one.scores, aggregate_of(one.statistic))
+    freedom = degrees_of_freedom(resampled.scores, aggregate_of(resampled.statistic))
     half = float(student_quantile(1 - resampling.tail, freedom) * error)
-    return one.estimate - half, one.estimate + half
+    return resampled.estimate - half, resampled.estimate + half
 
 
-def _percentile(one: Resampled, resampling: Resampling) -> Ends:
-    return _quantiles(one.values, resampling.tail, 1 - resampling.tail)
+def _percentile(resampled: Resampled, resampling: Resampling) -> Ends:
+    return _quantiles(resampled.values, resampling.tail, 1 - resampling.tail)
 
 
-def _basic(one: Resampled, resampling: Resampling) -> Ends:
-    low, high = _quantiles(one.values, resampling.tail, 1 - resampling.tail)
-    return 2 * one.estimate - high, 2 * one.estimate - low
+def _basic(resampled: Resampled, resampling: Resampling) -> Ends:
+    low, high = _quantiles(resampled.values, resampling.tail, 1 - resampling.tail)
+    return 2 * resampled.estimate - high, 2 * resampled.estimate - low
 
 
-def _bca(one: Resampled, resampling: Resampling) -> Ends:
-    return bca_ends(one, resampling, acceleration(one.scores, one.statistic))
+def _bca(resampled: Resampled, resampling: Resampling) -> Ends:
+    return bca_ends(resampled, resampling, acceleration(resampled.scores, resampled.statistic))
 
 
-def bca_ends(one: Resampled, resampling: Resampling, accelerated: float) -> Ends:
-    """Ends by Efron's BCa method with a given acceleration."""
+def bca_ends(resampled: Resampled, resampling: Resampling, accelerated: float) -> Ends:
+    """Ends of the interval by Efron's BCa method with a given acceleration."""
     from scipy.special import ndtr, ndtri
 
-    # Of a typical value: beside one far away all others would lie at the estimate.
-    slack = ROUNDING * np.median(np.abs(one.values))
-    below = float((one.values < one.estimate - slack).mean())
+    # The tolerance is relative to a typical value. Relative to the largest, one outlier would
+    # make all other values count as equal to the estimate.
+    slack = ROUNDING * np.median(np.abs(resampled.values))
+    below = float((resampled.values < resampled.estimate - slack).mean())
     if below in {0, 1}:
         return "every resample lies on one side of the estimate"
     bias = ndtri(below)
     moved = bias + ndtri([resampling.tail, 1 - resampling.tail])
     shares = ndtr(bias + moved / (1 - accelerated * moved))
-    return _quantiles(one.values, *shares)
+    return _quantiles(resampled.values, *shares)
 
 
 def _quantiles(values: Array, low: float, high: float) -> tuple[float, float]:
-    found = np.quantile(values, [low, high])
-    return float(found[0]), float(found[1])
+    quantiles = np.quantile(values, [low, high])
+    return float(quantiles[0]), float(quantiles[1])
 
 
 ENDS: dict[str, Callable[[Resampled, Resampling], Ends]] = {

@@ -1,4 +1,4 @@
-"""One label against another: the difference, its interval, every test and every effect size."""
+"""Comparison of two labels: the difference with its interval, all tests and all effect sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,13 +32,14 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectSize:
-    """Three measures of the same difference, each positive (above ½) where the first is better.
+    """Three effect sizes of one difference, larger where the first label is better.
 
     Attributes:
-        cliffs_delta: From -1 to 1.
-        vargha_delaney: The chance, from 0 to 1, that a run of the first beats one of the second.
-        hedges_g: The difference in standard deviations, or nothing where `reason` says why not.
-        reason: Why there is no g, in words.
+        cliffs_delta: From -1 to 1; 0 means no difference.
+        vargha_delaney: Probability that a run of the first label beats a run of the second; ½
+            means no difference.
+        hedges_g: Difference in standard deviations; None if it cannot be computed.
+        reason: Why there is no g.
     """
 
     cliffs_delta: float
@@ -48,9 +49,9 @@ class EffectSize:
 
 
 def cliffs_delta(x: TaskScores, y: TaskScores) -> float:
-    """How much more often a run of x beats one of y than loses to it; mean over tasks.
+    """Cliff's delta: P(x > y) - P(x < y) over all pairs of runs of a task, mean over tasks.
 
-    Cliff 1993, "Dominance statistics": P(x > y) - P(x < y) over all pairs of runs of a task.
+    Cliff 1993, "Dominance statistics: Ordinal analyses to answer ordinal questions".
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -59,11 +60,11 @@ def cliffs_delta(x: TaskScores, y: TaskScores) -> float:
 
 
 def vargha_delaney(x: TaskScores, y: TaskScores) -> float:
-    """The chance that a run of x beats one of y, a tie counting half; mean over tasks.
+    """Probability that a run of x beats a run of y; a tie counts half; mean over tasks.
 
     Vargha and Delaney 2000, "A critique and improvement of the CL common language effect size
-    statistics of McGraw and Wong": A₁₂ = (1 + Cliff's delta) / 2. Over tasks it is the probability
-    of improvement of Agarwal et al. 2021.
+    statistics of McGraw and Wong": A₁₂ = (1 + Cliff's delta) / 2. The mean over tasks is the
+    probability of improvement of Agarwal et al. 2021.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -72,14 +73,14 @@ def vargha_delaney(x: TaskScores, y: TaskScores) -> float:
 
 
 def hedges_g(x: TaskScores, y: TaskScores) -> float | None:
-    """The difference in pooled standard deviations, without the bias of few runs.
+    """Hedges' g: the difference in pooled standard deviations, corrected for small samples.
 
     Hedges 1981, "Distribution theory for Glass's estimator of effect size", with the exact
-    correction Γ(f/2) / (√(f/2) Γ((f-1)/2)). The variance is pooled over both labels within tasks,
-    and over tasks, with f degrees of freedom in all.
+    correction Γ(f/2) / (√(f/2) Γ((f-1)/2)). The variance is pooled over labels and tasks, with f
+    degrees of freedom in total.
 
     Returns:
-        Nothing where a task has one run of a label, or all runs of each task are equal.
+        None if a label has one run on a task, or if all runs of each task are equal.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -89,7 +90,7 @@ def hedges_g(x: TaskScores, y: TaskScores) -> float | None:
     if no_spread(samples):
         return None
     freedom = sum(len(sample) - 1 for sample in samples)
-    # By task first, so that swapping sides changes no bit.
+    # Sum both labels of a task first: swapping the labels then changes no bit.
     squares = sum((len(a) - 1) * variance(a) + (len(b) - 1) * variance(b) for a, b in pairs)
     if not squares > 0:
         return None
@@ -97,7 +98,7 @@ def hedges_g(x: TaskScores, y: TaskScores) -> float | None:
 
 
 def effect_size(x: TaskScores, y: TaskScores) -> EffectSize:
-    """All measures of how far x is above y.
+    """All effect sizes of x against y.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -136,16 +137,16 @@ class PrimaryTest(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What the scores say about the first label against the second.
+    """All statistics of the first label against the second.
 
     Attributes:
-        difference: First minus second, mean over tasks of the difference of task means, with its
-            (stratified) Welch t interval of the level of the resampling.
+        difference: First minus second: mean over tasks of the difference of the task means, with
+            its (stratified) Welch t interval at the level of the resampling.
         permutation: Permutation test of that difference.
         welch: (Stratified) Welch t test of that difference.
         mann_whitney: (Stratified) rank test.
         effect: Effect sizes.
-        equivalence: Test that the difference lies within the margin, where one was declared.
+        equivalence: Test that the difference is within the margin, if a margin was declared.
         sizes: Runs of each task, of the first label and of the second.
         alpha: Level of the tests.
     """
@@ -161,16 +162,16 @@ class Comparison:
 
     @property
     def replicated(self) -> bool:
-        """Whether at least one task has two runs of each label: without them nothing is tested."""
+        """Whether at least one task has two runs of each label, as every test requires."""
         return any(min(both) > 1 for both in zip(*self.sizes, strict=True))
 
     @property
     def fewest(self) -> int:
-        """Runs of the label and task that has the fewest."""
+        """Smallest number of runs of a label on a task."""
         return min(map(min, self.sizes))
 
     def test(self, primary: PrimaryTest) -> SignificanceTest:
-        """The test of this name."""
+        """The result of the named test."""
         return {
             PrimaryTest.PERMUTATION: self.permutation,
             PrimaryTest.WELCH: self.welch,
@@ -178,17 +179,17 @@ class Comparison:
         }[primary]
 
     def deciding(self, primary: PrimaryTest) -> SignificanceTest:
-        """The test that decides: the primary one, and Welch's beside it where that is needed.
+        """The test that decides: the primary test, in some cases together with Welch's test.
 
-        Permuting the runs of labels that spread differently does not hold the level where their
-        numbers differ: 28 % instead of 5 % where 5 runs stand against 20 that spread a fifth as
-        much, and still 8 % with a studentised difference, where Welch's test has 5 %. There the
-        p-value is the larger of both, so that a difference is found only where both
-        find it, and wrongly no more often than by either.
+        A permutation test does not keep its level if both the variances and the numbers of runs
+        differ: for 5 runs against 20 with a fifth of the standard deviation, its error rate is
+        28 % instead of 5 %. A studentised difference would still have 8 %, Welch's test has 5 %.
+        In this case the larger p-value of the two tests decides: a difference is significant only
+        if both tests agree, so that the error rate is at most that of either test.
 
         Returns:
-            The test of this name; with unequal numbers of runs of the labels on a task, the
-            permutation test with the larger p-value, or none where Welch's is not possible.
+            The result of the named test. For the permutation test with unequal numbers of runs:
+            the result with the larger p-value, or without one if Welch's test is not possible.
         """
         test = self.test(primary)
         if primary is not PrimaryTest.PERMUTATION or self.sizes[0] == self.sizes[1]:
@@ -202,7 +203,7 @@ class Comparison:
         )
 
     def direction(self, primary: PrimaryTest) -> float:
-        """Above 0 where the primary test speaks for the first label, below 0 for the second."""
+        """A number above 0 if the primary test favours the first label, below 0 if the second."""
         if primary is PrimaryTest.MANN_WHITNEY:
             return self.effect.cliffs_delta
         return self.difference.estimate
@@ -222,14 +223,14 @@ def compare(
 
     Args:
         x: Scores of the first label.
-        y: Of the second, on the same tasks in the same order; as many runs as there are.
+        y: Scores of the second label, on the same tasks in the same order.
         resampling: Seed and repetitions of the permutation test, and level of the interval.
         alpha: Level of the tests.
         margin: The largest difference that does not matter, in units of the scores.
 
     Raises:
-        ValueError: The labels cannot be compared (`tasks_of_both`), alpha is no level, or the
-            margin is not above 0.
+        ValueError: The labels cannot be compared (`tasks_of_both`), alpha is not between 0 and 1,
+            or the margin is not above 0.
     """
     return comparisons([(x, y)], resampling, alpha=alpha, margin=margin)[0]
 
@@ -242,18 +243,20 @@ def comparisons(
     margin: float | None = None,
     furthest: Sequence[float | None] | None = None,
 ) -> tuple[Comparison, ...]:
-    """Compare every pair of labels, to the bit as alone; many take little longer than one.
+    """Compare every pair of labels, with the same numbers as `compare` gives for each pair.
+
+    The pairs share their random relabellings, so that many pairs take little longer than one.
 
     Args:
-        pairs: As `compare` takes one.
-        resampling: Of the permutation tests, and level of the intervals.
+        pairs: Scores of the first and the second label of each pair.
+        resampling: Seed and repetitions of the permutation tests, and level of the intervals.
         alpha: Level of the tests.
         margin: The largest difference that does not matter, in units of the scores.
-        furthest: The largest difference that is possible, of each pair, beyond which no interval
-            goes; nothing where it is not known.
+        furthest: The largest possible difference of each pair, at which intervals are cut; None
+            where it is not known.
 
     Raises:
-        ValueError: As `compare`.
+        ValueError: As in `compare`.
     """
     check_levels(alpha)
     return tuple(
@@ -277,6 +280,6 @@ def comparisons(
 
 
 def _difference(x: TaskScores, y: TaskScores, level: float, furthest: float | None) -> Interval:
-    """The difference with its interval, neither end of it further than is possible."""
+    """The difference with its interval, cut to the possible differences."""
     least = None if furthest is None else -furthest
     return limited(difference_interval(x, y, level=level), least, furthest)

@@ -1,4 +1,4 @@
-"""How often a 95% interval of few runs holds the true value, as simulations showed it."""
+"""Simulated coverage of 95% intervals of few runs: how often they contain the true value."""
 
 import math
 from bisect import bisect_left
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 LEVEL = 0.95
 """The nominal level of the intervals that were simulated."""
 REPETITIONS = 1_000
-"""With fewer, an interval covers less than was simulated: 76% instead of 94% with ten."""
+"""Fewest repetitions for which the table holds: with ten, coverage is 76% instead of 94%."""
 
 TABLE: dict[tuple[str, str], dict[int, dict[int, float]]] = {
     ("t", "interquartile mean"): {
@@ -59,29 +59,29 @@ TABLE: dict[tuple[str, str], dict[int, dict[int, float]]] = {
         26: {3: 0.861, 5: 0.917, 10: 0.921},
     },
 }
-"""Share of intervals that held the true value: by method and statistic, by tasks, by runs of each.
+"""Fraction of intervals that contained the true value: by method and statistic, tasks, runs.
 
 Samples of few runs were drawn from 100 runs of DER, SPR and DrQ(ε) on Atari 100k (standard error
-below one point); for the mean of one task, and so for the interquartile mean of three runs of it,
-from the runs of six algorithms on each of the 26 games. Scores of other laws fare differently:
-normal ones better; those of which most runs reach the maximum, or some collapse, much worse.
+below one percentage point). For the mean of one task, and for the interquartile mean of three
+runs, which is the same, they were drawn from the runs of six algorithms on each of the 26 games.
+Other distributions of scores give other values: normal scores better ones; scores of which most
+reach the maximum, or of which some collapse, much worse ones.
 """
 
 
 def expected_coverage(method: str, statistic: str, n: int, tasks: int) -> float | None:
-    """How often a 95% interval holds the true value, of so many runs of each of so many tasks.
+    """Expected coverage of a 95% interval, for n runs of each task.
 
-    Between sizes that were simulated, what is missing is interpolated, linearly in 1/n and in the
-    logarithm of the tasks; outside of them nothing is known.
+    Between simulated sizes the coverage is interpolated linearly in 1/n and in log(tasks).
 
     Args:
-        method: Of `bootstrap.METHODS`.
-        statistic: A centre, of `aggregate.CENTRES`.
+        method: A key of `bootstrap.METHODS`.
+        statistic: A key of `aggregate.CENTRES`.
         n: Runs of each task.
-        tasks: Their number.
+        tasks: Number of tasks.
 
     Returns:
-        A share; nothing where no simulation says.
+        A probability; None outside of the simulated sizes.
     """
     if statistic == "median" and tasks <= 2:  # the mean of one task or two is their median
         statistic = "mean"
@@ -96,21 +96,21 @@ def _inverse(n: float) -> float:
 
 
 def _between(
-    wanted: int,
-    known: Iterable[int],
+    size: int,
+    simulated: Iterable[int],
     scale: Callable[[float], float],
     value: Callable[[int], float | None],
 ) -> float | None:
-    """Interpolate linearly on a scale between the nearest known points; nothing outside."""
-    points = sorted(known)
-    if not points or not points[0] <= wanted <= points[-1]:
+    """The value at a size, interpolated linearly on a scale between the simulated sizes."""
+    points = sorted(simulated)
+    if not points or not points[0] <= size <= points[-1]:
         return None
-    above = points[bisect_left(points, wanted)]
-    below = max(point for point in points if point <= wanted)
+    above = points[bisect_left(points, size)]
+    below = max(point for point in points if point <= size)
     high, low = value(above), value(below)
     if high is None or low is None:
         return None
     if above == below:
         return high
-    share = (scale(wanted) - scale(below)) / (scale(above) - scale(below))
+    share = (scale(size) - scale(below)) / (scale(above) - scale(below))
     return low + share * (high - low)

@@ -1,4 +1,4 @@
-"""Learning curves: runs on a common grid, their aggregate with a band, the area under them."""
+"""Learning curves: alignment on a common grid, a band around their aggregate, and their area."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,36 +10,29 @@ from numpy.typing import ArrayLike, NDArray
 from rlexp.stats import coverage
 from rlexp.stats.aggregate import Aggregate, interquartile_mean
 from rlexp.stats.bootstrap import ENDS, METHODS, ROUNDING, Resampled
+from rlexp.stats.curve_bootstrap import resampled_curves
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.spread import no_spread, unbiased
+from rlexp.stats.standard_error import no_spread, unbiased
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import whole_run_replicates
 
 CELLS = 2**23
-"""Resampled values held at a time: 64 MiB."""
-
+"""Resampled values in memory at a time: 64 MiB."""
 
 MIDDLE = Aggregate("interquartile mean")
-
-
 NO_RUN = "a task has no run"
-
-
-NO_WIDTH = "every resample gives the same"
-
-
+NO_WIDTH = "all resamples give the same value"
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class PointwiseIntervals:
     """Estimates and intervals at the points of a curve.
 
     Attributes:
         estimate: Of shape (T,).
         low: Of shape (T,), NaN where there is no interval.
         high: Of shape (T,), NaN where there is no interval.
-        reasons: T of them: why there is no interval, or nothing where there is one.
+        reasons: Of length T: the reason why a point has no interval, None if it has one.
     """
 
     estimate: Array
@@ -48,8 +41,8 @@ class Points:
     reasons: tuple[str | None, ...]
 
     @classmethod
-    def join(cls, parts: Sequence["Points"]) -> "Points":
-        """The points of one part after those of another."""
+    def join(cls, parts: Sequence["PointwiseIntervals"]) -> "PointwiseIntervals":
+        """The intervals of consecutive parts of a curve in one object."""
         return cls(
             np.concatenate([part.estimate for part in parts]),
             np.concatenate([part.low for part in parts]),
@@ -58,76 +51,86 @@ class Points:
         )
 
     @property
-    def reasons_in_words(self) -> str | None:
-        """Why points have no interval, and how many; nothing where all have one."""
+    def reasons_text(self) -> str | None:
+        """The reasons for missing intervals with their number of points; None if none is missing."""
         missing = [reason for reason in self.reasons if reason]
         if len(set(missing)) == 1 and len(missing) == len(self.reasons):
             return missing[0]
-        told = [
+        counted = [
             f"at {missing.count(reason)} of {len(self.reasons)} points {reason}"
             for reason in dict.fromkeys(missing)
         ]
-        return "; ".join(told) or None
+        return "; ".join(counted) or None
 
 
-def points(curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str) -> Points:
-    """The interquartile mean at each point, with an interval.
+def pointwise_intervals(
+    curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str
+) -> PointwiseIntervals:
+    """The interquartile mean at each point of the curves, with an interval.
 
     Args:
         curves: Of shape (T, N): the runs of the first task, then those of the second, and so on.
-        sizes: Runs of each task, m numbers that sum to N; where one is 0 nothing is estimated.
+        sizes: Runs of each task, m numbers that sum to N; if one is 0, all estimates are NaN.
         resampling: Repetitions, level and seed.
-        method: Of `bootstrap.METHODS`.
+        method: A key of `bootstrap.METHODS`.
     """
     if 0 in sizes:
         nothing = np.full(len(curves), np.nan)
-        return Points(nothing, nothing, nothing, (NO_RUN,) * len(curves))
+        return PointwiseIntervals(nothing, nothing, nothing, (NO_RUN,) * len(curves))
     if 1 in sizes:
         return _without_ends(curves, sizes)
     step = max(1, CELLS // resampling.repetitions)
     blocks = [curves[first : first + step] for first in range(0, len(curves), step)]
-    return Points.join([_with_ends(block, sizes, resampling, method) for block in blocks])
+    return PointwiseIntervals.join(
+        [_with_ends(block, sizes, resampling, method) for block in blocks]
+    )
 
 
-def _without_ends(curves: Array, sizes: tuple[int, ...]) -> Points:
+def _without_ends(curves: Array, sizes: tuple[int, ...]) -> PointwiseIntervals:
     estimate = interquartile_mean(TaskScores(curves, sizes))
     reasons = tuple(no_spread(TaskScores(values, sizes)) for values in curves)
     nothing = np.full(len(curves), np.nan)
-    return Points(estimate, nothing, nothing, reasons)
+    return PointwiseIntervals(estimate, nothing, nothing, reasons)
 
 
 def _with_ends(
     curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str
-) -> Points:
-    """What is resampled at a time: so many points that their replicates fit into memory."""
+) -> PointwiseIntervals:
+    """Estimates and intervals of so many points that their replicates fit into memory."""
     scores = [TaskScores(values, sizes) for values in curves]
-    replicates = whole_run_replicates(_spread(scores, method), sizes, resampling)
+    replicates = resampled_curves(_resampled_values(scores, method), sizes, resampling)
     estimate = interquartile_mean(TaskScores(curves, sizes))
-    found = [
-        _ends(Resampled(one, MIDDLE, float(middle), values), resampling, method)
-        for one, middle, values in zip(scores, estimate, replicates, strict=True)
+    ends = [
+        _ends(Resampled(at_point, MIDDLE, float(middle), values), resampling, method)
+        for at_point, middle, values in zip(scores, estimate, replicates, strict=True)
     ]
-    low, high, reasons = zip(*found, strict=True)
-    return Points(estimate, np.asarray(low), np.asarray(high), reasons)
+    low, high, reasons = zip(*ends, strict=True)
+    return PointwiseIntervals(estimate, np.asarray(low), np.asarray(high), reasons)
 
 
-def _spread(scores: Sequence[TaskScores], method: str) -> Array:
-    """What is resampled, of shape (T, N): for t, where no one n is known, spread as samples are."""
+def _resampled_values(scores: Sequence[TaskScores], method: str) -> Array:
+    """The values that are resampled, of shape (T, N).
+
+    The t interval needs unbiased variances; if the tasks differ in n, the values are widened.
+    """
     widened = method == "t" and not scores[0].balanced
-    return np.stack([(unbiased(one) if widened else one).values for one in scores])
+    return np.stack([(unbiased(point) if widened else point).values for point in scores])
 
 
-def _ends(one: Resampled, resampling: Resampling, method: str) -> tuple[float, float, str | None]:
-    """Low and high end at a point, or NaN and why there are none."""
-    reason = no_spread(one.scores)
-    if reason is None and np.ptp(one.values) <= ROUNDING * np.abs(one.values).max():
+def _ends(
+    resampled: Resampled, resampling: Resampling, method: str
+) -> tuple[float, float, str | None]:
+    """Low and high end at a point with None, or NaN twice with the reason for it."""
+    reason = no_spread(resampled.scores)
+    values = resampled.values
+    if reason is None and np.ptp(values) <= ROUNDING * np.abs(values).max():
         reason = NO_WIDTH
-    ends = reason or ENDS[method](one, resampling)
+    ends = reason or ENDS[method](resampled, resampling)
     return (np.nan, np.nan, ends) if isinstance(ends, str) else (*ends, None)
 
 
 Curve = tuple[ArrayLike, ArrayLike]
-"""Steps of the evaluations of a run, rising, and their values, both of shape (t,)."""
+"""Environment steps of a run's evaluations, ascending, and their values, both of shape (t,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,17 +141,17 @@ class Band:
         estimate: Of shape (T,); NaN where a task has no run.
         low: Of shape (T,); NaN where no interval is possible.
         high: Of shape (T,); NaN where no interval is possible.
-        runs: Of shape (T,): runs of all tasks that the point rests on.
-        level: Of the interval at each point by itself.
-        method: Of the intervals.
-        repetitions: Resamples; none where no point has an interval.
+        runs: Number of runs of all tasks with a value at the point, of shape (T,).
+        level: Level of each pointwise interval.
+        method: Method of the intervals.
+        repetitions: Number of resamples; 0 if no point has an interval.
         n: Runs of all tasks.
-        tasks: How many there are.
-        seed: Of the resampling; none where no point has an interval.
-        coverage: How often an interval of this method holds the true value, where simulations
-            showed it: at points at which every task has as many runs, the one with fewest.
+        tasks: Number of tasks.
+        seed: Seed of the resampling; None if no point has an interval.
+        coverage: Simulated coverage of this method at the point with fewest runs, among the points
+            at which all tasks have the same number of runs; None where it was not simulated.
         reason: Why no point has an interval.
-        gaps: Where some points have none: how many, and why.
+        gaps: If only some points have no interval: how many, and why.
     """
 
     estimate: Array
@@ -167,13 +170,13 @@ class Band:
 
 
 def align(curves: Sequence[Curve], grid: ArrayLike) -> Array:
-    """Values of runs on a common grid: each evaluation holds until the next one.
+    """Values of runs on a common grid: each evaluation is valid until the next one.
 
-    Nothing is extrapolated: before a run's first evaluation and beyond its last one it has no
-    value, and neither while an evaluation is NaN.
+    Nothing is extrapolated: a run has no value before its first evaluation, after its last one,
+    and while its latest evaluation is NaN.
 
     Args:
-        curves: One of each run; one without an evaluation has no value anywhere.
+        curves: The curve of each run; a run without evaluations has no value anywhere.
         grid: Of shape (T,), in the unit of the steps.
 
     Returns:
@@ -183,38 +186,38 @@ def align(curves: Sequence[Curve], grid: ArrayLike) -> Array:
         ValueError: Steps and values differ in number, steps do not rise, or a value is infinite.
     """
     at = np.asarray(grid, dtype=np.float64).ravel()
-    found = np.full((len(curves), len(at)), np.nan)
-    for row, curve in zip(found, curves, strict=True):
+    aligned = np.full((len(curves), len(at)), np.nan)
+    for row, curve in zip(aligned, curves, strict=True):
         steps, values = checked_curve(curve)
         if len(steps):
             inside = (steps[0] <= at) & (at <= steps[-1])
             row[inside] = values[np.searchsorted(steps, at[inside], "right") - 1]
-    return found
+    return aligned
 
 
 def common_grid(curves: Sequence[Curve], points: int = 200) -> Array:
-    """Steps at which any run was evaluated, where all runs have a value: at most `points` of them.
+    """Steps at which any run was evaluated and all runs have a value: at most `points` of them.
 
-    Runs without an evaluation leave none. Where there are more, evenly many are skipped between
-    those kept; the first and the last one stay.
+    The grid is empty if a run has no evaluation. If there are too many steps, a subset at even
+    distances is kept, with the first and the last one.
 
     Args:
-        curves: One of each run, of all tasks and labels that are shown together.
-        points: How many at most, 2 or more.
+        curves: The curve of each run, of all tasks and labels that are shown together.
+        points: Largest number of steps, 2 or more.
 
     Returns:
-        Of shape (T,), rising; empty where no step is common to all runs.
+        Of shape (T,), ascending; empty if no step is common to all runs.
 
     Raises:
-        ValueError: A curve is none, as in `align`, or fewer than 2 points are asked for.
+        ValueError: A curve is invalid, as in `align`, or `points` is below 2.
     """
     if points < 2:
         raise ValueError(f"a grid of at most {points} points shows no curve: take 2 or more")
     steps = [checked_curve(curve)[0] for curve in curves]
-    if not steps or not all(len(own) for own in steps):
+    if not steps or not all(map(len, steps)):
         return np.empty(0)
     union = np.unique(np.concatenate(steps))
-    first, last = max(own[0] for own in steps), min(own[-1] for own in steps)
+    first, last = max(run[0] for run in steps), min(run[-1] for run in steps)
     common = union[(first <= union) & (union <= last)]
     if len(common) <= points:
         return np.asarray(common)
@@ -224,80 +227,83 @@ def common_grid(curves: Sequence[Curve], points: int = 200) -> Array:
 def area_under_curve(steps: ArrayLike, values: ArrayLike) -> Array:
     """Mean height of curves by the trapezoidal rule, in the unit of the values.
 
-    It is one number of a run: an interval of its aggregate resamples these numbers, so that whole
-    runs are drawn. Drawing each step by itself, as rliable does of curves, averages the noise of
-    runs away along the curve and gives intervals that are about ten times too narrow.
+    The area is one number per run, so that an interval of its aggregate resamples whole runs.
+    Resampling each step separately, as rliable does with curves, averages the noise of a run away
+    along the curve and gives intervals that are about ten times too narrow.
 
     Args:
-        steps: Of shape (t,), rising, t ≥ 2: wider apart, evaluations weigh more.
+        steps: Of shape (t,), ascending, t ≥ 2; evaluations that are further apart weigh more.
         values: Of shape (…, t).
 
     Returns:
         Of shape (…); NaN for a curve with a NaN.
 
     Raises:
-        ValueError: There are fewer than two evaluations, or `align` would refuse them.
+        ValueError: There are fewer than two evaluations, or the curve is invalid as in `align`.
     """
     at, height = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(at, height)
     if len(at) < 2:
-        raise ValueError("an area needs two evaluations or more: evaluate the run more often")
+        raise ValueError("an area needs at least two evaluations: evaluate the run more often")
     return np.asarray(np.trapezoid(height, at, axis=-1) / (at[-1] - at[0]))
 
 
 def band(tasks: Sequence[ArrayLike], resampling: Resampling, *, method: str = "t") -> Band:
     """Interquartile mean over runs × tasks at each point, with intervals from whole runs.
 
-    A run is resampled with its whole curve, within its task; tasks are fixed. Each interval holds
-    for its point, not for all points at once.
+    A run is resampled with its whole curve, within its task; tasks are fixed. The intervals are
+    pointwise: the level holds for each point, not for all points at once.
 
-    By default it is t with the bootstrap's standard error, as of `bootstrap.intervals`: with few
-    runs the percentile interval, which the literature shows, is too narrow, for it never leaves
-    the range of the runs. Simulations on Atari 100k found that 95 % intervals hold the true value
-    in 90, 93 and 95 % of cases (t) against 72, 87 and 93 % (percentile) with 3, 5 and 10 runs of
-    one task, and in 95 % or more against 87, 91 and 94 % with 26 tasks. With three tasks of 5 runs
-    t still falls short: 89 %. `coverage` says it for the band at hand.
+    The default method is t with the bootstrap standard error (see `bootstrap.intervals`). The
+    percentile interval of the literature is too narrow for few runs, because it never leaves the
+    range of the runs. In simulations on Atari 100k, 95 % intervals contained the true value in
+    90, 93 and 95 % of cases (t) and in 72, 87 and 93 % (percentile) with 3, 5 and 10 runs of one
+    task, and in 95 % or more and 87, 91 and 94 % with 26 tasks. With three tasks of 5 runs the t
+    interval still reaches only 89 %. The field `coverage` gives the value for the band.
 
-    Where a run has ended its value is missing: from there on the band is of those that are left,
-    drawn among themselves, and `runs` says how many they are. If runs end because they do badly,
-    the curve of those left flatters; a policy for failures has to be applied before.
+    A run that has ended has no value. From there on the band is computed from the remaining runs
+    only, and `runs` counts them. If runs end because they perform badly, the remaining runs are
+    too optimistic: apply a policy for failures before.
 
     Args:
         tasks: Values of the runs of each task, of shape (n_j, T), n_j ≥ 1, NaN where missing.
         resampling: Repetitions, level and seed.
-        method: Of `bootstrap.METHODS`.
+        method: A key of `bootstrap.METHODS`.
 
     Raises:
-        ValueError: There is no such method, no task, a task without a run, tasks have different
-            numbers of points, or a value is infinite.
+        ValueError: The method is unknown, there is no task, a task has no run, tasks have
+            different numbers of points, or a value is infinite.
     """
     if method not in METHODS:
-        raise ValueError(f"there is no method {method!r}; methods: {', '.join(METHODS)}")
+        raise ValueError(f"unknown method {method!r}; choose one of: {', '.join(METHODS)}")
     arrays = _ordered(tasks)
     values = np.concatenate(arrays).T
-    known = ~np.isnan(values)
-    left = np.stack([(~np.isnan(array)).sum(axis=0) for array in arrays], axis=-1)
-    found = Points.join(
+    present = ~np.isnan(values)
+    remaining = np.stack([(~np.isnan(array)).sum(axis=0) for array in arrays], axis=-1)
+    # Within a segment the same runs have values: their curves can be resampled together.
+    pointwise = PointwiseIntervals.join(
         [
-            points(values[a:b, known[a]], tuple(left[a].tolist()), resampling, method)
-            for a, b in _segments(known)
+            pointwise_intervals(
+                values[a:b, present[a]], tuple(remaining[a].tolist()), resampling, method
+            )
+            for a, b in _segments(present)
         ]
     )
-    words, some = found.reasons_in_words, None in found.reasons
+    reasons, some = pointwise.reasons_text, None in pointwise.reasons
     return Band(
-        estimate=found.estimate,
-        low=found.low,
-        high=found.high,
-        runs=left.sum(axis=-1),
+        estimate=pointwise.estimate,
+        low=pointwise.low,
+        high=pointwise.high,
+        runs=remaining.sum(axis=-1),
         level=resampling.level,
         method=METHODS[method],
         repetitions=resampling.repetitions if some else 0,
         n=values.shape[1],
         tasks=len(arrays),
         seed=resampling.seed if some else None,
-        coverage=_coverage(found, left, resampling, method),
-        reason=None if some else words,
-        gaps=words if some else None,
+        coverage=_coverage(pointwise, remaining, resampling, method),
+        reason=None if some else reasons,
+        gaps=reasons if some else None,
     )
 
 
@@ -305,7 +311,7 @@ def checked_curve(curve: Curve) -> tuple[Array, Array]:
     """Steps and values of a curve, each of shape (t,).
 
     Raises:
-        ValueError: As of `align`.
+        ValueError: The curve is invalid, as in `align`.
     """
     steps, values = (np.asarray(part, dtype=np.float64) for part in curve)
     _check(steps, values)
@@ -313,46 +319,53 @@ def checked_curve(curve: Curve) -> tuple[Array, Array]:
 
 
 def _check(steps: Array, values: Array) -> None:
-    """Refuse what is no curve."""
+    """Refuse steps and values that form no curve."""
     if steps.ndim != 1 or values.shape[-1:] != steps.shape:
         raise ValueError(
-            f"{steps.shape} steps and {values.shape} values: give a value of each step"
+            f"steps of shape {steps.shape} and values of shape {values.shape}: "
+            "give one value for each step"
         )
     if not np.isfinite(steps).all() or (np.diff(steps) <= 0).any():
-        raise ValueError("the steps of a run must be finite and rise: order its evaluations")
+        raise ValueError("the steps of a run must be finite and ascending: sort its evaluations")
     if np.isinf(values).any():
-        raise ValueError("a value must not be infinite: NaN says that there is none")
+        raise ValueError("a value must not be infinite: use NaN for a missing value")
 
 
 def _ordered(tasks: Sequence[ArrayLike]) -> list[Array]:
-    """Curves of each task, of shape (n_j, T), in an order of their own: runs have none."""
+    """Curves of each task, of shape (n_j, T), sorted: results do not depend on the run order."""
     arrays = [np.asarray(task, dtype=np.float64) for task in tasks]
     shapes = [array.shape for array in arrays]
     if not arrays or any(len(shape) != 2 or not all(shape) for shape in shapes):
-        raise ValueError(f"shapes {shapes}: each task needs runs × points, one of each or more")
+        raise ValueError(f"shapes {shapes}: each task needs an array of shape (runs, points)")
     if len({points for _, points in shapes}) > 1:
         raise ValueError(f"shapes {shapes}: align the runs of all tasks on the same grid")
     if any(np.isinf(array).any() for array in arrays):
-        raise ValueError("a value must not be infinite: NaN says that there is none")
-    # Adding zero makes equal what differs in the sign of zero only.
+        raise ValueError("a value must not be infinite: use NaN for a missing value")
+    # Adding zero turns -0.0 into 0.0: equal curves then have equal bytes.
     return [array[np.lexsort(array.T[::-1])] + 0.0 for array in arrays]
 
 
-def _segments(known: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First point, and the one after the last, of parts with the same runs, of (T, N)."""
-    changes = np.flatnonzero((known[1:] != known[:-1]).any(axis=1)) + 1
-    return list(pairwise([0, *changes.tolist(), len(known)]))
+def _segments(present: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First point, and the point after the last, of each part with the same runs; input (T, N)."""
+    changes = np.flatnonzero((present[1:] != present[:-1]).any(axis=1)) + 1
+    return list(pairwise([0, *changes.tolist(), len(present)]))
 
 
 def _coverage(
-    found: Points, left: NDArray[np.int64], resampling: Resampling, method: str
+    pointwise: PointwiseIntervals,
+    remaining: NDArray[np.int64],
+    resampling: Resampling,
+    method: str,
 ) -> float | None:
-    """Of the point with fewest runs, of (T, m), among those with an interval and balanced tasks."""
-    drawn = left[[reason is None for reason in found.reasons]]
-    drawn = drawn[(drawn == drawn[:, :1]).all(axis=1)]
+    """Expected coverage at the point with fewest runs that has an interval and balanced tasks.
+
+    `remaining` has the runs of each task at each point, in shape (T, m).
+    """
+    sizes = remaining[[reason is None for reason in pointwise.reasons]]
+    sizes = sizes[(sizes == sizes[:, :1]).all(axis=1)]
     simulated = resampling.level == coverage.LEVEL
     simulated &= resampling.repetitions >= coverage.REPETITIONS
-    if not simulated or not len(drawn):
+    if not simulated or not len(sizes):
         return None
-    fewest, tasks = int(drawn.min()), left.shape[1]
+    fewest, tasks = int(sizes.min()), remaining.shape[1]
     return coverage.expected_coverage(method, MIDDLE.centre, fewest, tasks)

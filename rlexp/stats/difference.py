@@ -1,4 +1,4 @@
-"""How far two labels are apart: the mean over tasks of the difference of their task means."""
+"""The difference of two labels: mean over tasks of the difference of their task means."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Sorted scores of both labels on one task, of shapes (n,) and (k,)."""
 
 LARGEST_SCORE = 1e100
-"""Squares of larger ones could overflow."""
+"""Squares of larger scores could overflow."""
 
-TOO_LITTLE_SPREAD = "the scores vary too little to tell by how much"
-"""Where squares of deviations underflow."""
+TOO_LITTLE_SPREAD = "the scores vary too little for a variance to be computed"
+"""Reason where the squares of the deviations underflow to 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first label minus the second, and how well that is known.
+    """The first label minus the second, with its standard error.
 
     Attributes:
         value: Mean over tasks of the difference of the task means, in units of the scores.
-        standard_error: Of that mean, or nothing where `reason` says why not.
-        degrees_of_freedom: Of that standard error, by Welch and Satterthwaite.
-        reason: Why there is no standard error, in words.
+        standard_error: Standard error of `value`; None if it cannot be estimated.
+        degrees_of_freedom: Of the standard error, by Welch and Satterthwaite.
+        reason: Why there is no standard error.
     """
 
     value: float
@@ -40,14 +40,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How scores vary within tasks, as it matters to a mean over tasks and sides.
+    """The variance of scores within tasks, as it enters the variance of a difference.
 
     Attributes:
-        variance: The squared standard error of the difference, times the seeds n a side and task
-            that it would have in a balanced comparison.
-        groups: How many equally wide samples would be as informative: with n seeds a side and
-            task there are `groups * (n - 1)` degrees of freedom.
-        degrees_of_freedom: With which the variance was estimated.
+        variance: n times the squared standard error of the difference, if each label has n seeds
+            on each task.
+        groups: Effective number of samples of equal variance: with n seeds per label and task,
+            the standard error has `groups * (n - 1)` degrees of freedom.
+        degrees_of_freedom: Degrees of freedom with which `variance` itself was estimated.
     """
 
     variance: float
@@ -56,10 +56,10 @@ class Spread:
 
 
 def tasks_of_both(x: TaskScores, y: TaskScores) -> list[Pair]:
-    """The scores of both labels task by task, each sorted: runs have no order.
+    """The scores of both labels task by task, sorted so that the order of the runs is irrelevant.
 
     Raises:
-        ValueError: The labels have different numbers of tasks, are batches, or hold a score that
+        ValueError: The labels have different numbers of tasks, are batches, or have a score that
             is not finite or larger than 1e100.
     """
     if len(x.sizes) != len(y.sizes):
@@ -69,22 +69,24 @@ def tasks_of_both(x: TaskScores, y: TaskScores) -> list[Pair]:
         )
     if x.values.ndim != 1 or y.values.ndim != 1:
         raise ValueError(
-            "a comparison is of two labels, not of batches: pass values of shape (N,)"
+            "a comparison needs two labels, not batches of labels: pass values of shape (N,)"
         )
     for values in (x.values, y.values):
         if not (np.abs(values) <= LARGEST_SCORE).all():
-            raise ValueError("a score must be a number up to 1e100; a failure is no score")
+            raise ValueError("a score must be a finite number up to 1e100: leave out failed runs")
     return [(np.sort(a), np.sort(b)) for a, b in zip(x.by_task(), y.by_task(), strict=True)]
 
 
 def variance(scores: NDArray[np.float64]) -> float:
-    """Sample variance of scores of shape (n,), n ≥ 2; exactly 0 where all are equal."""
+    """Sample variance of scores of shape (n,), n ≥ 2; exactly 0 if all are equal."""
+    # Rounding of the mean of equal scores would leave a tiny variance; their differences are 0.
     return float(np.var(scores - scores[0], ddof=1))
 
 
 def difference_of_means(pair: Pair) -> float:
-    """Mean of the first minus mean of the second, exactly 0 where all scores are equal."""
+    """Mean of the first minus mean of the second; exactly 0 if all scores are equal."""
     a, b = pair
+    # A common origin near the scores keeps digits that a large offset would cost.
     origin = min(a[0], b[0])
     return float((a - origin).mean() - (b - origin).mean())
 
@@ -95,7 +97,7 @@ def mean_difference(pairs: list[Pair]) -> float:
 
 
 def no_spread(samples: list[NDArray[np.float64]]) -> str | None:
-    """Why these samples do not tell how scores vary, or nothing if they do."""
+    """The reason why these samples have no variance; None if the variance can be estimated."""
     if any(len(sample) < 2 for sample in samples):
         return "one run alone shows no spread: every task needs two runs or more"
     if all(sample[0] == sample[-1] for sample in samples):
@@ -109,24 +111,25 @@ def satterthwaite(
     """Degrees of freedom of a sum of independent variances (Satterthwaite 1946).
 
     Args:
-        variances: Those of the means that are summed, of shape (tasks, sides), not all 0.
-        degrees_of_freedom: Of each, of the same shape.
+        variances: Variances of the means that are summed, of shape (tasks, sides), not all 0.
+        degrees_of_freedom: Degrees of freedom of each variance, of the same shape.
     """
+    # Shares of the total cannot overflow when they are squared, unlike the variances.
     shares = variances / _total(variances)
     return 1 / _total(shares**2 / degrees_of_freedom)
 
 
 def _total(values: NDArray[np.float64]) -> float:
-    # Sides first, so that swapping them changes no bit.
+    # Sum the two sides of each task first: swapping the labels then changes no bit.
     return float(values.sum(axis=1).sum())
 
 
 def estimate_difference(x: TaskScores, y: TaskScores) -> Difference:
     """The mean over tasks of the difference of the task means, with its standard error.
 
-    With one task this is Welch's (1947, "The generalization of 'Student's' problem"); with
-    several, variances add up over tasks, and the degrees of freedom are Satterthwaite's of the
-    sum.
+    For one task this is Welch's standard error (1947, "The generalization of 'Student's'
+    problem"). For several tasks the variances add up, and the degrees of freedom are
+    Satterthwaite's of the sum.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -150,10 +153,10 @@ def _freedom(tasks: Sequence[tuple[NDArray[np.float64], ...]]) -> NDArray[np.flo
 
 
 def spread(*labels: TaskScores) -> Spread | str:
-    """How scores vary within tasks, or why that is not known, in words.
+    """The variance of scores within tasks, or the reason why it cannot be estimated.
 
     Args:
-        labels: Both sides, or one of them: the other is then taken to vary as much.
+        labels: Both labels, or one: the other is then assumed to have the same variance.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -173,7 +176,7 @@ def spread(*labels: TaskScores) -> Spread | str:
 
 
 def difference_interval(x: TaskScores, y: TaskScores, *, level: float = 0.95) -> Interval:
-    """The t interval of the difference: Welch's on one task, stratified on several.
+    """The t interval of the difference: Welch's for one task, stratified for several.
 
     Args:
         x: Scores of the first label.
@@ -185,18 +188,18 @@ def difference_interval(x: TaskScores, y: TaskScores, *, level: float = 0.95) ->
     """
     from scipy.special import stdtrit
 
-    found = estimate_difference(x, y)
-    half = None
-    if found.standard_error is not None:
-        half = found.standard_error * float(stdtrit(found.degrees_of_freedom, (1 + level) / 2))
+    difference = estimate_difference(x, y)
+    error, half = difference.standard_error, None
+    if error is not None:
+        half = error * float(stdtrit(difference.degrees_of_freedom, (1 + level) / 2))
     return Interval(
-        estimate=found.value,
-        low=None if half is None else found.value - half,
-        high=None if half is None else found.value + half,
+        estimate=difference.value,
+        low=None if half is None else difference.value - half,
+        high=None if half is None else difference.value + half,
         level=level,
         method="Welch t" if len(x.sizes) == 1 else "stratified Welch t",
         repetitions=0,
         n=x.n + y.n,
         tasks=len(x.sizes),
-        reason=found.reason,
+        reason=difference.reason,
     )

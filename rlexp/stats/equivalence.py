@@ -1,4 +1,4 @@
-"""Whether two labels are the same for all that matters: within a margin declared beforehand."""
+"""Test of equivalence: whether two labels differ by less than a margin declared beforehand."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -9,15 +9,15 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EquivalenceTest:
-    """Two one-sided tests, and what came of them.
+    """Result of the two one-sided tests.
 
     Attributes:
-        margin: Differences up to this, in units of the scores, do not matter.
-        p: The p-value that the true difference is not within the margin: the larger of both
-            sides; nothing where `reason` says why not.
-        p_lower: That it is at or below minus the margin.
-        p_upper: That it is at or above the margin.
-        reason: Why no test was possible, in words.
+        margin: Largest difference that does not matter, in units of the scores.
+        p: p-value of the null hypothesis that the true difference is not within the margin: the
+            larger of both sides; None if no test was possible.
+        p_lower: p-value of a true difference of minus the margin or less.
+        p_upper: p-value of a true difference of the margin or more.
+        reason: Why no test was possible.
     """
 
     margin: float
@@ -28,10 +28,10 @@ class EquivalenceTest:
 
 
 def equivalence_test(x: TaskScores, y: TaskScores, margin: float) -> EquivalenceTest:
-    """Two one-sided Welch tests that the difference lies within the margin (TOST).
+    """Two one-sided Welch tests that the difference is within the margin (TOST).
 
-    Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach";
-    with the standard error of `estimate_difference`, on one task or several.
+    Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach".
+    The standard error is that of `estimate_difference`, for one task or several.
 
     Args:
         x: Scores of the first label.
@@ -43,28 +43,29 @@ def equivalence_test(x: TaskScores, y: TaskScores, margin: float) -> Equivalence
             (`tasks_of_both`).
     """
     check_margin(margin)
-    found = estimate_difference(x, y)
-    if found.standard_error is None:
-        return EquivalenceTest(margin=margin, p=None, reason=found.reason)
-    lower = _upper_tail(found, found.value + margin)
-    upper = _upper_tail(found, margin - found.value)
+    difference = estimate_difference(x, y)
+    if difference.standard_error is None:
+        return EquivalenceTest(margin=margin, p=None, reason=difference.reason)
+    lower = _upper_tail(difference, difference.value + margin)
+    upper = _upper_tail(difference, margin - difference.value)
     return EquivalenceTest(margin=margin, p=max(lower, upper), p_lower=lower, p_upper=upper)
 
 
 def check_margin(margin: float) -> None:
-    """Refuse a margin within which nothing lies.
+    """Refuse a margin that is not above 0.
 
     Raises:
-        ValueError: It is not a number above 0.
+        ValueError: The margin is not a finite number above 0.
     """
     if not (isfinite(margin) and margin > 0):
         raise ValueError(
-            f"a margin of {margin:g} is none: name the largest difference that does not matter, "
-            "in units of the scores and above 0"
+            f"the margin must be above 0, not {margin:g}: give the largest difference that does "
+            "not matter, in units of the scores"
         )
 
 
-def _upper_tail(found: Difference, distance: float) -> float:
+def _upper_tail(difference: Difference, distance: float) -> float:
     from scipy.special import stdtr
 
-    return float(stdtr(found.degrees_of_freedom, -distance / (found.standard_error or 1)))
+    error = difference.standard_error or 1
+    return float(stdtr(difference.degrees_of_freedom, -distance / error))

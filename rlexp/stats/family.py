@@ -1,4 +1,4 @@
-"""Pairs of labels that are compared together, their p-values adjusted for being many."""
+"""A family of pairs of labels, with p-values adjusted for multiple comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rlexp.stats.comparison import Comparison, PrimaryTest
 
 
 def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
-    """p-values of k tests, times k.
+    """Bonferroni adjustment: the p-values of k tests, each multiplied by k.
 
     Args:
         p_values: Of shape (k,).
@@ -28,10 +28,10 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Step-down adjustment that holds the family-wise error rate under any dependence.
+    """Step-down adjustment that controls the family-wise error rate under any dependence.
 
     Holm 1979, "A simple sequentially rejective multiple test procedure": the i-th smallest of k
-    is multiplied by k - i + 1, and is never below a smaller one's.
+    p-values is multiplied by k - i + 1, and adjusted p-values keep the order of the p-values.
 
     Args:
         p_values: Of shape (k,).
@@ -53,7 +53,7 @@ def _checked(p_values: ArrayLike) -> NDArray[np.float64]:
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise ValueError(
             "p-values must be a list of numbers from 0 to 1: "
-            "leave out a test that could not be made, or count it as 1"
+            "leave out a test that was not possible, or give it p = 1"
         )
     return p
 
@@ -65,7 +65,7 @@ def _restored(steps: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np
 
 
 class Verdict(StrEnum):
-    """What is known about the first label of a pair."""
+    """Decision about the first label of a pair, against the second."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -75,18 +75,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyMember:
-    """One of the pairs that are compared together, with its place among them.
+    """One pair of a family, with its adjusted p-values.
 
     Attributes:
-        comparison: All numbers of the pair.
+        comparison: All tests and effect sizes of the pair.
         primary: The test that decides.
-        pairs: How many pairs the p-values are adjusted for, by Holm.
+        pairs: Number of pairs for which the p-values are adjusted, by Holm.
         alpha: Family-wise level.
-        adjusted_p: Of the primary test; nothing where it was not possible.
-        adjusted_smallest_p: What it would be had every pair the smallest p-value that its numbers
-            of runs allow.
-        adjusted_equivalence_p: Of the test of equivalence, adjusted over the same pairs; nothing
-            where no margin was declared or the test was not possible.
+        adjusted_p: Adjusted p-value of the primary test; None if the test was not possible.
+        adjusted_smallest_p: The value of `adjusted_p` if every pair had the smallest p-value that
+            its numbers of runs allow.
+        adjusted_equivalence_p: Adjusted p-value of the test of equivalence; None if no margin was
+            declared or the test was not possible.
     """
 
     comparison: Comparison
@@ -99,17 +99,18 @@ class FamilyMember:
 
     @property
     def different(self) -> bool:
-        """Whether the primary test finds a difference."""
+        """Whether the primary test rejects equality."""
         return self.adjusted_p is not None and self.adjusted_p <= self.alpha
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether no scores of these numbers of runs could have shown a difference."""
+        """Whether the numbers of runs are too small for any scores to show a difference."""
         return self.adjusted_smallest_p > self.alpha
 
     @property
     def verdict(self) -> Verdict:
-        """Equivalence goes first: a difference within the margin may be real, but does not matter."""
+        """The decision on the pair; equivalence takes precedence over a difference."""
+        # A difference within the margin can be significant and still too small to matter.
         if self.adjusted_equivalence_p is not None and self.adjusted_equivalence_p <= self.alpha:
             return Verdict.EQUIVALENT
         if not self.different:
@@ -123,11 +124,11 @@ class FamilyMember:
 def family(
     comparisons: Sequence[Comparison], *, primary: PrimaryTest, alpha: float
 ) -> list[FamilyMember]:
-    """Adjust the p-values of all comparisons of a family by Holm; one without counts as 1.
+    """The pairs of a family, with p-values of `Comparison.deciding` adjusted by Holm.
 
-    They are those of `Comparison.deciding`.
+    A pair that cannot be tested has no p-value, and counts in the adjustment as a pair with p = 1.
     """
-    ready = [found.deciding(primary) if found.replicated else None for found in comparisons]
+    ready = [pair.deciding(primary) if pair.replicated else None for pair in comparisons]
     possible = holm([1.0 if test is None else test.smallest_p for test in ready])
     different = _adjusted([None if test is None else test.p for test in ready])
     within = _adjusted([c.equivalence.p if c.equivalence else None for c in comparisons])
@@ -146,19 +147,19 @@ def family(
 
 
 def _adjusted(p_values: list[float | None]) -> list[float | None]:
-    """Holm's, where a missing one counts as 1 and stays missing."""
+    """p-values adjusted by Holm; a missing p-value counts as 1 and stays missing."""
     adjusted = holm([1.0 if p is None else p for p in p_values])
     return [None if p is None else float(a) for p, a in zip(p_values, adjusted, strict=True)]
 
 
 def seeds_to_decide(tasks: int, pairs: int, alpha: float) -> int:
-    """The fewest seeds of each label on each task with which a permutation test could decide.
+    """Fewest seeds of each label on each task with which a permutation test can decide.
 
-    With fewer, even complete separation of all pairs has an adjusted p-value above alpha.
+    With fewer seeds, complete separation of all pairs has an adjusted p-value above alpha.
 
     Args:
-        tasks: Of a pair.
-        pairs: That are compared.
+        tasks: Number of tasks of a pair.
+        pairs: Number of pairs that are compared.
         alpha: Family-wise level.
     """
     n = 2

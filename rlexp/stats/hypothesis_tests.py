@@ -1,4 +1,4 @@
-"""Tests of whether two labels differ: Welch's, and Mann and Whitney's."""
+"""Tests of whether two labels differ: Welch's t test and the Mann–Whitney test."""
 
 from dataclasses import dataclass
 from math import comb, sqrt
@@ -12,17 +12,17 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignificanceTest:
-    """A two-sided test that both labels are the same, and what came of it.
+    """Result of a two-sided test of the null hypothesis that both labels are equal.
 
     Attributes:
-        method: Which test, and whether it is exact.
-        p: The p-value, or nothing where `reason` says why not.
-        statistic: In the sense of the method; it grows with the scores of the first label.
-        smallest_p: No data of these numbers of runs can give a smaller p-value.
+        method: Name of the test, with `exact` or the approximation.
+        p: The p-value; None if no test was possible.
+        statistic: Test statistic; it increases with the scores of the first label.
+        smallest_p: Smallest p-value that any data with these numbers of runs can have.
         degrees_of_freedom: Of a t test.
-        repetitions: Random relabellings of a permutation test; 0 where nothing is random.
-        seed: Of the relabellings, where they are random.
-        reason: Why no test was possible, in words.
+        repetitions: Random relabellings of a permutation test; 0 if nothing is random.
+        seed: Seed of the random relabellings.
+        reason: Why no test was possible.
     """
 
     method: str
@@ -36,10 +36,11 @@ class SignificanceTest:
 
 
 def welch_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
-    """Welch's t test of equal means, whatever the variances.
+    """Welch's t test of equal means, which allows unequal variances.
 
     Welch 1947, "The generalization of 'Student's' problem when several different population
-    variances are involved"; on several tasks, of the mean over tasks, with variances added up.
+    variances are involved". On several tasks it tests the mean over tasks; the variances of the
+    tasks add up.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -47,26 +48,26 @@ def welch_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
     from scipy.special import stdtr
 
     method = "Welch t test" if len(x.sizes) == 1 else "stratified Welch t test"
-    found = estimate_difference(x, y)
-    if found.standard_error is None:
-        return SignificanceTest(method=method, p=None, statistic=None, reason=found.reason)
-    statistic = found.value / found.standard_error
+    difference = estimate_difference(x, y)
+    if difference.standard_error is None:
+        return SignificanceTest(method=method, p=None, statistic=None, reason=difference.reason)
+    statistic = difference.value / difference.standard_error
     return SignificanceTest(
         method=method,
-        p=min(2 * float(stdtr(found.degrees_of_freedom, -abs(statistic))), 1.0),
+        p=min(2 * float(stdtr(difference.degrees_of_freedom, -abs(statistic))), 1.0),
         statistic=statistic,
-        degrees_of_freedom=found.degrees_of_freedom,
+        degrees_of_freedom=difference.degrees_of_freedom,
     )
 
 
 def mann_whitney_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
-    """The rank test of Mann and Whitney 1947 that no label tends to score higher.
+    """The Mann–Whitney test (1947) of the hypothesis that neither label tends to score higher.
 
-    On one task the statistic is U of the first label, and the p-value is exact where a label has
-    at most 8 runs and no two runs are tied; otherwise it is by the normal approximation, corrected
-    for ties and continuity. On several tasks the statistic is the mean over tasks of U / (n k),
-    standardised (a stratified rank test in the sense of van Elteren 1960), without a correction
-    for continuity.
+    On one task the statistic is U of the first label. The p-value is exact if a label has at most
+    8 runs and no two runs are tied; otherwise it uses the normal approximation, corrected for
+    ties and continuity. On several tasks the statistic is the standardised mean over tasks of
+    U / (n k), a stratified rank test in the sense of van Elteren 1960, without continuity
+    correction.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
@@ -96,19 +97,25 @@ def _exact_p(pair: Pair) -> float:
 
 
 def _normal_p(u: float, n: int, k: int, counts: NDArray[np.intp]) -> float:
-    """As `scipy.stats.mannwhitneyu`, which takes longer to check its arguments than to compute."""
+    """Two-sided p-value by the normal approximation, equal to `scipy.stats.mannwhitneyu`."""
+    # SciPy's function needs more time to check its arguments than to compute.
     from scipy.special import ndtr
 
     total = n + k
     ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (total * (total - 1))
     deviation = sqrt(n * k / 12 * (total + 1 - ties))
-    # Where all runs are equal there is no deviation, and nothing speaks for a difference.
+    # If all runs are equal, the deviation is 0 and the p-value must be 1.
     far = (max(u, n * k - u) - n * k / 2 - 0.5) / deviation if deviation > 0 else -np.inf
     return 2 * float(ndtr(-far))
 
 
 def _wins(where: NDArray[np.intp], counts: NDArray[np.intp]) -> float:
-    """U of the runs that stand there among the different scores of both labels."""
+    """The statistic U of some runs.
+
+    Args:
+        where: Index of each of these runs among the distinct scores of both labels.
+        counts: Number of runs of both labels with each distinct score.
+    """
     midranks = np.cumsum(counts) - (counts - 1) / 2
     return float(midranks[where].sum()) - len(where) * (len(where) + 1) / 2
 
@@ -117,7 +124,7 @@ def _ranks_of_tasks(pairs: list[Pair]) -> SignificanceTest:
     from scipy.special import ndtr
 
     centred, variances = zip(*map(_rank_moments, pairs), strict=True)
-    # Where every task is all ties there is no variance, and nothing speaks for a difference.
+    # If all runs of each task are tied, the variance is 0 and the p-value must be 1.
     statistic = sum(centred) / sqrt(sum(variances)) if sum(variances) > 0 else 0.0
     return SignificanceTest(
         method="stratified Mann–Whitney test (asymptotic)",
@@ -133,5 +140,5 @@ def _rank_moments(pair: Pair) -> tuple[float, float]:
     _, where, counts = np.unique(np.concatenate(pair), return_inverse=True, return_counts=True)
     u = _wins(where[:n], counts)
     ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (total * (total - 1))
-    # A whole number over another, so that swapping sides changes the sign and no bit.
+    # A quotient of two integers: swapping the labels changes the sign and no bit.
     return (2 * u - n * k) / (2 * n * k), (total + 1 - ties) / (12 * n * k)

@@ -1,4 +1,4 @@
-"""Probability of improvement: how often a run of one label beats a run of another."""
+"""Probability of improvement: the probability that a run of one label beats a run of another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,23 @@ from numpy.typing import NDArray
 from rlexp.stats import coverage
 from rlexp.stats.interval import Interval
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.spread import no_spread
+from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores
 
 Counts = NDArray[np.floating[Any]]
-"""Whole numbers, in a precision that holds them and their sums exactly."""
-
+"""Integers stored as floats of a precision that holds them and their sums exactly."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
-    """Where each sorted run of x would stand among the k sorted runs of y, on one task.
+class PairRanks:
+    """The ranks of the sorted runs of x among the k sorted runs of y, on one task.
 
     Attributes:
-        below: How many of y each run of x is above, of shape (n,).
-        reached: How many it is above or equal to, of shape (n,).
-        k: Runs of y.
+        below: For each run of x, the number of runs of y below it, of shape (n,).
+        reached: For each run of x, the number of runs of y at or below it, of shape (n,).
+        k: Number of runs of y.
     """
 
     below: NDArray[np.intp]
@@ -35,8 +34,8 @@ class Ranks:
     k: int
 
     @classmethod
-    def of(cls, x: Array, y: Array) -> "Ranks":
-        """Those of x, of shape (n,), and y, of shape (k,), both sorted."""
+    def of(cls, x: Array, y: Array) -> "PairRanks":
+        """The ranks of x, of shape (n,), among y, of shape (k,), both sorted."""
         return cls(np.searchsorted(y, x, "left"), np.searchsorted(y, x, "right"), len(y))
 
     @property
@@ -46,23 +45,24 @@ class Ranks:
 
     @property
     def mean(self) -> float:
-        """How often a run of x beats one of y, ties counting half."""
+        """Fraction of pairs of runs in which x beats y; a tie counts half."""
         doubled = int(self.below.sum() + self.reached.sum())
         return doubled / (len(self.below) * self.k) / 2
 
     @property
     def alike(self) -> bool:
-        """Whether every run of x is above every run of y, or below, or all are equal."""
+        """Whether all resamples give the same value: no overlap of x and y, or all runs equal."""
         ends = int(self.below[0]), int(self.reached[-1])
         wide = self.below[0] == self.below[-1] and self.reached[0] == self.reached[-1]
         return bool(wide) and ends in {(self.k, self.k), (0, 0), (0, self.k)}
 
     def doubled_wins(self, c: Counts, d: Counts) -> Counts:
-        """Twice the wins of resamples, ties counting half, of shape (rows,).
+        """Twice the number of wins in resamples, an integer because ties count half; (rows,).
 
         Args:
-            c: How often each run of x is drawn, of shape (n, rows).
-            d: How often the first 0, 1, … k of y are, in sum, of shape (k + 1, rows).
+            c: Number of times that each run of x is drawn, of shape (n, rows).
+            d: Number of times that the first 0, 1, … k runs of y are drawn, of shape
+                (k + 1, rows).
         """
         wins = np.einsum("ib,ib->b", c, np.take(d, self.below, axis=0, mode="clip"))
         if (self.below == self.reached).all():
@@ -73,22 +73,18 @@ class Ranks:
 
 
 BLOCK = 2**17
-"""Drawn runs of a block of repetitions of one pair, which keeps them near the core."""
-
+"""Drawn runs in a block of repetitions of one pair, which fits into a core's cache."""
 
 AT_ONCE = 2**23
-"""Replicates that are held at once, of all pairs, which bounds memory."""
-
+"""Replicates of all pairs in memory at a time."""
 
 EXACT_IN_SINGLE = 2**24
-"""Single precision counts up to this."""
-
+"""Single precision holds all integers up to this number exactly."""
 
 SEPARATED = (
     "on each task every run of one label is above every run of the other: resamples cannot show "
     "how much further runs would overlap"
 )
-
 
 COVERAGE = {
     1: {3: 0.955, 5: 0.936, 10: 0.927, 20: 0.935},
@@ -96,35 +92,36 @@ COVERAGE = {
     8: {3: 0.922, 5: 0.934, 10: 0.941, 20: 0.946},
     26: {3: 0.926, 5: 0.942, 10: 0.945, 20: 0.950},
 }
-"""Share of 95 % intervals that held the truth: by tasks, by runs of each task and label.
+"""Fraction of 95 % intervals that contained the true value: by tasks, by runs per task and label.
 
-Simulated with normal scores, apart by 0, 0.5 and 1 deviations and by 0.5 more or less from task to
-task (2,100 to 30,000 samples, 1,000 resamples each); only ranks matter, so any rising function of
-such scores fares alike. Samples that do not overlap have no interval and do not count: 20 % of
-those of 3 runs of one task, 6 % of 5, 1 % of 3 runs of three tasks, next to none elsewhere. On Atari 100k, 26 tasks gave 0.92, 0.95 and 0.94 with 3, 5 and 10 runs.
+Simulated with normal scores with differences of 0, 0.5 and 1 standard deviations, varied by 0.5
+between tasks (2,100 to 30,000 samples, 1,000 resamples each). Only ranks matter, so that any
+increasing function of such scores has the same coverage. Samples without overlap have no interval
+and are left out: 20 % of those of 3 runs of one task, 6 % of 5, 1 % of 3 runs of three tasks, and
+almost none elsewhere. On Atari 100k, 26 tasks gave 0.92, 0.95 and 0.94 with 3, 5 and 10 runs.
 """
 
 
 def probability_of_improvement(x: TaskScores, y: TaskScores, resampling: Resampling) -> Interval:
     """Probability that a run of x scores above a run of y; ties count half; mean over tasks.
 
-    On each task that is the statistic of Mann and Whitney over n k (Agarwal et al. 2021, "Deep
+    On each task this is the Mann–Whitney statistic divided by n k (Agarwal et al. 2021, "Deep
     Reinforcement Learning at the Edge of the Statistical Precipice", §4.3). The interval is the
-    percentile interval of the stratified bootstrap, which draws the runs of x and those of y
-    independently. It is right from 5 runs of 26 tasks on, or 10 of three, and somewhat too narrow
-    with fewer: `coverage` says how often it holds the truth. Where the labels do not overlap on any
-    task all resamples are alike, which is no certainty: there is no interval then.
+    percentile interval of the stratified bootstrap, which draws the runs of x and of y
+    independently. Its coverage is right from 5 runs of 26 tasks or 10 runs of three tasks on, and
+    somewhat too low with fewer: see the field `coverage`. If the labels do not overlap on any
+    task, all resamples are equal. As this does not make the result certain, there is no interval.
 
     Args:
-        x: Of shape (N,); tasks in the same order as those of y, each with as many runs as it has.
-        y: Of shape (K,).
+        x: Of shape (N,); tasks in the same order as those of y.
+        y: Of shape (K,); the numbers of runs may differ from those of x.
         resampling: Seed, repetitions and level.
 
     Returns:
-        An interval whose `n` counts the runs of both.
+        An interval whose `n` counts the runs of both labels.
 
     Raises:
-        ValueError: They have not as many tasks.
+        ValueError: The labels have different numbers of tasks.
     """
     return probabilities_of_improvement([(x, y)], resampling)[0]
 
@@ -132,26 +129,26 @@ def probability_of_improvement(x: TaskScores, y: TaskScores, resampling: Resampl
 def probabilities_of_improvement(
     pairs: Sequence[tuple[TaskScores, TaskScores]], resampling: Resampling
 ) -> tuple[Interval, ...]:
-    """That of every pair of labels, to the bit the same as alone.
+    """The probability of improvement of every pair, equal to the bit to each pair's own result.
 
-    Pairs of labels share what is drawn: a draw says which places of the sorted runs of a label are
-    taken how often, whosever runs they are.
+    All pairs share their draws: a draw counts positions among the sorted runs, and so can be used
+    for any label with the same number of runs.
 
     Raises:
-        ValueError: The labels of a pair have not as many tasks.
+        ValueError: The labels of a pair have different numbers of tasks.
     """
     ranked = [_ranks(x, y) for x, y in pairs]
-    reasons = [_no_interval(x, y, own) for (x, y), own in zip(pairs, ranked, strict=True)]
+    reasons = [_no_interval(x, y, ranks) for (x, y), ranks in zip(pairs, ranked, strict=True)]
     ends = iter(_ends([r for r, why in zip(ranked, reasons, strict=True) if not why], resampling))
     return tuple(
-        _interval(both, own, None if why else next(ends), why, resampling)
-        for both, own, why in zip(pairs, ranked, reasons, strict=True)
+        _interval(both, ranks, None if why else next(ends), why, resampling)
+        for both, ranks, why in zip(pairs, ranked, reasons, strict=True)
     )
 
 
 def _interval(
     both: tuple[TaskScores, TaskScores],
-    ranks: list[Ranks],
+    ranks: list[PairRanks],
     ends: tuple[float, float] | None,
     reason: str | None,
     resampling: Resampling,
@@ -173,10 +170,9 @@ def _interval(
 
 
 def expected_coverage(x: TaskScores, y: TaskScores, resampling: Resampling) -> float | None:
-    """How often the interval holds the truth, with at least as many tasks and runs of each.
+    """Expected coverage of the interval: that of the next smaller simulated numbers.
 
-    That of the next smaller numbers that were simulated; nothing below all of them, at another
-    level, or with too few repetitions.
+    None below all simulated numbers, at another level, or with too few repetitions.
     """
     fewest, tasks = min(*x.sizes, *y.sizes), len(x.sizes)
     simulated = resampling.level == coverage.LEVEL
@@ -186,19 +182,19 @@ def expected_coverage(x: TaskScores, y: TaskScores, resampling: Resampling) -> f
     return row[max(n for n in row if n <= fewest)]
 
 
-def _ranks(x: TaskScores, y: TaskScores) -> list[Ranks]:
-    """Ranks on each task, of sorted runs: they have no order."""
+def _ranks(x: TaskScores, y: TaskScores) -> list[PairRanks]:
+    """Ranks on each task; runs are sorted, so that their order is irrelevant."""
     if len(x.sizes) != len(y.sizes):
         raise ValueError(
             f"{len(x.sizes)} tasks cannot be compared with {len(y.sizes)}: "
             "give both the same tasks, in the same order"
         )
     tasks = zip(x.by_task(), y.by_task(), strict=True)
-    return [Ranks.of(np.sort(a), np.sort(b)) for a, b in tasks]
+    return [PairRanks.of(np.sort(a), np.sort(b)) for a, b in tasks]
 
 
-def _no_interval(x: TaskScores, y: TaskScores, ranks: list[Ranks]) -> str | None:
-    """Why resampling says nothing, where it does not."""
+def _no_interval(x: TaskScores, y: TaskScores, ranks: list[PairRanks]) -> str | None:
+    """The reason why no interval is possible; None if one is."""
     for side in (x, y):
         if 1 in side.sizes:
             return no_spread(side)
@@ -207,45 +203,46 @@ def _no_interval(x: TaskScores, y: TaskScores, ranks: list[Ranks]) -> str | None
     return SEPARATED if all(task.alike for task in ranks) else None
 
 
-def _ends(pairs: Sequence[list[Ranks]], resampling: Resampling) -> list[tuple[float, float]]:
+def _ends(pairs: Sequence[list[PairRanks]], resampling: Resampling) -> list[tuple[float, float]]:
     """Ends of the interval of each pair."""
-    found, step = [], max(1, AT_ONCE // resampling.repetitions)
+    ends, step = [], max(1, AT_ONCE // resampling.repetitions)
     for first in range(0, len(pairs), step):
         for drawn in replicates(pairs[first : first + step], resampling):
             low, high = np.quantile(drawn, [resampling.tail, 1 - resampling.tail])
-            found.append((float(low), float(high)))
-    return found
+            ends.append((float(low), float(high)))
+    return ends
 
 
-def replicates(pairs: Sequence[Sequence[Ranks]], resampling: Resampling) -> Array:
+def replicates(pairs: Sequence[Sequence[PairRanks]], resampling: Resampling) -> Array:
     """Probabilities of improvement of resampled runs, of shape (pairs, repetitions).
-
-    All numbers but the last are whole, so that no order of summation changes a bit.
 
     Args:
         pairs: The ranks of each pair, task by task.
-        resampling: Seed and repetitions; each task and side has generators of its own.
+        resampling: Seed and repetitions; each task and label has its own generator.
     """
     total = np.zeros((len(pairs), resampling.repetitions))
     for task in range(max(map(len, pairs), default=0)):
-        own = [number for number, pair in enumerate(pairs) if len(pair) > task]
-        _add_task(total, {number: pairs[number][task] for number in own}, resampling, task)
+        ranks = {row: pair[task] for row, pair in enumerate(pairs) if len(pair) > task}
+        _add_task(total, ranks, resampling, task)
     return np.asarray(total / (2 * np.array([[len(pair)] for pair in pairs])))
 
 
-def _add_task(total: Array, ranks: dict[int, Ranks], resampling: Resampling, task: int) -> None:
-    """Add the doubled wins, as a share of all, of the resamples of a task.
+def _add_task(
+    total: Array, ranks: dict[int, PairRanks], resampling: Resampling, task: int
+) -> None:
+    """Add the doubled wins on a task, divided by the number of pairs of runs, to the total.
 
     Args:
         total: Of shape (pairs, repetitions).
-        ranks: By row of the total.
+        ranks: Ranks on the task, by row of the total.
         resampling: Seed and repetitions.
-        task: Its number.
+        task: Number of the task.
     """
     drawn, others = (
         {size: resampling.generator(side, task) for size in sorted(set(sizes))}
-        for side, sizes in enumerate(zip(*(own.sizes for own in ranks.values()), strict=True))
+        for side, sizes in enumerate(zip(*(pair.sizes for pair in ranks.values()), strict=True))
     )
+    # Counts of wins are integers: single precision is faster, and exact as long as they fit.
     kind = np.float32 if 2 * max(drawn) * max(others) < EXACT_IN_SINGLE else np.float64
     step = max(1, BLOCK // (max(drawn) + max(others)))
     for first in range(0, total.shape[1], step):
@@ -254,14 +251,15 @@ def _add_task(total: Array, ranks: dict[int, Ranks], resampling: Resampling, tas
             n: counts(source, n, rows).astype(kind) for n, source in drawn.items()
         }
         d = {k: _reached(counts(source, k, rows).astype(kind)) for k, source in others.items()}
-        for row, own in ranks.items():
-            n, k = own.sizes
-            wins = own.doubled_wins(c[n], d[k]).astype(np.float64)
+        for row, pair in ranks.items():
+            n, k = pair.sizes
+            wins = pair.doubled_wins(c[n], d[k]).astype(np.float64)
             total[row, first : first + rows] += wins / (n * k)
 
 
 def counts(generator: np.random.Generator, n: int, rows: int) -> NDArray[np.intp]:
-    """How often each of n runs is drawn when n are, with replacement: of shape (n, rows)."""
+    """Number of times that each of n runs is drawn in n draws with replacement, (n, rows)."""
+    # One `bincount` over run and row together is much faster than one for each row.
     drawn = generator.integers(0, n, size=(rows, n), dtype=np.uint32).astype(np.intp)
     drawn *= rows
     drawn += np.arange(rows)[:, np.newaxis]
@@ -269,7 +267,7 @@ def counts(generator: np.random.Generator, n: int, rows: int) -> NDArray[np.intp
 
 
 def _reached(drawn: Counts) -> Counts:
-    """How many of the first 0, 1, … k runs are drawn, of shape (k + 1, rows)."""
-    found = np.zeros((len(drawn) + 1, drawn.shape[1]), drawn.dtype)
-    np.cumsum(drawn, axis=0, out=found[1:])
-    return found
+    """Number of draws of the first 0, 1, … k runs, of shape (k + 1, rows)."""
+    reached = np.zeros((len(drawn) + 1, drawn.shape[1]), drawn.dtype)
+    np.cumsum(drawn, axis=0, out=reached[1:])
+    return reached

@@ -1,20 +1,21 @@
-"""An estimate with its interval, and everything that is needed to compute it again."""
+"""An estimate with its interval, and the settings that reproduce it."""
 
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 FEWEST = 3
-"""Runs from which on there is an interval: one of two runs hides what they say."""
+"""Smallest number of runs with an interval: two scores say more than an interval of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """An estimate and where its true value may lie.
+    """An estimate with a confidence interval.
 
-    `low` and `high` are missing where no interval is possible, and `reason` says why. `n` counts
-    the runs of all tasks. `coverage` is how often an interval of this method holds the true value
-    at this n and number of tasks, as simulations showed it; nothing where it is not known, as where
-    tasks have different numbers of runs. An exact interval has no seed and no repetitions.
+    `low` and `high` are None if no interval is possible, and `reason` says why. `n` counts the
+    runs of all tasks. `coverage` is the simulated probability that an interval of this method, n
+    and number of tasks contains the true value; it is None where no simulation applies, for
+    example if tasks have different numbers of runs. An exact interval has no seed and no
+    repetitions.
     """
 
     estimate: float
@@ -34,22 +35,22 @@ AnyInterval = TypeVar("AnyInterval", bound=Interval)
 
 
 def too_few(n: int) -> str | None:
-    """Why so many runs have no interval; nothing where they are enough."""
+    """The reason why n runs have no interval; None if n is large enough."""
     return f"too few runs for an interval (n = {n})" if n < FEWEST else None
 
 
 def limited(
     interval: AnyInterval, least: float | None = None, greatest: float | None = None
 ) -> AnyInterval:
-    """The interval as it may be shown: not of fewer than three runs, and not of what is impossible.
+    """The interval as it is shown: cut to the possible values, and removed below three runs.
 
-    To leave out what is impossible loses no coverage. Where the estimate itself lies beyond an
-    end, the end is declared wrongly: then nothing is cut.
+    Cutting impossible values loses no coverage. If the estimate itself is outside of the declared
+    bounds, the bounds must be wrong, and the interval stays as it is.
 
     Args:
         interval: The interval as it was computed.
-        least: No value is less than this; nothing where that is not known.
-        greatest: No value is greater than this; nothing where that is not known.
+        least: Smallest possible value, if known.
+        greatest: Largest possible value, if known.
     """
     if reason := too_few(interval.n):
         return replace(

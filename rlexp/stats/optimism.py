@@ -1,4 +1,4 @@
-"""What tuning overstates: the score that made a configuration win, against its test score."""
+"""Selection bias of tuning: the winner's tuning score against its test score."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from rlexp.stats.interval import Interval
 from rlexp.stats.task_scores import TaskScores
 
 FURTHEST = 40.0
-"""Deviations beyond which a normal density is no more than the smallest number."""
+"""Limit of integration: beyond it the normal density underflows to 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningModel:
-    """Tuning as a draw: the means of configurations are normal, and so are runs about them.
+    """Gaussian model of tuning: normal means of configurations, and normal runs about each mean.
 
     Attributes:
-        configurations: How many were tried, K.
-        seeds: Tuning runs of each, n.
-        noise: Standard deviation of the runs of one configuration, σ.
-        spread: Standard deviation of the true means of the configurations, τ.
-        mean: Of those means, μ.
+        configurations: Number of configurations K.
+        seeds: Tuning runs n of each configuration.
+        noise: Standard deviation σ of the runs of one configuration.
+        spread: Standard deviation τ of the true means of the configurations.
+        mean: Mean μ of the true means.
     """
 
     configurations: int
@@ -34,15 +34,15 @@ class TuningModel:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no model."""
+        """Refuse counts below 1 and standard deviations that are negative or not finite."""
         if self.configurations < 1 or self.seeds < 1:
-            raise ValueError("a configuration and a seed or more are needed")
+            raise ValueError("at least one configuration and one seed are needed")
         if not (0 <= self.noise < np.inf and 0 <= self.spread < np.inf):
-            raise ValueError("noise and spread are standard deviations: 0 or more, and finite")
+            raise ValueError("noise and spread are standard deviations: give finite numbers ≥ 0")
 
     @property
     def reliability(self) -> float:
-        """Share τ² / (τ² + σ²/n) of the variance of tuning scores that the true means make."""
+        """Fraction τ² / (τ² + σ²/n) of the variance of tuning scores that is due to true means."""
         total = self.spread**2 + self.noise**2 / self.seeds
         return self.spread**2 / total if total else 1.0
 
@@ -53,22 +53,22 @@ class TuningModel:
 
     @property
     def expected_optimism(self) -> float:
-        """By how much the winner's tuning score exceeds its true mean, on average."""
+        """Expected difference between the winner's tuning score and its true mean."""
         excess = expected_maximum(self.configurations) * self.deviation
         return excess * (1 - self.reliability)
 
     def shrunken(self, tuning_score: float) -> float:
-        """What a tuning score lets expect of the true mean: a diagnostic, never a test score."""
+        """Expected true mean given a tuning score: a diagnostic that does not replace a test score."""
         return self.mean + self.reliability * (tuning_score - self.mean)
 
 
 def expected_maximum(count: int) -> float:
-    """Expected maximum of so many standard normal numbers.
+    """Expected maximum of independent standard normal numbers.
 
     E = ∫₀^∞ (1 − Φ(x)^K) dx − ∫₋∞^0 Φ(x)^K dx, by quadrature to 1e-9.
 
     Args:
-        count: K, 1 or more.
+        count: Number K of normal numbers, 1 or more.
     """
     from scipy.integrate import quad
     from scipy.special import log_ndtr
@@ -79,21 +79,22 @@ def expected_maximum(count: int) -> float:
     def below(x: float) -> float:
         return float(np.exp(count * log_ndtr(-x)))
 
-    # The step from 1 to 0 lies near √(2 ln K), where the quadrature must not miss it.
+    # The integrand falls from 1 to 0 near √(2 ln K). The quadrature would miss a step as narrow
+    # as this without a point beside it.
     step = sqrt(2 * np.log(count)) if count > 1 else 1.0
     positive = quad(above, 0, FURTHEST, points=[step], epsabs=1e-11, limit=200)[0]
     return float(positive - quad(below, 0, FURTHEST, epsabs=1e-11, limit=200)[0])
 
 
 def expected_optimism(configurations: int, seeds: int, noise: float, spread: float) -> float:
-    """By how much the best tuning score exceeds the true mean of its configuration, on average.
+    """Expected difference between the best tuning score and the true mean of its configuration.
 
     m_K (σ²/n) / √(τ² + σ²/n), with m_K the expected maximum of K standard normal numbers: the
     winner's curse in the Gaussian model.
 
     Args:
-        configurations: K that were tried.
-        seeds: Tuning runs n of each.
+        configurations: Number of configurations K.
+        seeds: Tuning runs n of each configuration.
         noise: Standard deviation σ of the runs of one configuration.
         spread: Standard deviation τ of the true means of the configurations.
 
@@ -105,26 +106,27 @@ def expected_optimism(configurations: int, seeds: int, noise: float, spread: flo
 
 
 def fit_tuning_model(scores: Sequence[ArrayLike]) -> TuningModel:
-    """The Gaussian model of a study, by the moments of its tuning scores.
+    """The Gaussian model of a study, estimated from the moments of its tuning scores.
 
-    σ² is the mean variance within configurations; τ² what the variance of their means exceeds
-    σ²/n by, if anything.
+    σ² is the mean variance within configurations; τ² is the variance of the means less σ²/n, or 0
+    if that is negative.
 
     Args:
         scores: For each of K configurations, its runs on the n tuning seeds, of shape (n,).
 
     Raises:
-        ValueError: There are fewer than two configurations or two seeds, the configurations do
-            not all have as many runs, or a score is not finite.
+        ValueError: There are fewer than two configurations or two seeds, the configurations have
+            different numbers of runs, or a score is not finite.
     """
     shapes = {np.shape(runs) for runs in scores}
     if len(shapes) > 1:
         raise ValueError(
-            "configurations have different numbers of runs: leave out those that were not run on "
-            "all tuning seeds"
+            "the configurations have different numbers of runs: leave out those that were not run "
+            "on all tuning seeds"
         )
     table = np.array([np.sort(np.asarray(runs, dtype=np.float64)) for runs in scores])
     _check(table)
+    # Sorted rows make every sum independent of the order of configurations and runs.
     table = table[np.lexsort(table.T)]
     noise = float(table.var(axis=1, ddof=1).mean())
     means = table.mean(axis=1)
@@ -141,19 +143,19 @@ def fit_tuning_model(scores: Sequence[ArrayLike]) -> TuningModel:
 def _check(table: NDArray[np.float64]) -> None:
     if table.ndim != 2 or min(table.shape) < 2:
         raise ValueError(
-            "noise and spread need two configurations and two tuning seeds or more: with one seed "
-            "they cannot be told apart"
+            "noise and spread need at least two configurations and two tuning seeds: with one "
+            "seed they cannot be separated"
         )
     if not np.isfinite(table).all():
-        raise ValueError("a score must be a finite number; a failure is no score")
+        raise ValueError("a score must be a finite number: leave out failed runs")
 
 
 def optimism(tuning: ArrayLike, test: ArrayLike, level: float = 0.95) -> Interval:
     """Tuning score of the winner minus its test score, with Welch's interval.
 
-    Positive where tuning overstated. The interval says how exactly both means are known; that the
-    winner was selected for its tuning score is just what the difference shows. Where a run is
-    alone on its side, or none varies, there is no interval, and a reason.
+    A positive value means that tuning overstated the score, because the winner was selected for
+    it. The interval expresses how precisely both means are known. There is no interval if a side
+    has one run or no run varies.
 
     Args:
         tuning: Scores of the winner's tuning runs, of shape (n,), n ≥ 1.

@@ -1,4 +1,4 @@
-"""How many seeds a comparison needs, from the scores that there are so far."""
+"""Number of seeds that a comparison needs, estimated from existing scores."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,29 +10,29 @@ from rlexp.stats.power import check_levels, fewest_seeds, t_test_power
 from rlexp.stats.task_scores import TaskScores
 
 MOST_PLANNED = 100_000
-"""Seeds a side and task beyond which a plan only says: more than that."""
+"""Largest number of seeds per label and task that a plan computes."""
 
 MOST_FURTHER = 1_000
-"""Further seeds a side and task beyond which nobody would wait."""
+"""Largest number of further seeds per label and task that is suggested: more are unrealistic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedsNeeded:
-    """How many seeds find a difference, and how well a pilot tells that.
+    """Number of seeds that detect a difference, with its uncertainty from the pilot.
 
     Attributes:
-        seeds: Of each label on each task; nothing where `reason` says why not.
-        low: As many would do were the spread as small as the pilot allows.
-        high: As many are needed were it as large as the pilot allows; nothing if over 100,000.
-        standard_deviation: Of scores within a task, from the pilot; over tasks and labels it is
-            the root of the mean variance.
-        standard_deviation_low: Lower end of its interval.
-        standard_deviation_high: Upper end.
-        level: Of that interval.
-        difference: The true difference to be found, in units of the scores.
+        seeds: Seeds of each label on each task; None if there is no number.
+        low: Seeds needed at the lower end of the interval of the standard deviation.
+        high: Seeds needed at the upper end of that interval; None if more than 100,000.
+        standard_deviation: Standard deviation of scores within a task, from the pilot: the root
+            of the mean variance over tasks and labels.
+        standard_deviation_low: Lower end of the interval of the standard deviation.
+        standard_deviation_high: Upper end of that interval.
+        level: Level of that interval.
+        difference: The true difference to be detected, in units of the scores.
         alpha: Level of the two-sided test.
-        power: How often it is to be found.
-        reason: Why there is no number, in words.
+        power: Probability with which the difference is detected.
+        reason: Why there is no number.
     """
 
     seeds: int | None
@@ -50,13 +50,13 @@ class SeedsNeeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherSeeds:
-    """About how many more seeds would decide a comparison that is undecided.
+    """Estimated number of further seeds that would decide an undecided comparison.
 
     Attributes:
-        seeds: More of each label on each task, counted from the task with the fewest; nothing
-            where that is not known, or too many.
-        total: Seeds of each label on each task that there would be then.
-        reason: What the number rests on, or why there is none, in words.
+        seeds: Further seeds of each label on each task, counted from the task with the fewest;
+            None if the number is not known or too large.
+        total: Seeds of each label on each task after adding them.
+        reason: What the number is based on, or why there is none.
     """
 
     seeds: int | None
@@ -71,51 +71,56 @@ def seeds_from_pilot(
     power: float = 0.8,
     level: float = 0.95,
 ) -> SeedsNeeded:
-    """How many seeds find a difference worth finding, by the spread that a pilot showed.
+    """Number of seeds that detect a difference, given the variance of the scores of a pilot.
 
-    The variance of the difference is the sum of those within tasks; how well the pilot tells it
-    is said by its chi-square interval with Satterthwaite's degrees of freedom.
+    The variance of the difference is the sum of the variances within tasks. Its uncertainty is
+    given by a chi-square interval with Satterthwaite's degrees of freedom.
 
     Args:
-        labels: Scores of one label, whose spread then stands for both, or of both.
-        difference: The smallest difference worth finding, in units of the scores.
+        labels: Scores of both labels, or of one: the other is assumed to have the same variance.
+        difference: The smallest difference worth detecting, in units of the scores.
         alpha: Level of the two-sided test.
-        power: How often it is to be found.
-        level: Of the interval of the spread.
+        power: Probability with which the difference should be detected.
+        level: Level of the interval of the standard deviation.
 
     Raises:
         ValueError: There is no label or more than two, the labels cannot be compared
-            (`tasks_of_both`), the difference is 0 or no number, or a level is none.
+            (`tasks_of_both`), the difference is 0 or not finite, or a level is out of range.
     """
     check_levels(alpha, power)
     if len(labels) not in {1, 2}:
-        raise ValueError(f"a pilot has one label or two, not {len(labels)}: pass those to compare")
+        raise ValueError(
+            f"a pilot has one or two labels, not {len(labels)}: pass those to compare"
+        )
     if not (isfinite(difference) and difference != 0):
-        raise ValueError("name a difference worth finding, in units of the scores and not 0")
-    found = spread(*labels)
-    if isinstance(found, str):
+        raise ValueError(
+            f"the difference must be a finite number other than 0, not {difference:g}: give the "
+            "smallest difference worth detecting, in units of the scores"
+        )
+    within = spread(*labels)
+    if isinstance(within, str):
         return SeedsNeeded(
             seeds=None,
             level=level,
             difference=difference,
             alpha=alpha,
             power=power,
-            reason=f"the pilot tells no spread: {found}",
+            reason=f"the pilot shows no spread: {within}",
         )
-    return _plan(found, len(labels[0].sizes), difference, alpha, power, level)
+    return _plan(within, len(labels[0].sizes), difference, alpha, power, level)
 
 
 def _plan(
-    found: Spread, tasks: int, difference: float, alpha: float, power: float, level: float
+    within: Spread, tasks: int, difference: float, alpha: float, power: float, level: float
 ) -> SeedsNeeded:
     from scipy.special import chdtri
 
-    freedom, tail = found.degrees_of_freedom, (1 - level) / 2
-    # chdtri takes the upper tail: the smallest factor stands first.
+    freedom, tail = within.degrees_of_freedom, (1 - level) / 2
+    # `chdtri` takes the probability of the upper tail: the smaller factor comes first.
     factors = [1.0, freedom / chdtri(freedom, tail), freedom / chdtri(freedom, 1 - tail)]
-    spreads = [replace(found, variance=found.variance * float(factor)) for factor in factors]
+    spreads = [replace(within, variance=within.variance * float(factor)) for factor in factors]
     seeds, low, high = (
-        fewest_seeds(partial(_finds, difference, s, alpha, power), 2, MOST_PLANNED)
+        fewest_seeds(partial(_detects, difference, s, alpha, power), 2, MOST_PLANNED)
         for s in spreads
     )
     deviation, deviation_low, deviation_high = (sqrt(s.variance * tasks / 2) for s in spreads)
@@ -130,7 +135,9 @@ def _plan(
         difference=difference,
         alpha=alpha,
         power=power,
-        reason=None if seeds else f"more than {MOST_PLANNED:,} seeds a side and task are needed",
+        reason=None
+        if seeds
+        else f"more than {MOST_PLANNED:,} seeds per label and task are needed",
     )
 
 
@@ -144,84 +151,86 @@ def further_seeds(
     at_least: int = 2,
     limit: int = MOST_FURTHER,
 ) -> FurtherSeeds:
-    """About how many more seeds would decide between x and y, were the truth what was observed.
+    """Estimated number of further seeds that decide between x and y.
 
-    They find the observed difference, or show it to be within the margin, whichever takes fewer:
-    a guide to the next step and no promise, as the observed difference is uncertain.
+    The estimate assumes that the true difference is the observed one. The seeds either detect it
+    or show that it is within the margin, whichever needs fewer. As the observed difference is
+    uncertain, the number is a guide and not a guarantee.
 
     Args:
         x: Scores of the first label.
-        y: Of the second, on the same tasks in the same order.
+        y: Scores of the second label, on the same tasks in the same order.
         margin: The largest difference that does not matter, in units of the scores.
         alpha: Level of the two-sided test, and of each side of the test of equivalence.
-        power: How often the seeds are to decide.
-        at_least: With fewer seeds of each label on each task nothing can be decided.
-        limit: The most further seeds to speak of.
+        power: Probability with which the seeds should decide.
+        at_least: Fewest seeds of each label on each task with which the test can decide at all.
+        limit: Largest number of further seeds that is reported.
 
     Raises:
-        ValueError: Labels cannot be compared (`tasks_of_both`), or a level or margin is none.
+        ValueError: Labels cannot be compared (`tasks_of_both`), or a level or the margin is out
+            of range.
     """
     check_levels(alpha, power)
     if margin is not None:
         check_margin(margin)
-    n, value, found = min(x.sizes + y.sizes), estimate_difference(x, y).value, spread(x, y)
-    if isinstance(found, str):
-        return _unknown(found, n, at_least)
+    n, value, within = min(x.sizes + y.sizes), estimate_difference(x, y).value, spread(x, y)
+    if isinstance(within, str):
+        return _unknown(within, n, at_least)
     low, high = max(n + 1, at_least), n + limit
-    apart = fewest_seeds(partial(_finds, value, found, alpha, power), low, high)
-    within = None
+    different = fewest_seeds(partial(_detects, value, within, alpha, power), low, high)
+    equivalent = None
     if margin is not None:
-        enough = partial(_shows_within, margin, value, found, alpha, power)
-        within = fewest_seeds(enough, low, apart or high)
-    return _in_words(n, apart, within, limit)
+        enough = partial(_shows_equivalence, margin, value, within, alpha, power)
+        equivalent = fewest_seeds(enough, low, different or high)
+    return _further(n, different, equivalent, limit)
 
 
 def _unknown(why: str, n: int, at_least: int) -> FurtherSeeds:
-    more = f"; at least {at_least} a side and task are needed" if at_least > n else ""
-    reason = f"how many more seeds would decide is not known: {why}{more}"
+    more = f"; at least {at_least} per label and task are needed" if at_least > n else ""
+    reason = f"the number of further seeds cannot be estimated: {why}{more}"
     return FurtherSeeds(seeds=None, total=None, reason=reason)
 
 
-def _in_words(n: int, apart: int | None, within: int | None, limit: int) -> FurtherSeeds:
-    total = within or apart
+def _further(n: int, different: int | None, equivalent: int | None, limit: int) -> FurtherSeeds:
+    total = equivalent or different
     if total is None:
         return FurtherSeeds(
             seeds=None,
             total=None,
-            reason=f"more than {limit:,} more seeds a side and task would be needed: "
-            "the observed difference is small beside the spread",
+            reason=f"more than {limit:,} further seeds per label and task would be needed: "
+            "the observed difference is small compared with the spread",
         )
-    more = f"{total - n:,} more seed{'' if total == n + 1 else 's'}"
-    goal = "show it to be within the margin" if within else "decide it"
+    more = f"{total - n:,} further seed{'' if total == n + 1 else 's'}"
+    goal = "show that the difference is within the margin" if equivalent else "detect it"
     return FurtherSeeds(
         seeds=total - n,
         total=total,
-        reason=f"about {more} a side and task ({total:,} in all) would {goal}, "
+        reason=f"about {more} per label and task ({total:,} in total) would {goal}, "
         "if the true difference is the observed one",
     )
 
 
-def _finds(difference: float, found: Spread, alpha: float, power: float, n: int) -> bool:
-    """Whether n seeds a side and task find this difference often enough."""
-    return _power_to_find(difference, found, alpha, n) >= power
+def _detects(difference: float, within: Spread, alpha: float, power: float, n: int) -> bool:
+    """Whether n seeds per label and task detect the difference with the given power."""
+    return _power(difference, within, alpha, n) >= power
 
 
-def _power_to_find(difference: float, found: Spread, alpha: float, n: int) -> float:
-    standard_error = sqrt(found.variance / n)
-    return t_test_power(difference / standard_error, found.groups * (n - 1), alpha=alpha)
+def _power(difference: float, within: Spread, alpha: float, n: int) -> float:
+    standard_error = sqrt(within.variance / n)
+    return t_test_power(difference / standard_error, within.groups * (n - 1), alpha=alpha)
 
 
-def _shows_within(
-    margin: float, difference: float, found: Spread, alpha: float, power: float, n: int
+def _shows_equivalence(
+    margin: float, difference: float, within: Spread, alpha: float, power: float, n: int
 ) -> bool:
-    """Whether n seeds a side and task show often enough that this difference is within.
+    """Whether n seeds per label and task show with the given power that the margin is kept.
 
-    Both one-sided tests must reject; the chance that one does not is at most the sum of both. A
-    one-sided test of level alpha is half a two-sided one of twice that, where the other half,
-    rejecting on the wrong side, is negligible.
+    Both one-sided tests must reject. The probability that one does not is at most the sum of both
+    (Bonferroni). A one-sided test of level alpha is computed as a two-sided test of level
+    2 alpha: its rejections on the wrong side are negligible.
     """
     if abs(difference) >= margin or alpha >= 0.5:
         return False
-    lower = _power_to_find(difference + margin, found, 2 * alpha, n)
-    upper = _power_to_find(margin - difference, found, 2 * alpha, n)
+    lower = _power(difference + margin, within, 2 * alpha, n)
+    upper = _power(margin - difference, within, 2 * alpha, n)
     return lower + upper - 1 >= power

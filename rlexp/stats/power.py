@@ -1,32 +1,33 @@
-"""Power of a comparison of two labels with as many seeds each, by the noncentral t distribution."""
+"""Power of a comparison of two labels with equal numbers of seeds (noncentral t distribution)."""
 
 from bisect import bisect_left
 from collections.abc import Callable
 
 MOST_SEEDS = 10**9
-"""No plan goes further."""
+"""Largest number of seeds that is searched."""
 
 
 def t_test_power(noncentrality: float, degrees_of_freedom: float, *, alpha: float = 0.05) -> float:
-    """The chance that a two-sided t test rejects at level alpha.
+    """Probability that a two-sided t test rejects at level alpha.
 
     Args:
         noncentrality: The true difference in units of its standard error.
-        degrees_of_freedom: Of that standard error, above 0.
+        degrees_of_freedom: Of the standard error, above 0.
         alpha: Level of the test.
     """
     from scipy.special import stdtrit
     from scipy.stats import ncf
 
     critical = float(stdtrit(degrees_of_freedom, 1 - alpha / 2))
-    # t² is noncentral F, whose survival function is a number where that of t is NaN.
-    # Its series converges up to here, where power is 1 but for one degree of freedom and tiny alpha.
+    # SciPy returns NaN for the noncentral t at large arguments. The square of t is noncentral F,
+    # whose series converges up to the limit below. There the power is 1, except with one degree
+    # of freedom and a tiny alpha.
     squared = min(abs(noncentrality), 1e5) ** 2
     return float(ncf.sf(critical**2, 1, degrees_of_freedom, squared))
 
 
 def power(effect: float, n: int, *, alpha: float = 0.05) -> float:
-    """The chance to find a difference of two labels on one task with n seeds each.
+    """Probability to detect a difference of two labels on one task with n seeds each.
 
     Cohen 1988, "Statistical Power Analysis for the Behavioral Sciences", 2.2: two-sided t test of
     two normal samples of equal variance.
@@ -37,43 +38,43 @@ def power(effect: float, n: int, *, alpha: float = 0.05) -> float:
         alpha: Level of the test.
 
     Raises:
-        ValueError: There are fewer than two seeds, or alpha is no level.
+        ValueError: There are fewer than two seeds, or alpha is not between 0 and 1.
     """
     check_levels(alpha)
     return _power(effect, n, alpha)
 
 
 def seeds_for_power(effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
-    """The fewest seeds of each label with which a difference is found often enough.
+    """Fewest seeds of each label that detect a difference with the given power.
 
     Args:
         effect: The true difference in standard deviations of a label's scores, not 0.
-        power: How often it is to be found.
+        power: Probability with which the difference should be detected.
         alpha: Level of the test.
 
     Raises:
-        ValueError: A billion seeds would not do, or a level is none.
+        ValueError: A billion seeds are too few, or a level is out of range.
     """
     check_levels(alpha, power)
-    found = fewest_seeds(lambda n: _power(effect, n, alpha) >= power, 2, MOST_SEEDS)
-    if found is None:
+    seeds = fewest_seeds(lambda n: _power(effect, n, alpha) >= power, 2, MOST_SEEDS)
+    if seeds is None:
         raise ValueError(
-            f"no number of seeds finds an effect of {effect:g}: "
-            "name the smallest difference that matters, in standard deviations"
+            f"no number of seeds detects an effect of {effect:g}: "
+            "give the smallest difference that matters, in standard deviations"
         )
-    return found
+    return seeds
 
 
 def detectable_effect(n: int, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The smallest true difference, in standard deviations, that n seeds a side find often enough.
+    """Smallest true difference, in standard deviations, that n seeds per label can detect.
 
     Args:
         n: Seeds of each label, at least 2.
-        power: How often the difference is to be found.
+        power: Probability with which the difference should be detected.
         alpha: Level of the test; below `power`.
 
     Raises:
-        ValueError: There are fewer than two seeds, or a level is none.
+        ValueError: There are fewer than two seeds, or a level is out of range.
     """
     from scipy.optimize import brentq
 
@@ -85,25 +86,32 @@ def detectable_effect(n: int, *, power: float = 0.8, alpha: float = 0.05) -> flo
 
 
 def fewest_seeds(enough: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The smallest number from low to high that is enough, or nothing; enough stays enough."""
+    """The smallest number from low to high that is enough; None if there is none.
+
+    Every number above one that is enough must be enough too: the search is a bisection.
+    """
     numbers = range(low, high + 1)
-    found = bisect_left(numbers, True, key=enough)
-    return numbers[found] if found < len(numbers) else None
+    index = bisect_left(numbers, True, key=enough)
+    return numbers[index] if index < len(numbers) else None
 
 
 def check_levels(alpha: float, power: float | None = None) -> None:
-    """Refuse a level, or a power, with which there is nothing to plan.
+    """Refuse a level or a power that is out of range.
 
     Raises:
         ValueError: Alpha is not between 0 and 1, or power not between alpha and 1.
     """
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha = {alpha:g} is no level: name one between 0 and 1, as 0.05")
+        raise ValueError(
+            f"alpha = {alpha:g} is out of range: give a level between 0 and 1, for example 0.05"
+        )
     if power is not None and not alpha < power < 1:
-        raise ValueError(f"power = {power:g} must lie between alpha = {alpha:g} and 1, as 0.8")
+        raise ValueError(
+            f"power = {power:g} must lie between alpha = {alpha:g} and 1: give 0.8, for example"
+        )
 
 
 def _power(effect: float, n: int, alpha: float) -> float:
     if n < 2:
-        raise ValueError("one seed a side shows no spread: ask for the power of n = 2 or more")
+        raise ValueError("the power needs n = 2 seeds per label or more: one seed has no variance")
     return t_test_power(effect * (n / 2) ** 0.5, 2 * n - 2, alpha=alpha)

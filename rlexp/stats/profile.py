@@ -1,4 +1,4 @@
-"""Performance profiles: which fraction of the runs scores above each threshold."""
+"""Performance profiles: fraction of the runs that score above each threshold."""
 
 import math
 from dataclasses import dataclass
@@ -6,39 +6,39 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.spread import no_spread
+from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LATTICE = 2**16
-"""Values of a resampled fraction up to which its distribution is computed exactly."""
+"""Largest number of values of a resampled fraction whose distribution is computed exactly."""
 FINENESS = 64
-"""With rounded weights, values per 1/n_j of a task: no weight is off by more than 1 in 128."""
+"""Smallest rounded weight of a run: its rounding error is then at most 1 in 128."""
 CELLS = 2**20
-"""Complex numbers of a product computed at a time."""
+"""Complex numbers of a product in memory at a time."""
 TABLE = 2**22
 """Complex numbers of a table of characteristic functions: 64 MiB."""
 ROUNDING = 1e-12
-"""What a cumulative probability may be off by."""
+"""Rounding error of a cumulative probability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
     """Fractions of runs above thresholds, with a pointwise band.
 
-    The band says nothing about thresholds that all runs exceed, or none: it has no width there.
+    The band has no width, and no meaning, at thresholds that all runs or no run exceeds.
 
     Attributes:
         thresholds: Of shape (T,), in the unit of the scores.
         fractions: Of shape (T,), from 0 to 1.
-        low: Of shape (T,); nothing where no band is possible.
-        high: Of shape (T,); nothing where no band is possible.
-        level: Of the band at each threshold.
-        method: How the band was computed, and how exact it is.
+        low: Of shape (T,); None if no band is possible.
+        high: Of shape (T,); None if no band is possible.
+        level: Level of the band at each threshold.
+        method: Method of the band, with its exactness.
         n: Runs of all tasks.
-        tasks: How many there are.
+        tasks: Number of tasks.
         reason: Why there is no band.
     """
 
@@ -55,11 +55,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Whole numbers in which a resampled fraction is counted.
+    """Integer grid on which the values of a resampled fraction lie.
 
     Attributes:
         sizes: Runs of each task.
-        unit: What a task weighs whose runs are all above a threshold.
+        unit: Integer weight of a task whose runs are all above a threshold.
         exact: Whether the unit is a multiple of every size.
     """
 
@@ -69,40 +69,41 @@ class Lattice:
 
     @property
     def weights(self) -> Integers:
-        """Of a run of each task, of shape (m,)."""
+        """Integer weight of one run of each task, of shape (m,)."""
         return np.rint(self.unit / np.asarray(self.sizes)).astype(np.int64)
 
     @property
     def points(self) -> int:
-        """Values that the weight of the runs above a threshold can take: from 0 to all of it."""
+        """Number of values that the total weight of the runs above a threshold can have."""
         return int(self.weights @ np.asarray(self.sizes)) + 1
 
 
 def performance_profile(scores: TaskScores, thresholds: ArrayLike, level: float = 0.95) -> Profile:
-    """Fraction of the runs that score above each threshold, every task weighing the same.
+    """Fraction of the runs that score above each threshold; every task has the same weight.
 
     The fraction is `run_score_deviation` of Agarwal et al. (2021, "Deep Reinforcement Learning at
     the Edge of the Statistical Precipice", §4.2): strictly above. Its band is the percentile
-    interval of the stratified bootstrap in the limit of infinitely many resamples: of n_j runs
-    drawn from task j, those above are Binomial(n_j, p_j), and the distribution of the mean of the
-    tasks is the product of their characteristic functions, transformed back. No seed is needed.
+    interval of the stratified bootstrap in the limit of infinitely many resamples. Of n_j runs
+    drawn from task j, the number above the threshold is Binomial(n_j, p_j); the distribution of
+    the mean over tasks is the inverse transform of the product of the characteristic functions.
+    No seed is needed.
 
-    With so many different n_j that the mean takes more than `LATTICE` values, weights of runs are
-    rounded by less than 1 %; with very many runs the band is the normal approximation. `method`
-    says which. For few runs of one task the band is too narrow, as every percentile interval is
-    (95 % means about 76 % with 3 runs, 84 % with 5 and 90 % with 10).
+    If the n_j differ so much that the mean has more than `LATTICE` values, the weights of runs
+    are rounded by less than 1 %; with very many runs the band is the normal approximation. The
+    field `method` names the case. For few runs of one task the band is too narrow, as every
+    percentile interval is: a 95 % band covers about 76 % with 3 runs, 84 % with 5, 90 % with 10.
 
     Args:
         scores: Of shape (N,).
         thresholds: Of shape (T,), in any order.
-        level: Of the band at each threshold.
+        level: Level of the band at each threshold.
 
     Raises:
         ValueError: A threshold is not finite, or the level is not between 0 and 1.
     """
     at = _thresholds(thresholds)
     if not 0 < level < 1:
-        raise ValueError(f"a level of {level} makes no band: choose one between 0 and 1")
+        raise ValueError(f"the level of a band must be between 0 and 1, not {level}")
     above = _runs_above(scores, at)
     low, high, method = None, None, "none"
     reason = no_spread(scores)
@@ -138,28 +139,31 @@ def _fractions(above: Integers, sizes: tuple[int, ...]) -> Array:
     """Mean over tasks of the fractions of their runs, of shape (T,)."""
     if len(set(sizes)) == 1:
         return np.asarray(above.sum(axis=-1) / sum(sizes))
+    # Sorting makes the rounding of the sum independent of the order of the tasks.
     ordered = np.sort(above / np.asarray(sizes), axis=-1)
     return np.asarray(ordered.mean(axis=-1))
 
 
 def _band(above: Integers, sizes: tuple[int, ...], tail: float) -> tuple[Array, Array, str]:
-    """Low and high ends, each of shape (T,), and how they were found."""
+    """Low and high ends, each of shape (T,), and the method by which they were computed."""
     lattice = _lattice(sizes)
     if lattice is None:
         return (*_normal(above, sizes, tail), "stratified bootstrap, normal approximation")
-    # Thresholds between the same scores have the same runs above, and the same band.
+    # Thresholds between the same two scores have the same runs above and the same band: each
+    # distinct row is computed once.
     rows, back = np.unique(above, axis=0, return_inverse=True)
     back = back.reshape(-1)  # NumPy 2.0 returns a column here, every other version a vector.
     ends = _quantiles(rows, lattice, tail) / (lattice.points - 1)
     if lattice.exact:
         return ends[back, 0], ends[back, 1], "exact percentile stratified bootstrap"
+    # Rounded weights move the fraction slightly; the band is moved back to the exact fraction.
     shift = _fractions(rows, sizes) - rows @ lattice.weights / (lattice.points - 1)
     low, high = np.clip(ends + shift[:, np.newaxis], 0, 1)[back].T
     return low, high, "percentile stratified bootstrap, weights rounded by less than 1 %"
 
 
 def _lattice(sizes: tuple[int, ...]) -> Lattice | None:
-    """A lattice of bounded size, exact where possible; nothing where it would be too coarse."""
+    """A lattice of bounded size, exact if possible; None if it would be too coarse."""
     functions = sum(n + 1 for n in set(sizes))
     largest = min(LATTICE, 2 * TABLE // functions) // len(sizes)
     unit = math.lcm(*sizes)
@@ -169,31 +173,34 @@ def _lattice(sizes: tuple[int, ...]) -> Lattice | None:
 
 
 def _quantiles(above: Integers, lattice: Lattice, tail: float) -> Integers:
-    """Smallest lattice points with at least a probability of the tails below, of shape (T, 2)."""
+    """Quantiles of both tails: the smallest lattice points that reach them, of shape (T, 2)."""
     points = lattice.points
     tables, rows = _characteristic_functions(lattice)
     index = above + rows
-    found = np.empty((len(above), 2), np.int64)
+    quantiles = np.empty((len(above), 2), np.int64)
     step = max(1, CELLS // (tables.shape[1] * above.shape[1]))
     for first in range(0, len(above), step):
         product = np.multiply.reduce(tables[index[first : first + step]], axis=1)
         cumulative = np.cumsum(np.fft.irfft(product, points, axis=-1), axis=-1)
         for end, probability in enumerate((tail, 1 - tail)):
+            # A cumulative probability equal to the tail may be off in its last bits.
             enough = cumulative >= probability - ROUNDING
-            found[first : first + step, end] = enough.argmax(axis=-1)
-    return found
+            quantiles[first : first + step, end] = enough.argmax(axis=-1)
+    return quantiles
 
 
 def _characteristic_functions(lattice: Lattice) -> tuple[NDArray[np.complex128], Integers]:
-    """Of the weight of the runs above, for each task size and each number above in the data.
+    """Characteristic functions of the weight of a task's runs above a threshold.
 
     Returns:
-        A table of shape (sum over different sizes of n + 1, points // 2 + 1), and the row of the
-        table at which each task's size begins, of shape (m,).
+        A table of shape (sum over distinct sizes of n + 1, points // 2 + 1): a row for each task
+        size and each number of runs above; and the first row of each task's size, of shape (m,).
     """
     frequencies = np.arange(lattice.points // 2 + 1)
     tables, starts, start = [], {}, 0
     for n, weight in sorted(set(zip(lattice.sizes, lattice.weights.tolist(), strict=True))):
+        # The exponent is reduced modulo the number of points in integers: a large angle would
+        # lose its digits in the exponential.
         turn = np.exp(-2j * np.pi * (frequencies * weight % lattice.points) / lattice.points)
         p = np.arange(n + 1)[:, np.newaxis] / n
         tables.append((1 - p + p * turn) ** n)
@@ -203,7 +210,7 @@ def _characteristic_functions(lattice: Lattice) -> tuple[NDArray[np.complex128],
 
 
 def _normal(above: Integers, sizes: tuple[int, ...], tail: float) -> tuple[Array, Array]:
-    """Ends of the normal approximation, within 0 and 1."""
+    """Ends of the normal approximation, clipped to 0 and 1."""
     from scipy.special import ndtri
 
     n = np.asarray(sizes)

@@ -1,4 +1,9 @@
-"""Values of statistics on resampled runs: the same bytes on one thread or many."""
+"""Values of statistics on resampled runs, with the same bytes for any number of threads.
+
+Sums of resampled scores are exact: the scores are first rounded to integers of a common unit, and
+integer sums do not depend on their order. So the compiled and the NumPy version, one thread or
+many, and repeated draws in different orders all give the same bits.
+"""
 
 import os
 import warnings
@@ -13,26 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of, pooled_order, run_weights
-from rlexp.stats.draws import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
+from rlexp.stats.bootstrap_indices import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
 BITS = 61
-"""Of a weighted score as a whole number, more than a float holds; sums of all stay below 2⁶³."""
+"""Bits of the largest score as an integer: 8 more than a float has.
 
+The weights of all runs sum to 1, so that the sum of all drawn scores stays below 2⁶³.
+"""
 
 TYPICAL = 2.0**20
-"""As much larger than half of the others a score may be: 40 bits of these are kept."""
-
+"""Largest allowed ratio of the largest score to the median: 40 bits of typical scores remain."""
 
 LEAST = 2.0**30
-"""As much larger than any other: 30 bits are kept of each."""
+"""Largest allowed ratio of the largest score to the smallest: 30 bits of every score remain."""
 
 
-def fits(scores: TaskScores) -> bool:
-    """Whether scores, of shape (N,), are near enough in size for whole numbers of one unit.
+def exact_sums_possible(scores: TaskScores) -> bool:
+    """Whether scores of shape (N,) are similar enough in size for integers of one unit.
 
-    One far away sets the unit, in which the digits of all others would be lost.
+    The largest score determines the unit: beside an outlier all others would lose their digits.
     """
     size = np.abs(scores.values)
     some = size[size > 0]
@@ -48,36 +54,36 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSums:
-    """Scores, each weighted by 1/(m n_j), as whole numbers of a tiny unit.
+class ExactSums:
+    """Scores, each weighted by 1/(m n_j), as integers of a tiny unit whose sums are exact.
 
     Attributes:
         values: Of shape (N,), task by task.
-        exponent: The unit is 2 to this power.
+        exponent: Binary exponent of the unit.
     """
 
     values: Integers
     exponent: int
 
     @classmethod
-    def of(cls, scores: TaskScores) -> "TaskSums":
-        """Round the weighted scores, of shape (N,)."""
+    def of(cls, scores: TaskScores) -> "ExactSums":
+        """The weighted scores of shape (N,), rounded to integers."""
         runs_beside = len(scores.sizes) * np.repeat(scores.sizes, scores.sizes)
         exponent = int(np.frexp(np.abs(scores.values).max())[1]) - BITS
         values = np.rint(np.ldexp(scores.values / runs_beside, -exponent))
         return cls(values.astype(np.int64), exponent)
 
     def mean(self, draws: Draws) -> Array:
-        """Mean of the tasks' means, of shape (rows,)."""
+        """Mean of the task means, of shape (rows,)."""
         return self.scaled(self.values.take(draws.positions).sum(axis=-1))
 
     def median(self, draws: Draws) -> Array:
-        """Median of the tasks' means, of shape (rows,)."""
+        """Median of the task means, of shape (rows,)."""
         sums = np.add.reduceat(self.values.take(draws.positions), draws.starts, axis=-1)
         return np.asarray(np.median(self.scaled(sums), axis=-1) * len(draws.sizes))
 
     def scaled(self, sums: Integers) -> Array:
-        """Sums in the unit of the scores."""
+        """Integer sums converted to the unit of the scores."""
         return np.asarray(np.ldexp(sums.astype(np.float64), self.exponent))
 
 
@@ -86,43 +92,43 @@ Sums = Callable[..., None]
 
 @cache
 def compiled() -> Sums | None:
-    """`count_and_walk`, compiled; nothing where numba is missing or does not work here."""
+    """`sum_middle_halves`, compiled; None if numba is missing or does not work."""
     if find_spec("numba") is None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # The second time without a cache: no folder for it may be writable.
+        # The cache of numba needs a writable folder; without one the second attempt succeeds.
         return _compiled(cache=True) or _compiled(cache=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PooledRuns:
-    """Runs of all tasks in the order of their scores, for interquartile means.
+    """Runs of all tasks sorted by score, for interquartile means.
 
     Attributes:
-        ranks: Of shape (N,), task by task: the place of each run in that order.
-        weights: Of shape (N,), in that order: whole numbers.
-        sums: Weighted scores, in that order.
-        compiled: What sums them, where that pays.
+        ranks: Rank of each run, task by task, of shape (N,).
+        weights: Integer weights, by rank, of shape (N,).
+        sums: Weighted scores, by rank.
+        compiled: The compiled function that sums them, or None to use NumPy.
     """
 
     ranks: NDArray[np.int32]
     weights: Integers
-    sums: TaskSums
+    sums: ExactSums
     compiled: Sums | None
 
     @classmethod
     def of(cls, scores: TaskScores, compiled: Sums | None) -> "PooledRuns":
-        """Sort scores of shape (N,), once for all repetitions."""
+        """The runs of scores of shape (N,), sorted once for all repetitions."""
         weights = run_weights(scores.sizes)
         order = pooled_order(scores.values, weights)
         ranks = np.argsort(order).astype(np.int32)
-        sums = TaskSums.of(scores)
-        return cls(ranks, weights[order], TaskSums(sums.values[order], sums.exponent), compiled)
+        sums = ExactSums.of(scores)
+        return cls(ranks, weights[order], ExactSums(sums.values[order], sums.exponent), compiled)
 
     def interquartile_mean(self, draws: Draws) -> Array:
         """Interquartile mean of all runs, of shape (rows,)."""
-        middle = self._walked(draws) if self.compiled else self._sorted(draws)
+        middle = self._compiled_sums(draws) if self.compiled else self._numpy_sums(draws)
         total, low, below, high, above = middle
         kept = total - self._parts(low, below) - self._parts(high, above)
         weight = int(self.weights.sum())
@@ -130,36 +136,37 @@ class PooledRuns:
 
     @property
     def quarter(self) -> int:
-        """The weight that is cut at each end."""
+        """Weight that is cut at each end."""
         return int(self.weights.sum()) // 4
 
-    def _parts(self, places: Integers, cut: Integers) -> Integers:
-        """Contributions of what is cut of the runs at some places, of shape (rows,)."""
-        shares = cut / self.weights.take(places)
-        return np.rint(shares * self.sums.values.take(places)).astype(np.int64)
+    def _parts(self, ranks: Integers, cut: Integers) -> Integers:
+        """Weighted scores of the cut parts of the runs at some ranks, of shape (rows,)."""
+        shares = cut / self.weights.take(ranks)
+        # Rounding to an integer keeps the total an integer sum, exact in any order.
+        return np.rint(shares * self.sums.values.take(ranks)).astype(np.int64)
 
-    def _walked(self, draws: Draws) -> Integers:
-        found = np.empty((5, len(draws.words)), np.int64)
+    def _compiled_sums(self, draws: Draws) -> Integers:
+        sums = np.empty((5, len(draws.bits)), np.int64)
         sizes = np.asarray(draws.sizes, np.int64)
         assert self.compiled is not None
         self.compiled(
-            draws.words, sizes, self.ranks, self.weights, self.sums.values, self.quarter, found
+            draws.bits, sizes, self.ranks, self.weights, self.sums.values, self.quarter, sums
         )
-        return found
+        return sums
 
-    def _sorted(self, draws: Draws) -> Integers:
-        """What `compiled.count_and_walk` writes, of shape (5, rows)."""
+    def _numpy_sums(self, draws: Draws) -> Integers:
+        """The array that `sum_middle_halves` writes, of shape (5, rows), computed by NumPy."""
         ranks = self.ranks.take(draws.positions)
         ranks.sort(axis=-1)
         if len(set(draws.sizes)) > 1:
-            return self._weighed(ranks)
-        found = np.zeros((5, len(ranks)), np.int64)
+            return self._weighted_sums(ranks)
+        sums = np.zeros((5, len(ranks)), np.int64)
         middle = ranks[:, self.quarter : len(self.weights) - self.quarter]
-        found[0] = self.sums.values.take(middle).sum(axis=-1)
-        return found
+        sums[0] = self.sums.values.take(middle).sum(axis=-1)
+        return sums
 
-    def _weighed(self, ranks: NDArray[np.int32]) -> Integers:
-        """The same of runs that weigh differently, of shape (rows, N), in their order."""
+    def _weighted_sums(self, ranks: NDArray[np.int32]) -> Integers:
+        """The same array for runs with different weights; sorted ranks of shape (rows, N)."""
         weights = self.weights.take(ranks)
         above = np.cumsum(weights, axis=-1) - self.quarter
         below = self.weights.sum() - 2 * self.quarter - above + weights
@@ -178,11 +185,11 @@ SIGNATURE = (
 
 
 WORTH_COMPILING = 6_000_000
-"""Drawn runs from which on the kernel soon saves the time that it takes to import and compile."""
+"""Drawn runs from which on the compiled function saves more time than its import takes."""
 
 
-def count_and_walk(
-    words: NDArray[np.uint32],
+def sum_middle_halves(
+    bits: NDArray[np.uint32],
     sizes: Integers,
     ranks: NDArray[np.int32],
     weights: Integers,
@@ -190,26 +197,27 @@ def count_and_walk(
     quarter: int,
     sums: Integers,
 ) -> None:
-    """Sum the middle half of the runs that each row draws.
+    """Sum the middle half of the runs that each row draws, into `sums`.
 
-    The runs are sorted once. Each row counts how often it draws each of them, and walks the counts
-    from both ends until the next run weighs more than is left of the quarter to cut: no row is
-    sorted, and whole numbers sum to the same in any order.
+    The runs are sorted once. Each row counts how often it draws each run, and walks the counts
+    from both ends until the next run weighs more than the rest of the quarter to be cut. No row
+    is sorted, and the integer sums are exact in any order.
 
     Args:
-        words: Of shape (rows, N): random 32-bit words; each draws a run of its task.
-        sizes: Of shape (m,): runs of each task.
-        ranks: Of shape (N,): place of each run, task by task, in the order of scores.
-        weights: Of shape (N,), in the order of scores.
-        contributions: Of shape (N,), in the order of scores: weighted scores.
-        quarter: What is cut at each end weighs this.
-        sums: Of shape (5, rows), written: contributions of the runs that are not cut whole, the
-            place of the lowest of them and what of its weight is cut, and those of the highest.
+        bits: Random 32-bit words, of shape (rows, N); each draws a run of its task.
+        sizes: Runs of each task, of shape (m,).
+        ranks: Rank of each run, task by task, of shape (N,).
+        weights: Integer weights, by rank, of shape (N,).
+        contributions: Weighted scores as integers, by rank, of shape (N,).
+        quarter: Weight that is cut at each end.
+        sums: Output, of shape (5, rows): the sum of the runs that are not cut completely; the rank
+            of the lowest of them and the part of its weight that is cut; the same of the highest.
     """
     counts = np.zeros(len(ranks), np.int64)
-    for row in range(len(words)):
+    # Unsigned indices: numba then leaves out the test for negative ones in the inner loops.
+    for row in range(len(bits)):
         counts[:] = 0
-        drawn = words[row]
+        drawn = bits[row]
         start = np.uint64(0)
         for size in sizes:
             end = start + np.uint64(size)
@@ -230,13 +238,13 @@ def count_and_walk(
         counts[high] -= room // weights[high]
         sums[3, row], sums[4, row] = np.int64(high), room % weights[high]
         total = np.int64(0)
-        for place in range(low, high + np.uint64(1)):
-            total += counts[place] * contributions[place]
+        for rank in range(low, high + np.uint64(1)):
+            total += counts[rank] * contributions[rank]
         sums[0, row] = total
 
 
 def kernel(cells: int) -> Sums | None:
-    """The compiled `count_and_walk`, where there is one and so many drawn runs are worth it."""
+    """The compiled `sum_middle_halves` if it is available and saves time for so many drawn runs."""
     return compiled() if cells >= WORTH_COMPILING else None
 
 
@@ -244,8 +252,8 @@ def _compiled(*, cache: bool) -> Sums | None:
     try:
         from numba import njit
 
-        made: Sums = njit(SIGNATURE, nogil=True, cache=cache)(count_and_walk)
-    except Exception:  # noqa: BLE001 - numba refuses what it does not know in many ways
+        made: Sums = njit(SIGNATURE, nogil=True, cache=cache)(sum_middle_halves)
+    except Exception:  # noqa: BLE001 - numba raises many types on platforms it does not support
         return None
     return made
 
@@ -254,7 +262,7 @@ Evaluation = Callable[[Draws], Array]
 
 
 WORTH_THREADS = 2_000_000
-"""Drawn runs from which on threads save more time than they take to start."""
+"""Drawn runs from which on threads save more time than their start takes."""
 
 
 def replicates(
@@ -264,16 +272,16 @@ def replicates(
     *,
     threads: int | None = None,
 ) -> dict[str, Array]:
-    """Statistics of resamples of the runs, drawn with replacement within each task.
+    """Values of statistics on resamples of the runs, drawn with replacement within each task.
 
-    Tasks are fixed (stratified bootstrap: Agarwal et al. 2021), and all statistics see the same
-    resamples. Memory is that of a block of them for each thread.
+    Tasks are fixed (stratified bootstrap: Agarwal et al. 2021). All statistics use the same
+    resamples. The memory needed is that of one block of resamples per thread.
 
     Args:
         scores: Of shape (N,).
-        statistics: By name.
-        resampling: Says how many, from which seed.
-        threads: Of the computation; by default one for each core where that pays.
+        statistics: Statistics by name.
+        resampling: Number of repetitions and seed.
+        threads: Number of threads; by default one per core if there is enough work.
 
     Returns:
         An array of shape (repetitions,) for each statistic.
@@ -282,32 +290,32 @@ def replicates(
         few = distinct_draws(scores.sizes, resampling)
         if few is not None:
             return {
-                k: _evaluation(s, scores, None)(few.draws)[few.places]
+                k: _evaluation(s, scores, None)(few.draws)[few.index]
                 for k, s in statistics.items()
             }
     cells = resampling.repetitions * scores.n
     sums = kernel(cells)
     evaluations = {name: _evaluation(s, scores, sums) for name, s in statistics.items()}
-    found = {name: np.empty(resampling.repetitions) for name in statistics}
+    values = {name: np.empty(resampling.repetitions) for name in statistics}
     rows = rows_of_block(scores.n)
     _keep_freed_memory()
 
     def fill(block: int) -> None:
         draws = draw(scores.sizes, resampling, block)
         for name, evaluate in evaluations.items():
-            found[name][block * rows : (block + 1) * rows] = evaluate(draws)
+            values[name][block * rows : (block + 1) * rows] = evaluate(draws)
 
-    over_blocks(fill, blocks(scores.n, resampling), threads or worthwhile_threads(cells))
-    return found
+    run_blocks(fill, blocks(scores.n, resampling), threads or worthwhile_threads(cells))
+    return values
 
 
-def over_blocks(work: Callable[[int], None], numbers: range, threads: int) -> None:
-    """Do the work of every block; NumPy and compiled kernels let threads run side by side."""
+def run_blocks(work: Callable[[int], None], numbers: range, threads: int) -> None:
+    """Do the work of every block, on threads: NumPy and compiled code release the GIL."""
     stopped = Event()
 
-    def each(own: range) -> None:
+    def each(members: range) -> None:
         try:
-            for number in own:
+            for number in members:
                 if stopped.is_set():
                     return
                 work(number)
@@ -319,35 +327,36 @@ def over_blocks(work: Callable[[int], None], numbers: range, threads: int) -> No
         each(numbers)
         return
     with ThreadPoolExecutor(threads) as pool:
-        # A share for each thread, for a block may take less time than a future.
+        # One future per thread, not per block: a block may take less time than a future.
         try:
             for _ in pool.map(each, [numbers[first::threads] for first in range(threads)]):
                 pass
         finally:
-            # After Ctrl-C nobody waits for the rest.
+            # After Ctrl-C the pool would otherwise wait until all blocks are computed.
             stopped.set()
 
 
 def _keep_freed_memory() -> None:
-    """Let the arrays of one block become those of the next.
+    """Make the C library keep freed memory for the next block.
 
-    The C library of Linux gives freed memory back to the system, which then maps it page by page
-    for every block, unless something larger was freed before; that can double the time.
+    glibc returns large freed arrays to the system, which then maps new pages for every block; that
+    can double the time. Freeing one larger array raises the threshold of glibc.
     """
     np.empty(64 * BLOCK, np.uint8)
 
 
 def worthwhile_threads(cells: int) -> int:
-    """Cores that this process may use, where threads pay."""
+    """Number of cores that this process may use; 1 if the work is too small for threads."""
     if cells < WORTH_THREADS or not hasattr(os, "sched_getaffinity"):
         return 1
     return len(os.sched_getaffinity(0))
 
 
 def _evaluation(statistic: Statistic, scores: TaskScores, sums: Sums | None) -> Evaluation:
-    """How to compute a statistic of draws."""
+    """The function that computes a statistic of draws."""
     aggregate = aggregate_of(statistic)
-    # That must not depend on what is installed, or on threads: the bytes would.
+    # The choice depends on the scores only. If it depended on installed packages or on threads,
+    # the bits of the result would too.
     if aggregate is None or not _is_exact(aggregate, scores):
         return lambda draws: statistic(TaskScores(scores.values[draws.positions], scores.sizes))
     centre = _centre(aggregate, sums)(aggregate.capped(scores))
@@ -356,14 +365,14 @@ def _evaluation(statistic: Statistic, scores: TaskScores, sums: Sums | None) -> 
 
 
 def _is_exact(statistic: Statistic, scores: TaskScores) -> bool:
-    """Whether a statistic is summed in whole numbers, so that the order of draws does not matter."""
+    """Whether a statistic is summed in integers, so that the order of draws is irrelevant."""
     aggregate = aggregate_of(statistic)
-    return aggregate is not None and fits(aggregate.capped(scores))
+    return aggregate is not None and exact_sums_possible(aggregate.capped(scores))
 
 
 def _centre(aggregate: Aggregate, sums: Sums | None) -> Callable[[TaskScores], Evaluation]:
     if aggregate.centre == "mean":
-        return lambda scores: TaskSums.of(scores).mean
+        return lambda scores: ExactSums.of(scores).mean
     if aggregate.centre == "median":
-        return lambda scores: TaskSums.of(scores).median
+        return lambda scores: ExactSums.of(scores).median
     return lambda scores: PooledRuns.of(scores, sums).interquartile_mean

@@ -1,4 +1,4 @@
-"""How randomness is spent: repetitions, level and seed, from which every generator follows."""
+"""Settings of a resampling: repetitions, level and the seed of every generator."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampling:
-    """How often to resample, for which level, from which seed.
+    """Seed, number of repetitions and level of the interval.
 
-    The same resampling of the same data gives the same numbers, whatever was computed before.
+    The same settings and data always give the same numbers: no generator is shared.
     """
 
     seed: int = 0
@@ -17,16 +17,17 @@ class Resampling:
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what makes no interval."""
+        """Refuse settings that give no interval."""
         if self.seed < 0 or self.repetitions < 1 or not 0 < self.level < 1:
             raise ValueError("a seed ≥ 0, repetitions ≥ 1 and a level between 0 and 1 are needed")
 
     def generator(self, *key: int) -> np.random.Generator:
-        """A generator of its own for each key: a block of repetitions, a side of a comparison."""
+        """The generator of a key, such as a block of repetitions or a side of a comparison."""
+        # Spawned sequences are independent, so that blocks can be drawn in any order and thread.
         sequence = np.random.SeedSequence(self.seed, spawn_key=key)
         return np.random.Generator(np.random.SFC64(sequence))
 
     @property
     def tail(self) -> float:
-        """What lies beyond one end of an interval."""
+        """Probability beyond one end of the interval."""
         return (1 - self.level) / 2

@@ -1,4 +1,4 @@
-"""Shares of a whole, with intervals from resampled trials."""
+"""Shares of a total (such as hyperparameter importances), with bootstrap intervals over trials."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,16 +14,16 @@ LEVEL = 0.95
 
 
 def seeded(seed: int, *number: int) -> np.random.Generator:
-    """The generator of one of several draws of a seed."""
+    """The generator of a numbered draw; equal seeds and numbers give equal generators."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *number])))
 
 
 def resamples(
     count: int, repetitions: int, seed: int
 ) -> Iterator[tuple[Rows, np.random.Generator]]:
-    """Rows of trials drawn with replacement, sorted, of shape (count,).
+    """Bootstrap samples of trials: sorted row indices of shape (count,), each with a generator.
 
-    Each with a generator of its own for what is made of them.
+    The generator continues after the draw, so that a statistic of the sample can be random too.
     """
     for number in range(repetitions):
         generator = seeded(seed, 3, number)
@@ -31,7 +31,7 @@ def resamples(
 
 
 def summing_to_one(effects: Numbers) -> Numbers:
-    """Effects as shares of their sum, or zeros where there is none; of the same shape."""
+    """Effects divided by their sum, or zeros if the sum is 0; of the same shape."""
     total = effects.sum()
     return effects / total if total > 0 else np.zeros_like(effects)
 
@@ -39,19 +39,18 @@ def summing_to_one(effects: Numbers) -> Numbers:
 def share_intervals(
     estimate: Numbers, resampled: Sequence[Numbers], count: int, seed: int
 ) -> list[Interval]:
-    """Percentile intervals of shares.
+    """Percentile intervals of shares, widened to contain the estimate.
 
-    They are widened to hold the estimate where they would not: a resample holds fewer different
-    trials than there are, which moves its shares.
+    Widening is needed because a resample has fewer distinct trials than the sample, which biases
+    its shares.
 
     Args:
         estimate: The shares, of shape (parameters,).
-        resampled: Those of each resample; one of zeros, where there was nothing to share, is
-            left out.
-        count: Trials, `n` of the intervals.
-        seed: Of the resamples.
+        resampled: The shares of each resample; resamples with all shares 0 are left out.
+        count: Number of trials, the `n` of the intervals.
+        seed: Seed of the resamples.
     """
-    drawn = [one for one in resampled if one.any()]
+    drawn = [shares for shares in resampled if shares.any()]
     if not drawn:
         return [_without_ends(float(share), count) for share in estimate]
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
@@ -79,5 +78,5 @@ def _without_ends(share: float, count: int) -> Interval:
         method="none",
         repetitions=0,
         n=count,
-        reason="in no resample of the trials was there anything to share",
+        reason="all effects are 0 in every resample of the trials",
     )

@@ -1,4 +1,4 @@
-"""How long runs take to a threshold, when some never reach it: survival analysis."""
+"""Survival analysis of the time to a threshold, with runs that never reach it as censored."""
 
 import math
 from dataclasses import dataclass
@@ -14,30 +14,30 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 COVERAGE = {3: 0.908, 5: 0.921, 10: 0.942, 20: 0.948}
-"""Share of 95 % intervals of a restricted mean that held the truth, by runs.
+"""Fraction of 95 % intervals of a restricted mean that contained the true value, by runs.
 
-Simulated with exponential times, followed for two of their means, so that 14 % are censored
-(60,000 samples each; the 5 % of those of three runs that have no interval do not count).
+Simulated with exponential times and a follow-up of twice their mean, so that 14 % are censored
+(60,000 samples each; the 5 % of samples of three runs without an interval are left out).
 """
 ROUNDING = 1e-12
-"""What a product of shares may be off by."""
+"""Rounding error of a product of fractions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SurvivalCurve:
-    """Share of runs that have not reached the threshold yet (Kaplan and Meier 1958).
+    """Fraction of runs that have not reached the threshold (Kaplan and Meier 1958).
 
     Attributes:
-        times: Of shape (K,), rising: those at which a run reached the threshold.
-        survival: Of shape (K,): the share from each of them on; before the first it is 1.
-        standard_error: Of shape (K,), by Greenwood's formula; NaN where no run is left.
-        low: Of shape (K,); NaN where the share is 0 and where there is one run.
-        high: Of shape (K,); NaN where the share is 0 and where there is one run.
-        at_risk: Of shape (K,): runs that were still on their way.
-        events: Of shape (K,): runs that reached it then.
-        follow_up: How long the run was followed that was followed longest.
-        level: Of the interval at each time, on the scale of log(−log S).
-        n: Runs, all of them.
+        times: Times at which a run reached the threshold, ascending, of shape (K,).
+        survival: Fraction of runs from each time on, of shape (K,); before the first it is 1.
+        standard_error: By Greenwood's formula, of shape (K,); NaN where no run is left.
+        low: Of shape (K,); NaN where the fraction is 0, and if there is one run only.
+        high: Of shape (K,); NaN where the fraction is 0, and if there is one run only.
+        at_risk: Runs that had not reached the threshold before each time, of shape (K,).
+        events: Runs that reached the threshold at each time, of shape (K,).
+        follow_up: Longest follow-up of a run.
+        level: Level of the interval at each time, on the scale of log(−log S).
+        n: Number of runs, censored ones included.
     """
 
     times: Array
@@ -52,17 +52,17 @@ class SurvivalCurve:
     n: int
 
     def at(self, time: float) -> float:
-        """Share of runs that have not reached the threshold at a time."""
+        """Fraction of runs that have not reached the threshold at a time."""
         after = int(np.searchsorted(self.times, time, "right"))
         return float(self.survival[after - 1]) if after else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Median:
-    """Time at which half of the runs have reached the threshold, and its interval.
+    """Median time to the threshold, with its interval.
 
-    Each is nothing where the runs do not say it: the median if fewer than half of them reach the
-    threshold, an end of the interval if its curve never falls to one half.
+    The median is None if fewer than half of the runs reach the threshold; an end of the interval
+    is None if the corresponding bound of the survival curve never falls to one half.
     """
 
     estimate: float | None
@@ -73,18 +73,18 @@ class Median:
 
 
 def kaplan_meier(times: ArrayLike, observed: ArrayLike, level: float = 0.95) -> SurvivalCurve:
-    """The share of runs that have not reached the threshold, over time, of all runs.
+    """The Kaplan–Meier estimate of the fraction of runs that have not reached the threshold.
 
-    A run that never reached it counts for as long as it was followed. That it ended must say
-    nothing about when it would have: true of a run whose budget is spent, doubtful of a failure.
-    Intervals are Greenwood's on the scale of log(−log S), within 0 and 1 (Kalbfleisch and Prentice
-    2002, "The Statistical Analysis of Failure Time Data", §1.4).
+    A run that never reached the threshold is censored at its last evaluation. Censoring must be
+    independent of the time that the run would have needed: this holds for a spent budget and is
+    doubtful for a failure. Intervals are Greenwood's on the scale of log(−log S), within 0 and 1
+    (Kalbfleisch and Prentice 2002, "The Statistical Analysis of Failure Time Data", §1.4).
 
     Args:
-        times: Of each run, of shape (n,), n ≥ 1: when it reached the threshold, or its last
-            evaluation.
-        observed: Of shape (n,): whether it reached it.
-        level: Of the interval at each time.
+        times: Time at which each run reached the threshold, or its last evaluation, of shape
+            (n,), n ≥ 1.
+        observed: Whether each run reached the threshold, of shape (n,).
+        level: Level of the interval at each time.
 
     Raises:
         ValueError: There is no run, a time is negative or not finite, their numbers differ, or
@@ -115,8 +115,8 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, level: float = 0.95) -> 
 def median_time(curve: SurvivalCurve) -> Median:
     """First time at which at least half of the runs have reached the threshold.
 
-    The interval holds the times at which the interval of the curve holds one half (Brookmeyer and
-    Crowley 1982, "A Confidence Interval for the Median Survival Time").
+    The interval consists of the times at which the interval of the curve contains one half
+    (Brookmeyer and Crowley 1982, "A Confidence Interval for the Median Survival Time").
     """
     return Median(
         estimate=_first(curve.times, curve.survival),
@@ -128,25 +128,27 @@ def median_time(curve: SurvivalCurve) -> Median:
 
 
 def restricted_mean(curve: SurvivalCurve, horizon: float) -> Interval:
-    """Mean time to the threshold within a horizon, which those count as that never reach it.
+    """Restricted mean time to the threshold: each time above the horizon counts as the horizon.
 
     It is the area under the curve up to the horizon. Its variance is Greenwood's, times d/(d−1)
-    with d runs that reached the threshold (Kaplan and Meier 1958, §6.2); the interval is t's with
-    d − 1 degrees of freedom, within 0 and the horizon: without censored runs it is Student's.
+    with d runs that reached the threshold (Kaplan and Meier 1958, §6.2). The interval is a t
+    interval with d − 1 degrees of freedom, clipped to 0 and the horizon; without censored runs it
+    is Student's.
 
     Args:
-        curve: Of all runs.
-        horizon: Above 0, in the unit of the times: as long as a run was followed, or any if the
+        curve: The survival curve of all runs.
+        horizon: Above 0, in the unit of the times; at most the longest follow-up, unless the
             curve has fallen to 0.
 
     Raises:
-        ValueError: The horizon is not above 0, or what happens up to it is not known.
+        ValueError: The horizon is not above 0, or it exceeds the longest follow-up.
     """
     if not 0 < horizon < math.inf:
-        raise ValueError(f"a horizon of {horizon} holds no time: take one above 0")
+        raise ValueError(f"the horizon must be a finite number above 0, not {horizon}")
     if horizon > curve.follow_up and curve.at(curve.follow_up) > ROUNDING:
         raise ValueError(
-            f"no run was followed beyond {curve.follow_up:g}: take a horizon of that or less"
+            f"the horizon {horizon:g} exceeds the longest follow-up of a run: "
+            f"use at most {curve.follow_up:g}"
         )
     areas = _areas_after(curve, horizon)
     before = curve.times <= horizon
@@ -167,9 +169,10 @@ def restricted_mean(curve: SurvivalCurve, horizon: float) -> Interval:
 
 
 def expected_coverage(n: int, level: float) -> float | None:
-    """How often the interval of a restricted mean of n runs holds the truth.
+    """Expected coverage of the interval of a restricted mean of n runs.
 
-    That of the next smaller number that was simulated; nothing outside of them or at another level.
+    It is that of the next smaller simulated number of runs; None outside of the simulated numbers
+    and at other levels.
     """
     if level != coverage.LEVEL or not min(COVERAGE) <= n <= max(COVERAGE):
         return None
@@ -177,30 +180,33 @@ def expected_coverage(n: int, level: float) -> float | None:
 
 
 def checked_runs(times: ArrayLike, observed: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
-    """Times of runs, and whether they reached the threshold then, each of shape (n,).
+    """Times of runs, and whether each run reached the threshold, both of shape (n,).
 
     Raises:
-        ValueError: As of `kaplan_meier`.
+        ValueError: As in `kaplan_meier`.
     """
     followed = np.asarray(times, dtype=np.float64)
     reached = np.asarray(observed, dtype=np.bool_)
     if followed.ndim != 1 or not len(followed) or followed.shape != reached.shape:
         raise ValueError(
-            f"{followed.shape} times and {reached.shape} observed: give one of each for each run"
+            f"times of shape {followed.shape} and observed of shape {reached.shape}: "
+            "give one value of each for each run"
         )
     if not (np.isfinite(followed) & (followed >= 0)).all():
-        raise ValueError("a time must be finite and not negative: censor at the last evaluation")
+        raise ValueError(
+            "a time must be a finite number ≥ 0: use the last evaluation of a censored run"
+        )
     return followed, reached
 
 
 def normal_quantile(level: float) -> float:
-    """What a standard normal exceeds, in either direction, with probability 1 − level.
+    """The two-sided critical value of the standard normal distribution at a level.
 
     Raises:
         ValueError: The level is not between 0 and 1.
     """
     if not 0 < level < 1:
-        raise ValueError(f"a level of {level} makes no interval: choose one between 0 and 1")
+        raise ValueError(f"the level of an interval must be between 0 and 1, not {level}")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
@@ -218,13 +224,14 @@ def _log_log(survival: Array, error: Array, z: float) -> tuple[Array, Array]:
 
 
 def _first(times: Array, shares: Array) -> float | None:
-    """First time at which a share is one half or less."""
+    """First time at which a fraction is one half or less."""
+    # A product of fractions that is exactly one half may be rounded up.
     reached = np.flatnonzero(shares <= 0.5 + ROUNDING)
     return float(times[reached[0]]) if len(reached) else None
 
 
 def _areas_after(curve: SurvivalCurve, horizon: float) -> Array:
-    """Area up to the horizon from 0, and from each time before it: of shape (1 + k,)."""
+    """Areas up to the horizon, from 0 and from each of the k times before it, of shape (1 + k,)."""
     before = curve.times <= horizon
     edges = np.concatenate([[0.0], curve.times[before], [horizon]])
     heights = np.concatenate([[1.0], curve.survival[before]])
@@ -234,12 +241,12 @@ def _areas_after(curve: SurvivalCurve, horizon: float) -> Array:
 def _t_ends(
     mean: float, variance: float, d: int, horizon: float, level: float
 ) -> tuple[float, float] | str:
-    """Ends of the interval of a restricted mean, or why there are none."""
+    """Ends of the interval of a restricted mean, or the reason why there are none."""
     from scipy.special import stdtrit
 
     if d < 2:
         return f"{'one run' if d else 'no run'} reached the threshold within the horizon"
     if variance <= (ROUNDING * horizon) ** 2:
-        return "all runs took as long"
+        return "all runs took the same time"
     half = float(stdtrit(d - 1, (1 + level) / 2)) * math.sqrt(variance * d / (d - 1))
     return max(0.0, mean - half), min(float(horizon), mean + half)

@@ -1,4 +1,4 @@
-"""The scores of one label by task: runs × tasks, with as many runs as each task has."""
+"""The scores of one label by task; tasks may have different numbers of runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,31 +8,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Anchors = tuple[float, float]
-"""The scores of a task that count as 0 and as 1: of a random policy, say, and of a good one."""
+"""Normalisation anchors of a task: the scores that become 0 and 1, as of a random and an expert."""
 
 
 def min_max(scores: ArrayLike, low: ArrayLike, high: ArrayLike) -> NDArray[np.float64]:
-    """Put scores where `low` is 0 and `high` is 1; what lies beyond them stays beyond.
+    """Normalised scores: `low` becomes 0 and `high` becomes 1, without clipping.
 
     Args:
         scores: Of any shape; `low` and `high` broadcast with it.
-        low: What counts as 0.
-        high: What counts as 1.
+        low: Score that becomes 0.
+        high: Score that becomes 1.
 
     Raises:
-        ValueError: An anchor is not finite, or a low one is not below the high one.
+        ValueError: An anchor is not finite, or a low anchor is not below its high anchor.
     """
     floor, ceiling = np.asarray(low, np.float64), np.asarray(high, np.float64)
     if not (np.isfinite(floor).all() and np.isfinite(ceiling).all() and (floor < ceiling).all()):
         raise ValueError(
-            f"low = {floor} and high = {ceiling} are no anchors: give finite numbers, low below high"
+            f"the anchors low = {floor} and high = {ceiling} must be finite, and low below high"
         )
     return (np.asarray(scores, np.float64) - floor) / (ceiling - floor)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """Scores of the runs of every task, or a batch of such.
+    """Scores of the runs of every task, or a batch of such scores.
 
     Attributes:
         values: Of shape (…, N): the runs of the first task, then those of the second, and so on.
@@ -44,10 +44,10 @@ class TaskScores:
 
     @classmethod
     def from_tasks(cls, tasks: Sequence[ArrayLike]) -> "TaskScores":
-        """Put the scores of the tasks together, sorted within each: runs have no order.
+        """The scores of all tasks, sorted within each task: the order of runs is irrelevant.
 
         Args:
-            tasks: Scores of each task, of shape (n_j,), n_j ≥ 1; as many runs as there are.
+            tasks: Scores of each task, of shape (n_j,), n_j ≥ 1; the n_j may differ.
 
         Raises:
             ValueError: There is no task, a task has no run, or a score is not a finite number
@@ -55,10 +55,10 @@ class TaskScores:
         """
         arrays = [np.sort(np.asarray(task, dtype=np.float64).ravel()) for task in tasks]
         if not arrays or not all(len(array) for array in arrays):
-            raise ValueError("every task needs a score")
+            raise ValueError("every task needs at least one score")
         values = np.concatenate(arrays)
         if not (np.abs(values) <= LARGEST_SCORE).all():
-            raise ValueError("a score must be a finite number up to 1e150; a failure is no score")
+            raise ValueError("a score must be a finite number up to 1e150: leave out failed runs")
         return cls(values, tuple(len(array) for array in arrays))
 
     def by_task(self) -> list[NDArray[np.float64]]:
@@ -73,31 +73,31 @@ class TaskScores:
 
     @property
     def balanced(self) -> bool:
-        """Whether every task has as many runs."""
+        """Whether all tasks have the same number of runs."""
         return len(set(self.sizes)) == 1
 
 
 def comparable(scores: TaskScores, anchors: Sequence[Anchors | None]) -> TaskScores:
-    """Scores that may be aggregated over tasks: those of one task raw, of several normalised.
+    """Scores that may be aggregated over tasks: raw for one task, normalised for several.
 
     Args:
         scores: Of shape (…, N), of m tasks.
-        anchors: Of each task, m of them; nothing where none are known.
+        anchors: Anchors of each of the m tasks, None where they are not known.
 
     Raises:
-        ValueError: There are several tasks and one has no anchors, or wrong ones.
+        ValueError: There are several tasks, and one has no anchors or invalid ones.
     """
     if len(scores.sizes) == 1:
         return scores
-    known = [pair for pair in anchors if pair is not None]
-    if len(known) != len(scores.sizes) or len(anchors) != len(scores.sizes):
+    declared = [pair for pair in anchors if pair is not None]
+    if len(declared) != len(scores.sizes) or len(anchors) != len(scores.sizes):
         raise ValueError(
-            f"{len(scores.sizes)} tasks need as many pairs of anchors, and {len(known)} are known: "
-            "give each task the scores that count as 0 and as 1, or look at each task by itself"
+            f"{len(scores.sizes)} tasks need normalisation anchors, but {len(declared)} have them: "
+            "give each task the scores that count as 0 and as 1, or evaluate each task separately"
         )
-    low, high = np.repeat(np.asarray(known, np.float64), scores.sizes, axis=0).T
+    low, high = np.repeat(np.asarray(declared, np.float64), scores.sizes, axis=0).T
     return TaskScores(min_max(scores.values, low, high), scores.sizes)
 
 
 LARGEST_SCORE = 1e150
-"""Differences and sums of larger ones could overflow."""
+"""Squares and sums of larger scores could overflow."""

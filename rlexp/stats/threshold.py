@@ -1,4 +1,4 @@
-"""Whether and when a run reaches a threshold, and whether two labels differ in that."""
+"""Time to a threshold: of one run, its comparison between labels, and the fraction of runs."""
 
 import math
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from rlexp.stats.survival import checked_runs, normal_quantile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRank:
-    """A test of whether two labels take as long; nothing, and a reason, where there is none.
+    """Result of the log-rank test of equal times to the threshold.
 
     Attributes:
-        statistic: χ² with one degree of freedom.
-        p_value: Two-sided, by the asymptotic distribution: rough with few runs.
-        n: Runs of both.
-        reason: Why there is no test.
+        statistic: χ² with one degree of freedom; None if no test was possible.
+        p_value: Two-sided, by the asymptotic distribution, which is rough for few runs.
+        n: Runs of both labels.
+        reason: Why no test was possible.
     """
 
     statistic: float | None
@@ -29,29 +29,31 @@ class LogRank:
 
 
 def time_to_threshold(curve: Curve, threshold: float, *, stays: int = 1) -> tuple[float, bool]:
-    """First evaluation of a run that reaches a threshold, and whether any does.
+    """Time at which a run reaches a threshold, and whether it reaches it.
 
-    A run that does not reach it is censored at its last evaluation: it took longer than that.
+    A run that does not reach the threshold is censored at its last evaluation.
 
     Args:
-        curve: Steps and values of its evaluations, of shape (t,), t ≥ 1; a NaN reaches nothing.
-        threshold: In the unit of the values; a value equal to it reaches it.
-        stays: Evaluations in a row that reach it, of which the first counts.
+        curve: Steps and values of its evaluations, of shape (t,), t ≥ 1; NaN is below every
+            threshold.
+        threshold: In the unit of the values; a value equal to the threshold reaches it.
+        stays: Number of consecutive evaluations that must reach the threshold; the first of them
+            gives the time.
 
     Returns:
-        The step of that evaluation and True, or of the last one and False.
+        The step of that evaluation and True, or the step of the last evaluation and False.
 
     Raises:
-        ValueError: There is no evaluation, the curve is none, or `stays` is below 1.
+        ValueError: There is no evaluation, the curve is invalid, or `stays` is below 1.
     """
     steps, values = checked_curve(curve)
     if not len(steps):
         raise ValueError(
-            "a run without an evaluation was never followed: leave it out, and say so"
+            "a run without evaluations has no time to a threshold: leave it out, and report it"
         )
     if stays < 1 or not math.isfinite(threshold):
         raise ValueError(
-            f"threshold {threshold}, stays {stays}: a number, and 1 or more, are needed"
+            f"threshold must be a finite number and stays at least 1, not {threshold} and {stays}"
         )
     above = np.concatenate([[0], np.cumsum(values >= threshold)])
     starts = np.flatnonzero(above[stays:] - above[:-stays] == stays)
@@ -59,19 +61,19 @@ def time_to_threshold(curve: Curve, threshold: float, *, stays: int = 1) -> tupl
 
 
 def log_rank(times: tuple[ArrayLike, ArrayLike], observed: tuple[ArrayLike, ArrayLike]) -> LogRank:
-    """Test whether two labels take as long to the threshold (Mantel 1966).
+    """Log-rank test of equal times to the threshold of two labels (Mantel 1966).
 
     Args:
-        times: Of the runs of each label, as of `kaplan_meier`.
-        observed: Whether they reached the threshold.
+        times: Times of the runs of each label, as in `kaplan_meier`.
+        observed: Whether each run reached the threshold.
 
     Raises:
-        ValueError: As of `kaplan_meier`.
+        ValueError: As in `kaplan_meier`.
     """
     (a, reached), (b, others) = (checked_runs(*side) for side in zip(times, observed, strict=True))
     n = len(a) + len(b)
     at = np.unique(np.concatenate([a[reached], b[others]]))
-    risk_a, risk_b = ((own[:, np.newaxis] >= at).sum(axis=0) for own in (a, b))
+    risk_a, risk_b = ((side[:, np.newaxis] >= at).sum(axis=0) for side in (a, b))
     event_a = (a[reached][:, np.newaxis] == at).sum(axis=0)
     events = event_a + (b[others][:, np.newaxis] == at).sum(axis=0)
     risk = risk_a + risk_b
@@ -86,19 +88,21 @@ def log_rank(times: tuple[ArrayLike, ArrayLike], observed: tuple[ArrayLike, Arra
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """The share of runs that succeed, with Wilson's interval (1927), which 0 and 1 bound.
+    """The fraction of runs that succeed, with Wilson's interval (1927), which stays in [0, 1].
 
     Args:
         successes: Runs that reached the threshold.
-        n: Runs, all of them, 1 or more.
-        level: Of the interval.
+        n: Number of all runs, 1 or more.
+        level: Level of the interval.
 
     Raises:
-        ValueError: There are more successes than runs, fewer than none, no runs, or the level is
-            not between 0 and 1.
+        ValueError: The successes are not between 0 and n, n is below 1, or the level is not
+            between 0 and 1.
     """
     if not 0 <= successes <= n or n < 1:
-        raise ValueError(f"{successes} successes of {n} runs make no share: count all runs")
+        raise ValueError(
+            f"{successes} successes of {n} runs are impossible: n must count all runs, at least 1"
+        )
     square = normal_quantile(level) ** 2
     share = successes / n
     centre = (share + square / (2 * n)) / (1 + square / n)

@@ -1,4 +1,4 @@
-"""Decisions on pairs of labels: a verdict, the reason in words, and what would decide."""
+"""Decisions on pairs of labels: the verdict, its reason as text, and how many seeds are missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A verdict on one of several pairs.
+    """The verdict on one of several pairs.
 
     Attributes:
-        verdict: On the first label against the second.
-        reason: Why, in words that name neither label.
-        member: The pair, its numbers and adjusted p-values.
-        further: About how many more seeds would decide, where it is undecided.
+        verdict: Verdict on the first label against the second.
+        reason: The reason for the verdict, as text that names neither label.
+        member: The pair with its statistics and adjusted p-values.
+        further: Estimated number of further seeds that would decide an undecided pair.
     """
 
     verdict: Verdict
@@ -40,15 +40,15 @@ def verdicts(
     power: float = 0.8,
     furthest: Sequence[float | None] | None = None,
 ) -> tuple[Decision, ...]:
-    """Judge every pair, with the p-values of the primary test adjusted over all pairs by Holm.
+    """Decide every pair, with p-values of the primary test adjusted over all pairs by Holm.
 
-    If all labels had the same distribution of scores, the chance of any verdict of better or worse
-    would be at most alpha. Where means are equal and spreads are not, it is alpha approximately:
-    of normal scores, 5 runs against 5 that spread a fifth as much give 8 % at 5 %; with unequal
-    numbers of runs of both labels Welch's test must agree (`Comparison.deciding`), which gives 5
-    to 6 %. Of skewed scores of 4 runs against 10 that spread a third as much it is 13 %. The test
-    of equivalence is Welch's, and holds alpha as it does. A pair given here that cannot be tested,
-    for want of runs or of spread, still counts as one of the pairs.
+    If all labels have the same distribution of scores, the probability of any verdict `better` or
+    `worse` is at most alpha. If the means are equal and the variances are not, it is about alpha:
+    for normal scores at 5 %, 5 runs against 5 with a fifth of the standard deviation give 8 %;
+    with unequal numbers of runs Welch's test must agree (`Comparison.deciding`), which gives 5 to
+    6 %. For skewed scores, 4 runs against 10 with a third of the standard deviation give 13 %.
+    The test of equivalence is Welch's. A pair that cannot be tested, because it has too few runs
+    or no variance, still counts in the adjustment.
 
     Args:
         pairs: Scores of the first and the second label of each pair.
@@ -56,19 +56,19 @@ def verdicts(
         alpha: Family-wise level.
         margin: The largest difference that does not matter, in units of the scores.
         primary: The test that decides, declared before the scores are seen.
-        power: How often the further seeds of an undecided pair are to decide it.
-        furthest: The largest difference that is possible, of each pair; see `comparisons`.
+        power: Probability with which the further seeds of an undecided pair should decide it.
+        furthest: The largest possible difference of each pair; see `comparisons`.
 
     Returns:
-        A decision for each pair, in the order given.
+        A decision for each pair, in the given order.
 
     Raises:
-        ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or a level or the margin
-            is none.
+        ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or alpha, the power or
+            the margin is out of range.
     """
     check_levels(alpha, power)
-    found = comparisons(pairs, resampling, alpha=alpha, margin=margin, furthest=furthest)
-    members = family(found, primary=primary, alpha=alpha)
+    compared = comparisons(pairs, resampling, alpha=alpha, margin=margin, furthest=furthest)
+    members = family(compared, primary=primary, alpha=alpha)
     return tuple(
         _decide(member, x, y, margin, power) for member, (x, y) in zip(members, pairs, strict=True)
     )
@@ -91,13 +91,17 @@ def _further(
     member: FamilyMember, x: TaskScores, y: TaskScores, margin: float | None, power: float
 ) -> FurtherSeeds:
     if member.out_of_reach and member.comparison.test(member.primary).repetitions:
-        reason = "more random relabellings are needed first: see how many more seeds would do then"
+        reason = (
+            "more random relabellings are needed before the number of further seeds can be "
+            "estimated: increase the number of resamples"
+        )
         return FurtherSeeds(seeds=None, total=None, reason=reason)
     return further_seeds(
         x,
         y,
         margin=margin,
-        # The first step of Holm's is the hardest: with it the number errs to the safe side.
+        # The first step of Holm's procedure has the strictest level: the number of seeds is then
+        # rather too large than too small.
         alpha=member.alpha / member.pairs,
         power=power,
         at_least=_floor(member),
@@ -126,15 +130,15 @@ def _why_undecided(member: FamilyMember) -> str:
     test = comparison.deciding(member.primary)
     if not comparison.replicated:
         return (
-            "one run of a label on each task shows no spread: no test is possible, "
-            f"and {_floor(member)} runs a side and task are the fewest that could decide"
+            "one run of a label on each task shows no spread: no test is possible; "
+            f"at least {_floor(member)} runs per label and task are needed"
         )
     if member.adjusted_p is None:
         return f"no {test.method} is possible: {test.reason}"
     if member.out_of_reach:
         return _out_of_reach(member)
     if difference.reason and difference.estimate == 0:
-        return "all runs of a task are equal: no difference was seen, and no spread to judge it by"
+        return "all runs of a task are equal: there is no difference, and no spread to compare it with"
     return (
         f"a difference of {_measured(difference)} may be chance: "
         f"{_primary_p(member)}, above {member.alpha:g}"
@@ -143,16 +147,16 @@ def _why_undecided(member: FamilyMember) -> str:
 
 def _out_of_reach(member: FamilyMember) -> str:
     test = member.comparison.test(member.primary)
-    least = f"{_p(member.adjusted_smallest_p, member)} at best, above {member.alpha:g}"
+    least = f"{_p(member.adjusted_smallest_p, member)}, above {member.alpha:g}"
     if test.repetitions:
         needed = ceil(2 * member.pairs / member.alpha) - 1
         return (
-            f"{test.repetitions} random relabellings give {least}: nothing could be decided; "
-            f"resample {needed} times or more"
+            f"with {test.repetitions} random relabellings the smallest possible p-value is "
+            f"{least}: at least {needed} resamples are needed"
         )
     return (
-        f"{_runs(member)} a side and task give {least}: nothing could be decided at this number, "
-        f"and could be from {_floor(member)} on"
+        f"with {_runs(member)} per label and task the smallest possible p-value is {least}: "
+        f"at least {_floor(member)} runs per label and task are needed"
     )
 
 
@@ -170,7 +174,7 @@ def _measured(difference: Interval) -> str:
 
 
 def _primary_p(member: FamilyMember) -> str:
-    """What decided: the p-value, and why it is not that of the primary test alone."""
+    """The p-value that decided, with a remark if Welch's test contributed to it."""
     comparison, p = member.comparison, _p(member.adjusted_p, member)
     alone = comparison.deciding(member.primary) == comparison.test(member.primary)
     return p if alone else f"{p} ({WELCH_TOO})"

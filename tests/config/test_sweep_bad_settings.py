@@ -114,7 +114,7 @@ def folder(tmp_path: Path) -> Path:
         (["seeds.tuning=[]"], "seeds.tuning is empty: a trial is scored on tuning seeds"),
         (
             ["seeds.tuning=[1,2]", "seeds.test=[2,3]"],
-            "seeds.test and seeds.tuning both list [2]; give each phase seeds of its own",
+            "seeds.test and seeds.tuning both list [2]; give each phase different seeds",
         ),
     ],
 )

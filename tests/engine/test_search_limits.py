@@ -128,7 +128,7 @@ def test_a_trial_refuses_runs_of_other_phases(phase: Phase) -> None:
     world = World()
     world.run(2, 0)
     record: RunRecord = next(r for r in world.records.values() if r.spec.phase is phase)
-    with pytest.raises(ProtocolError, match="a trial is made of tuning runs only"):
+    with pytest.raises(ProtocolError, match="a trial can only be built from tuning runs"):
         Trial.from_records(0, {}, STEPS, [record], state=TrialState.COMPLETE, values=(1.0,))
 
 

@@ -45,7 +45,7 @@ def test_a_number_is_set_as_in_print(value: float, digits: int, expected: str) -
     [(1.3, 2), (0.45, 2), (0.1, 3), (13.0, 1), (300.0, 0), (0.0, 2), (math.nan, 2), (1e-9, 6)],
 )
 def test_digits_tell_values_apart(span: float, expected: int) -> None:
-    """About two of them within the span."""
+    """A number has about two significant digits within the span of the values."""
     assert expected == digits_for(span)
 
 
@@ -61,19 +61,19 @@ def test_an_interval_says_how_it_was_made() -> None:
 
 
 def test_an_exact_interval_has_no_seed() -> None:
-    """Nor repetitions; and one task needs no mention."""
+    """An exact interval names no seed and no repetitions, and one task is not mentioned."""
     exact = replace(interval(0.5, 0.1), method="exact", seed=None, repetitions=0, tasks=1)
     assert "95 % interval, method exact" == made_how(exact)
     assert "\n10 runs\n" in everything(exact, 2)
 
 
 def test_a_caveat_of_an_interval_is_told() -> None:
-    """Even where the interval is possible."""
+    """A reason is shown even if the interval has ends."""
     assert everything(replace(interval(0.5, 0.1), reason="few runs"), 2).endswith("\nfew runs")
 
 
 def test_no_interval_has_a_reason() -> None:
-    """It is never shown as a width of zero."""
+    """A missing interval is shown by its reason, and never as an interval of width 0."""
     reason = "one run has no spread; a second seed would give an interval"
     assert f"no interval: {reason}" == ends(impossible(3.0), 1)
     assert f"3.0 (no interval: {reason})\n1 run" == everything(impossible(3.0), 1)
@@ -81,7 +81,7 @@ def test_no_interval_has_a_reason() -> None:
 
 
 def test_a_table_says_once_what_its_intervals_share() -> None:
-    """And by how much the marked ones are too narrow."""
+    """Footnotes name each method once, and the coverage of the marked intervals."""
     how = "95 % interval, method t, 50,000 repetitions, seed 0."
     fine, narrow, worse = (interval(0.5, 0.1, coverage=c) for c in (0.9, 0.88, 0.72))
     assert (how,) == footnotes([fine, fine, impossible(1.0)])
@@ -91,7 +91,7 @@ def test_a_table_says_once_what_its_intervals_share() -> None:
 
 
 def test_shares_have_no_needless_digits() -> None:
-    """Three significant ones at most."""
+    """A percentage has three significant digits at most."""
     assert ["95 %", "99.9 %", "87.5 %"] == [per_cent(s) for s in (0.95, 0.999, 0.875)]
 
 
@@ -111,7 +111,7 @@ def test_few_runs_stand_beside_the_number_that_they_make() -> None:
 
 
 def test_two_runs_have_no_interval() -> None:
-    """The runs are shown, and the words say why."""
+    """Two runs are shown with the reason why there is no interval."""
     words = "265 (n = 2: 110, 420; too few runs for an interval (n = 2))"
     assert f"IQM {words}" == sentence("IQM", estimate([420.0, 110.0]))
     assert words == with_ends(estimate([420.0, 110.0]), 9)
@@ -146,7 +146,7 @@ def test_runs_are_counted_by_task(sizes: tuple[int, ...], words: str) -> None:
 
 
 def test_runs_of_several_tasks_stand_apart() -> None:
-    """A semicolon stands between the tasks."""
+    """A semicolon separates the runs of different tasks."""
     assert "n = 2 + 3: 0.10, 0.40; 0.20, 0.30, 0.90" == runs_beside(
         estimate([0.4, 0.1], [0.3, 0.2, 0.9])
     )

@@ -20,7 +20,7 @@ def test_what_defines_a_run_leaves_out_how_it_is_executed() -> None:
 
 @given(st.none() | st.integers(1), st.none() | st.floats(0.1, 1e9))
 def test_operational_settings_never_matter(every: int | None, timeout: float | None) -> None:
-    """Whatever they are, the defining part stays the same."""
+    """Any operational settings leave the defining part unchanged."""
     changed = budget(checkpoint_every=every, checkpoint_minutes=timeout, timeout=timeout)
     assert budget().defining() == changed.defining()
 

@@ -10,7 +10,7 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 
 
 def test_seeds_stand_outermost() -> None:
-    """Every configuration advances alike, so that an early end leaves comparable scores."""
+    """Runs are ordered by seed, so that an early end leaves comparable scores."""
     asked = experiment(configuration("ppo"), configuration("a2c"), test=(4, 2))
     found = [(c.label, s.seed) for c, s in asked.specs(Phase.TEST)]
     assert [("ppo", 4), ("a2c", 4), ("ppo", 2), ("a2c", 2)] == found

@@ -23,10 +23,10 @@ def tuned(label: str, gamma: float, task: str = "CartPole-v1") -> Configuration:
 
 
 def test_a_difference_of_all_labels_is_said_once() -> None:
-    """Another number of final episodes is a line, whatever the fingerprints are sorted to."""
+    """A difference that all configurations share has one line."""
     here = several(final_episodes=7)
     there = several(final_episodes=9)
-    expected = ["budget.final_episodes: 9 there, 7 here (in all 3 configurations)"]
+    expected = ["budget.final_episodes: existing 9, requested 7 (in all 3 configurations)"]
     assert expected == redefinition(there, here)
 
 
@@ -34,7 +34,7 @@ def test_a_difference_of_a_label_names_it() -> None:
     """Labels that are alike are not named."""
     there = experiment(tuned("ppo", 0.9), tuned("a2c", 0.8), tuned("dqn", 0.7))
     here = experiment(tuned("a2c", 0.8), tuned("dqn", 0.7), tuned("ppo", 0.95))
-    assert ["algorithm.gamma: 0.9 there, 0.95 here (in ppo)"] == redefinition(there, here)
+    assert ["algorithm.gamma: existing 0.9, requested 0.95 (in ppo)"] == redefinition(there, here)
 
 
 def test_a_difference_on_a_task_names_both() -> None:
@@ -42,7 +42,7 @@ def test_a_difference_on_a_task_names_both() -> None:
     tasks = ("CartPole-v1", "Acrobot-v1")
     there = experiment(*(tuned("ppo", 0.9, task) for task in tasks))
     here = experiment(tuned("ppo", 0.9, tasks[0]), tuned("ppo", 0.95, tasks[1]))
-    expected = ["algorithm.gamma: 0.9 there, 0.95 here (in ppo on Acrobot-v1)"]
+    expected = ["algorithm.gamma: existing 0.9, requested 0.95 (in ppo on Acrobot-v1)"]
     assert expected == redefinition(there, here)
 
 
@@ -50,7 +50,7 @@ def test_labels_that_were_added_or_left_out_are_named() -> None:
     """They stand beside what else differs, and many of them are cut short."""
     there = experiment(tuned("ppo", 0.9), configuration("a2c"))
     here = experiment(tuned("ppo", 0.95), configuration("dqn"))
-    changed = "algorithm.gamma: 0.9 there, 0.95 here (in ppo)"
+    changed = "algorithm.gamma: existing 0.9, requested 0.95 (in ppo)"
     assert [changed, "dqn is new", "a2c is missing"] == redefinition(there, here)
     many = experiment(tuned("ppo", 0.1), *map(configuration, "abcde"))
     assert ["a, b, c and 2 more are new"] == redefinition(experiment(tuned("ppo", 0.1)), many)
@@ -68,12 +68,12 @@ def test_the_same_configuration_under_another_label_is_no_difference() -> None:
     """Labels define no run."""
     there = experiment(configuration("ppo"), tuned("a2c", 0.9))
     here = experiment(replace(configuration("ppo"), label="mine"), tuned("a2c", 0.95))
-    assert ["algorithm.gamma: 0.9 there, 0.95 here (in a2c)"] == redefinition(there, here)
+    assert ["algorithm.gamma: existing 0.9, requested 0.95 (in a2c)"] == redefinition(there, here)
 
 
 def test_a_single_configuration_is_not_named() -> None:
-    """What holds for the whole experiment follows."""
+    """If the experiment has one configuration, the lines name none."""
     there = experiment(tuned("ppo", 0.9))
     here = experiment(tuned("ppo", 0.95), root=1)
-    expected = ["algorithm.gamma: 0.9 there, 0.95 here", "root: 0 there, 1 here"]
+    expected = ["algorithm.gamma: existing 0.9, requested 0.95", "root: existing 0, requested 1"]
     assert expected == redefinition(there, here)

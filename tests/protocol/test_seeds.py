@@ -54,7 +54,7 @@ def handed_out(streams: Streams) -> list[int]:
 
 @given(numbers, roots)
 def test_a_permuted_number_can_be_taken_back(value: int, root: int) -> None:
-    """Whatever the root, the network has an inverse, so it is one to one."""
+    """The network has an inverse for any root, so that it is a bijection."""
     assert value == undo(permute(value, root), root)
 
 
@@ -95,7 +95,7 @@ def test_the_numbers_are_for_ever(value: int, root: int, expected: int) -> None:
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_no_number_is_handed_out_twice(root: int) -> None:
-    """Within a run and between runs of another phase or index, every number differs."""
+    """All numbers differ within a run and between runs of different phases or indices."""
     found = [
         number
         for phase in Phase
@@ -126,7 +126,7 @@ def test_a_run_with_every_number_it_can_ask_for_has_no_number_twice() -> None:
 def test_training_never_shares_a_seed_with_evaluation(
     root: int, phase: Phase, index: int, other: Phase, another: int
 ) -> None:
-    """Of whatever runs: no evaluation plays the episodes of a training."""
+    """No evaluation of any run uses a seed of any training."""
     trained = {Streams(root, phase, index).training(i) for i in range(4)}
     run = Streams(root, other, another)
     played = {play(0, i) for play in (run.evaluation, run.fresh) for i in range(4)}
@@ -178,7 +178,7 @@ def test_the_seeds_of_a_smaller_count_come_first(phase: Phase, small: int, more:
 
 @given(st.lists(indices, unique=True, max_size=20))
 def test_a_list_of_seeds_is_taken_as_it_stands(seeds: list[int]) -> None:
-    """Seeds that are named are used in their order."""
+    """An explicit list of seeds is used in its order."""
     plan = SeedPlan(root=0, tuning=3, selection=0, test=tuple(seeds))
     assert tuple(seeds) == plan.seeds(Phase.TEST)
 
@@ -191,5 +191,5 @@ def test_a_list_that_repeats_a_seed_is_refused() -> None:
 
 def test_lists_of_two_phases_that_share_a_seed_are_refused() -> None:
     """Seeds of the test are no seeds of the tuning."""
-    with pytest.raises(ProtocolError, match=r"both list \[2\]; give each phase seeds of its own"):
+    with pytest.raises(ProtocolError, match=r"both list \[2\]; give each phase different seeds"):
         SeedPlan(root=0, tuning=(1, 2), selection=(3,), test=(2, 5))

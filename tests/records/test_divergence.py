@@ -38,7 +38,7 @@ FINAL = evaluated(100, 7.0, 9.0, final=True)
 
 
 def test_identical() -> None:
-    """Equal weights and episodes are identical, at other times and speeds."""
+    """Equal weights and episodes are identical, even at other times and speeds."""
     slower = [replace(e, time=e.time + 5.0) for e in LEARNT[:-1]]
     other = record([*slower, measured(20, train_loss=0.25, time_fps=3.0), FINAL])
     one = record([*LEARNT, FINAL])
@@ -47,7 +47,7 @@ def test_identical() -> None:
 
 
 def test_no_number_equals_itself() -> None:
-    """A return that is no number is equal to another such one."""
+    """A return that is NaN equals another NaN."""
     one, other = (record([evaluated(10, nan), FINAL]) for _ in range(2))
     assert Likeness.IDENTICAL is likeness(one, other)
     assert first_divergence(one, other) is None
@@ -62,7 +62,7 @@ def test_other_weights() -> None:
 
 
 def test_unknown_weights_are_not_identical() -> None:
-    """Where no weights were recorded, nothing says that they are equal."""
+    """Executions without recorded weights are not called identical."""
     nothing = replace(record([*LEARNT, FINAL]), weights=None)
     assert Likeness.EQUAL_SCORES is likeness(nothing, nothing)
 

@@ -88,7 +88,7 @@ def test_an_event_is_one_line(event: Event) -> None:
 
 
 def test_numbers_that_json_lacks_become_their_names() -> None:
-    """Other tools read the journal too."""
+    """NaN and infinities are written as strings, which every JSON reader accepts."""
     event = Measured(time=0.0, step=1, metrics={"a": math.nan, "b": -math.inf, "c": 1.0})
     assert {"a": "nan", "b": "-inf", "c": 1.0} == to_plain(event)["metrics"]
 
@@ -176,8 +176,8 @@ def test_a_mean_that_is_no_number_is_nan(returns: tuple[float, ...]) -> None:
 
 
 def test_an_evaluation_without_episodes_cannot_be_made() -> None:
-    """It would have no mean."""
-    with pytest.raises(ValueError, match="needs an episode"):
+    """An evaluation without episodes is refused, because it has no mean."""
+    with pytest.raises(ValueError, match="needs at least one episode"):
         Evaluated(time=0.0, step=0, returns=(), lengths=(), seconds=0.0)
 
 

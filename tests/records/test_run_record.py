@@ -43,7 +43,7 @@ def steps(record: RunRecord) -> tuple[list[int], list[int], list[int]]:
 
 
 def test_a_run_without_attempts_is_planned() -> None:
-    """Nothing happened yet."""
+    """A run without events is planned."""
     assert RunRecord(spec=spec()) == fold()
     assert State.PLANNED is fold().state
 
@@ -177,7 +177,7 @@ def test_what_began_anew_in_between_does_not_count() -> None:
 
 
 def test_a_checkpoint_that_was_refused_stays_visible() -> None:
-    """Whatever later attempts do."""
+    """A refused checkpoint stays in the record after later attempts."""
     refused = Refused(time=1.0, step=20, reason="damaged")
     record = fold([started(1), checkpointed(20)], [started(2), refused], [started(3)])
     assert (refused,) == record.refused
@@ -196,7 +196,7 @@ def test_a_final_result_of_an_earlier_attempt_is_refused() -> None:
 
 
 def test_a_late_result_does_not_hide_that_the_next_attempt_was_lost() -> None:
-    """Even where the next attempt never wrote a line."""
+    """A late result is ignored, even if the next attempt never wrote a line."""
     late: list[Event] = [started(1), evaluated(100, 9.0, final=True), ended()]
     record = fold(late, [])
     assert (State.LOST, 2, None) == (record.state, record.attempts, record.score)
@@ -216,7 +216,7 @@ def test_only_the_last_attempt_can_be_running() -> None:
 
 
 def test_failures_of_the_machine_are_counted() -> None:
-    """Those of the configuration, and interruptions, are not."""
+    """Failures of the machine are counted; those of the configuration are not."""
     ends = [
         ended(failure=Failure.CRASHED),
         ended(ending=Ending.INTERRUPTED),

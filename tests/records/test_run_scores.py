@@ -14,7 +14,7 @@ def fold(*attempts: list[Event], alive: bool = False, score: str = "final") -> R
 
 @pytest.mark.parametrize("failure", Failure)
 def test_a_failure_is_never_a_score(failure: Failure) -> None:
-    """Not even of a run that failed after its final evaluation."""
+    """A run that failed after its final evaluation has no score."""
     record = fold([started(), evaluated(100, 9.0, final=True), ended(failure=failure)])
     assert (State.FAILED, failure, f"reason of {failure}", None) == (
         record.state,

@@ -54,7 +54,7 @@ def without_lowest(
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("metric", ["iqm", "mean", "median", "optimality_gap"])
 def test_balanced_aggregates_are_rliables(name: str, metric: str) -> None:
-    """To twelve digits."""
+    """Aggregates of balanced scores equal those of rliable to twelve digits."""
     case = CASES[name]
     found = float(statistics(case["gamma"])[metric](scores_of(case)))
     assert case["point"][metric] == pytest.approx(found, rel=1e-12, abs=1e-12)
@@ -140,8 +140,8 @@ def test_dropping_whole_runs_would_let_it_fall(
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
-def test_it_is_the_trimmed_mean_of_scipy(values: list[float]) -> None:
-    """With a quarter cut at each end."""
+def test_the_interquartile_mean_is_scipys_trimmed_mean(values: list[float]) -> None:
+    """The interquartile mean of balanced scores equals SciPy's 25 % trimmed mean."""
     expected = trim_mean(values, 0.25)
     assert expected == pytest.approx(float(interquartile_mean(scored(values))), abs=1e-6)
 
@@ -161,7 +161,7 @@ def test_the_order_does_not_matter(name: str, runs: list[list[float]], random: R
 @pytest.mark.parametrize("name", ["iqm", "mean", "median", "optimality_gap"])
 @pytest.mark.parametrize("sizes", [(4, 4, 4), (1, 5, 2)])
 def test_a_batch_is_aggregated_row_by_row(name: str, sizes: tuple[int, ...]) -> None:
-    """Of shape (2, 3, N), each of six rows by itself."""
+    """Each of six rows of a batch of shape (2, 3, N) has its own aggregate."""
     values = np.random.default_rng(0).normal(size=(2, 3, sum(sizes)))
     statistic = statistics()[name]
     found = statistic(TaskScores(values, sizes))
@@ -200,7 +200,7 @@ def test_weights_of_incommensurable_sizes_are_rounded() -> None:
 
 
 def test_the_scores_stay_as_they_were() -> None:
-    """Sorting is of a copy."""
+    """Aggregation does not modify the array of scores."""
     for sizes in ((3, 3), (2, 4)):
         values = np.asarray([3.0, 1.0, 2.0, 9.0, 8.0, 7.0])
         interquartile_mean(TaskScores(values, sizes))

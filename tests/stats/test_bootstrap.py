@@ -38,7 +38,7 @@ def within(case: dict[str, Any], method: str, metric: str, found: Interval) -> N
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_percentile_intervals_are_rliables(name: str) -> None:
-    """Of all four aggregates, at a million repetitions."""
+    """Percentile intervals of four aggregates agree with rliable's at a million repetitions."""
     case = CASES[name]
     metrics = statistics(case["gamma"])
     found = intervals(scores_of(case), metrics, Resampling(), method="percentile")
@@ -47,7 +47,7 @@ def test_percentile_intervals_are_rliables(name: str) -> None:
 
 
 def test_basic_intervals_are_rliables() -> None:
-    """Of all four aggregates."""
+    """Basic intervals of all four aggregates agree with rliable's."""
     metrics = statistics()
     found = intervals(scores_of(CASES["main_A"]), metrics, Resampling(), method="basic")
     for metric in metrics:
@@ -89,7 +89,7 @@ def test_accelerated_intervals_are_rliables_with_its_acceleration(name: str) -> 
 
 
 def test_accelerated_intervals_of_one_task_are_scipys() -> None:
-    """Where there is one task, the jackknives are the same."""
+    """BCa intervals of one task agree with SciPy's, because both use the same jackknife."""
     values = np.random.default_rng(3).exponential(size=12)
     scores = TaskScores.from_tasks([values])
     found = interval(scores, mean, Resampling(), method="bca")
@@ -102,7 +102,7 @@ def test_accelerated_intervals_of_one_task_are_scipys() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_the_t_interval_of_a_mean_is_students(n: int) -> None:
-    """Of one task, but for the error of the resampling."""
+    """The t interval of the mean of one task is Student's, up to the error of resampling."""
     values = np.random.default_rng(n).normal(size=n)
     found = interval(TaskScores.from_tasks([values]), mean, Resampling())
     expected = stats.t.interval(0.95, n - 1, values.mean(), values.std(ddof=1) / sqrt(n))
@@ -230,7 +230,7 @@ def test_a_statistic_that_does_not_vary_has_no_interval() -> None:
     """The median task's runs are equal, and those of the others are far away."""
     scores = TaskScores.from_tasks([[0.0, 0.1], [5.0, 5.0], [9.0, 9.1]])
     found = interval(scores, median, FEW)
-    assert (5.0, None, 200, "every resample gives the same") == (
+    assert (5.0, None, 200, "all resamples give the same value") == (
         found.estimate,
         found.low,
         found.repetitions,
@@ -264,7 +264,7 @@ def test_an_estimate_at_the_edge_has_no_bias_correction() -> None:
 
 
 def test_an_interval_says_how_it_was_made() -> None:
-    """With its seed and repetitions, anybody can compute it again."""
+    """An interval contains the seed and repetitions that reproduce it."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0], [2.0, 5.0, 6.0]])
     resampling = Resampling(seed=7, level=0.9, repetitions=2000)
     found = interval(scores, mean, resampling, method="basic")
@@ -287,7 +287,7 @@ def test_an_interval_says_how_it_was_made() -> None:
 def test_coverage_is_told_where_it_was_simulated(
     level: float, repetitions: int, coverage: float | None
 ) -> None:
-    """At a level of 95%, with a thousand repetitions or more."""
+    """Coverage is given at a level of 95% with a thousand repetitions or more."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0]])
     resampling = Resampling(level=level, repetitions=repetitions)
     assert coverage == interval(scores, mean, resampling).coverage
@@ -347,6 +347,6 @@ def test_more_certainty_needs_more_room(method: str) -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    """In one line that says which there are."""
-    with pytest.raises(ValueError, match=r"'wild'; methods: t, percentile, basic, bca$"):
+    """A message of one line names the possible methods."""
+    with pytest.raises(ValueError, match=r"'wild'; choose one of: t, percentile, basic, bca$"):
         interval(TaskScores.from_tasks([[1.0]]), mean, FEW, method="wild")

@@ -20,8 +20,8 @@ FEW = Resampling(seed=5, repetitions=200, level=0.9)
 X, Y = label([1.0, 2.0, 4.0], [3.0, 5.0]), label([0.0, 1.0], [2.0, 2.5, 7.0])
 
 
-def test_every_part_is_there() -> None:
-    """With the level of the resampling and the margin."""
+def test_a_comparison_has_every_part() -> None:
+    """A comparison has all tests, with the level of the resampling and the margin."""
     assert Comparison(
         difference=difference_interval(X, Y, level=0.9),
         permutation=permutation_test(X, Y, FEW),
@@ -35,12 +35,12 @@ def test_every_part_is_there() -> None:
 
 
 def test_without_a_margin_there_is_no_equivalence() -> None:
-    """Nobody said what does not matter."""
+    """Without a margin no test of equivalence is made."""
     assert compare(X, Y, FEW).equivalence is None
 
 
 def test_a_test_is_found_by_its_name() -> None:
-    """As a user declares it."""
+    """`test` returns the test with the name that a user declares."""
     found = compare(X, Y, FEW)
     assert [found.permutation, found.welch, found.mann_whitney] == [
         found.test(PrimaryTest(name)) for name in ("permutation", "welch", "mann-whitney")
@@ -65,14 +65,14 @@ def test_runs_are_counted(x: Label, y: Label, replicated: bool, fewest: int) -> 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, float("nan")])
 def test_a_level_is_checked(alpha: float) -> None:
-    """In words."""
-    with pytest.raises(ValueError, match="is no level"):
+    """An alpha that is not between 0 and 1 is refused."""
+    with pytest.raises(ValueError, match="is out of range"):
         compare(X, Y, FEW, alpha=alpha)
 
 
 @given(two_labels(), st.randoms())
 def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random: Random) -> None:
-    """To the last bit, even if the caller does not sort."""
+    """Runs in another order give the same comparison to the last bit."""
     x, y = map(unsorted_label, both)
     v, w = (unsorted_label([random.sample(task, len(task)) for task in side]) for side in both)
     assert compare(x, y, FEW, margin=1.0) == compare(v, w, FEW, margin=1.0)

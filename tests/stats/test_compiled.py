@@ -49,7 +49,7 @@ def test_counting_and_walking_is_sorting(sizes: list[int]) -> None:
     scores = tied(tuple(sizes))
     with pytest.MonkeyPatch.context() as monkeypatch:
         expected = resampled(scores, None, monkeypatch)
-        assert expected == resampled(scores, replicates.count_and_walk, monkeypatch)
+        assert expected == resampled(scores, replicates.sum_middle_halves, monkeypatch)
 
 
 @needs_numba
@@ -57,7 +57,7 @@ def test_counting_and_walking_is_sorting(sizes: list[int]) -> None:
 def test_compiling_changes_no_byte(
     sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With numba or without, the same data and seed give the same."""
+    """The compiled and the NumPy version give the same bytes."""
     sums = replicates.compiled()
     assert sums is not None
     scores = TaskScores.from_tasks([np.random.default_rng(s).normal(size=s) for s in sizes])
@@ -84,7 +84,7 @@ def test_little_work_imports_no_compiler() -> None:
 
 @needs_numba
 def test_much_work_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From so many drawn runs on."""
+    """The compiled version is used from a number of drawn runs on."""
     assert None is replicates.kernel(replicates.WORTH_COMPILING - 1)
     assert None is not replicates.kernel(replicates.WORTH_COMPILING)
     monkeypatch.setattr(replicates, "WORTH_COMPILING", 10)

@@ -45,7 +45,7 @@ def simulated(method: str, statistic: str, tasks: int, n: int) -> float:
 
 @pytest.mark.parametrize(("method", "statistic"), TABLE)
 def test_the_table_is_what_simulations_gave(method: str, statistic: str) -> None:
-    """To half a thousandth."""
+    """The table equals the stored simulations to half a thousandth."""
     for tasks, row in TABLE[method, statistic].items():
         for n, told in row.items():
             assert simulated(method, statistic, tasks, n) == pytest.approx(told, abs=5.1e-4)
@@ -78,8 +78,8 @@ def test_between_simulated_sizes_coverage_is_interpolated(
 
 
 @pytest.mark.parametrize("known", [{1: None, 3: 0.9}, {1: 0.9, 3: None}, {1: None, 3: None}])
-def test_next_to_an_unknown_size_nothing_is_known(known: dict[int, float | None]) -> None:
-    """On whichever side it lies."""
+def test_without_both_neighbours_there_is_no_coverage(known: dict[int, float | None]) -> None:
+    """A size between a simulated size and one that was not simulated has no coverage."""
     assert None is coverage._between(2, known, log, known.__getitem__)
 
 
@@ -104,8 +104,8 @@ def test_outside_of_the_simulations_nothing_is_told(
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_of_two_tasks_the_median_is_the_mean(tasks: int) -> None:
-    """And so is its coverage."""
+def test_the_median_of_two_tasks_has_the_coverage_of_the_mean(tasks: int) -> None:
+    """With two tasks the median is the mean, and has its coverage."""
     expected = expected_coverage("basic", "mean", 5, tasks)
     assert expected == expected_coverage("basic", "median", 5, tasks)
 

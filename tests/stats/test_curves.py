@@ -62,15 +62,15 @@ def test_an_evaluation_that_is_nan_is_not_bridged() -> None:
 @pytest.mark.parametrize(
     ("curve", "message"),
     [
-        (([1.0, 1.0], [0.0, 0.0]), "must be finite and rise"),
-        (([2.0, 1.0], [0.0, 0.0]), "must be finite and rise"),
-        (([1.0, NAN], [0.0, 0.0]), "must be finite and rise"),
-        (([1.0, 2.0], [0.0]), "give a value of each step"),
+        (([1.0, 1.0], [0.0, 0.0]), "must be finite and ascending"),
+        (([2.0, 1.0], [0.0, 0.0]), "must be finite and ascending"),
+        (([1.0, NAN], [0.0, 0.0]), "must be finite and ascending"),
+        (([1.0, 2.0], [0.0]), "give one value for each step"),
         (([1.0, 2.0], [0.0, np.inf]), "must not be infinite"),
     ],
 )
-def test_what_is_no_curve_is_refused(curve: Any, message: str) -> None:
-    """By whatever reads it."""
+def test_invalid_curves_are_refused(curve: Any, message: str) -> None:
+    """Every function that reads a curve refuses an invalid one."""
     with pytest.raises(ValueError, match=message):
         align([curve], [1.0])
     with pytest.raises(ValueError, match=message):
@@ -85,19 +85,19 @@ def test_the_grid_is_where_all_runs_have_a_value() -> None:
 
 
 def test_a_grid_is_thinned_evenly() -> None:
-    """Its ends stay."""
+    """A grid with too many steps keeps even distances and both ends."""
     curve = (np.arange(101.0), np.zeros(101))
     assert [0, 25, 50, 75, 100] == common_grid([curve], points=5).tolist()
 
 
 @pytest.mark.parametrize("curves", [[], [([], [])], [([0, 1], [0, 0]), ([2, 3], [0, 0])]])
 def test_without_common_steps_there_is_no_grid(curves: Any) -> None:
-    """It is empty."""
+    """Runs without a common step have an empty grid."""
     assert [] == common_grid(curves).tolist()
 
 
 def test_a_grid_of_one_point_is_refused() -> None:
-    """It shows no curve."""
+    """A grid of fewer than two points is refused."""
     with pytest.raises(ValueError, match="take 2 or more"):
         common_grid([([1, 2], [0, 0])], points=1)
 
@@ -106,12 +106,12 @@ def test_an_area_weighs_evaluations_by_their_steps() -> None:
     """(1 + 3)/2 over 10 steps and (3 + 5)/2 over 30: 140/40."""
     assert 3.5 == area_under_curve([0, 10, 40], [1.0, 3.0, 5.0])
     assert [3.5, 7.0] == area_under_curve([0, 10, 40], [[1, 3, 5], [2, 6, 10]]).tolist()
-    with pytest.raises(ValueError, match="two evaluations or more"):
+    with pytest.raises(ValueError, match="at least two evaluations"):
         area_under_curve([3], [1.0])
 
 
-def test_the_middle_is_that_of_rliable() -> None:
-    """At each step, the interquartile mean over runs and tasks."""
+def test_the_band_is_centred_on_rliables_interquartile_mean() -> None:
+    """The estimate at each step equals rliable's interquartile mean over runs and tasks."""
     assert CASE["iqm"] == pytest.approx(band(TASKS, FEW).estimate, rel=1e-12)
 
 
@@ -164,7 +164,7 @@ def test_a_band_of_one_point_is_the_interval_of_its_scores(
 
 @given(tasks_of_curves(), st.randoms(use_true_random=False))
 def test_the_order_of_runs_does_not_matter(tasks: list[Array], random: Any) -> None:
-    """To the last bit."""
+    """Runs in another order give the same band to the last bit."""
     shuffled = [task[random.sample(range(len(task)), len(task))] for task in tasks]
     a, b = band(tasks, FEW), band(shuffled, FEW)
     for name in ("estimate", "low", "high", "runs"):
@@ -254,23 +254,23 @@ def test_where_runs_are_equal_a_band_has_a_gap() -> None:
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        ([], "each task needs runs × points"),
-        ([np.empty((0, 3))], "each task needs runs × points"),
-        ([np.empty((3, 0))], "each task needs runs × points"),
-        ([np.zeros(3)], "each task needs runs × points"),
+        ([], "each task needs an array of shape"),
+        ([np.empty((0, 3))], "each task needs an array of shape"),
+        ([np.empty((3, 0))], "each task needs an array of shape"),
+        ([np.zeros(3)], "each task needs an array of shape"),
         ([np.zeros((2, 3)), np.zeros((2, 4))], "on the same grid"),
         ([np.full((2, 2), np.inf)], "must not be infinite"),
     ],
 )
-def test_what_makes_no_band_is_refused(tasks: list[Array], message: str) -> None:
-    """In one line."""
+def test_invalid_tables_of_curves_are_refused(tasks: list[Array], message: str) -> None:
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match=message):
         band(tasks, FEW)
 
 
 def test_an_unknown_method_is_refused() -> None:
-    """Those that there are, are named."""
-    with pytest.raises(ValueError, match="methods: t, percentile, basic, bca"):
+    """The message names the possible methods."""
+    with pytest.raises(ValueError, match="choose one of: t, percentile, basic, bca"):
         band(TASKS, FEW, method="normal")
 
 

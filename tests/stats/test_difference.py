@@ -33,7 +33,7 @@ from rlexp.stats.task_scores import TaskScores
     "case", [case for case in two_sample() if case["welch"]["p"] != "nan"], ids=name
 )
 def test_the_interval_is_that_of_welch(case: dict[str, Any]) -> None:
-    """With the golden degrees of freedom and ends."""
+    """Degrees of freedom and ends equal the golden values of Welch's interval."""
     x, y = case_labels(case)
     found, interval = estimate_difference(x, y), difference_interval(x, y)
     assert case["welch"]["df"] == pytest.approx(found.degrees_of_freedom, rel=1e-12)
@@ -41,7 +41,7 @@ def test_the_interval_is_that_of_welch(case: dict[str, Any]) -> None:
 
 
 def test_an_interval_says_what_it_is() -> None:
-    """With its level, its method, and the runs of both labels."""
+    """An interval contains its level, its method and the runs of both labels."""
     found = difference_interval(label([1.0, 2.0]), label([4.0, 7.0, 9.0]), level=0.9)
     assert ("Welch t", 0.9, 5, 1, 0, None, None) == (
         found.method,
@@ -97,7 +97,7 @@ def test_equal_scores_differ_by_exactly_nothing() -> None:
 
 @given(two_labels(), st.randoms())
 def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random: Any) -> None:
-    """To the last bit, even if the caller does not sort."""
+    """Runs in another order give the same difference to the last bit."""
     shuffled = [[random.sample(task, len(task)) for task in side] for side in both]
     expected = estimate_difference(*map(unsorted_label, both))
     assert expected == estimate_difference(*map(unsorted_label, shuffled))
@@ -105,7 +105,7 @@ def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random
 
 @given(two_labels())
 def test_swapping_sides_mirrors_the_difference(both: tuple[Label, Label]) -> None:
-    """Only the sign changes."""
+    """Swapping the labels changes only the sign."""
     x, y = (label(*side) for side in both)
     one, other = estimate_difference(x, y), estimate_difference(y, x)
     assert (one.value, one.standard_error, one.degrees_of_freedom, one.reason) == (
@@ -149,13 +149,15 @@ def test_the_spread_of_a_pair_is_its_standard_error() -> None:
     ("x", "y", "message"),
     [
         (label([1.0]), label([1.0], [2.0]), "1 tasks cannot be compared with 2"),
-        (TaskScores(np.ones((2, 3)), (3,)), label([1.0]), "not of batches"),
-        (TaskScores(np.array([1.0, np.nan]), (2,)), label([1.0]), "a failure is no score"),
+        (TaskScores(np.ones((2, 3)), (3,)), label([1.0]), "not batches"),
+        (TaskScores(np.array([1.0, np.nan]), (2,)), label([1.0]), "leave out failed runs"),
         (TaskScores(np.array([1e120]), (1,)), label([1.0]), "up to 1e100"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(x: TaskScores, y: TaskScores, message: str) -> None:
-    """In one line that says what to do."""
+def test_labels_that_cannot_be_compared_are_refused(
+    x: TaskScores, y: TaskScores, message: str
+) -> None:
+    """A message of one line says what to do."""
     with pytest.raises(ValueError, match=message) as caught:
         estimate_difference(x, y)
     assert 1 == len(str(caught.value).splitlines())

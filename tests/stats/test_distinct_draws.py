@@ -5,7 +5,7 @@ import pytest
 
 from rlexp.stats import replicates as resampled
 from rlexp.stats.aggregate import Aggregate
-from rlexp.stats.draws import distinct_draws
+from rlexp.stats.bootstrap_indices import distinct_draws
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -36,5 +36,5 @@ def test_values_are_the_same_to_the_bit(
     ("sizes", "repetitions"), [((8,), 50_000), ((5, 5), 50_000), ((5,), 1_000), ((1,) * 16, 10)]
 )
 def test_many_different_draws_are_not_kept(sizes: tuple[int, ...], repetitions: int) -> None:
-    """It would not pay."""
+    """If there are too many distinct draws, none are kept."""
     assert distinct_draws(sizes, Resampling(repetitions=repetitions)) is None

@@ -14,15 +14,15 @@ from rlexp.stats.comparison import EffectSize, cliffs_delta, effect_size, hedges
 
 @pytest.mark.parametrize("case", two_sample(), ids=name)
 def test_dominance_is_the_golden_one(case: dict[str, Any]) -> None:
-    """Of Cliff, and of Vargha and Delaney, whatever the numbers of runs."""
+    """Cliff's delta and Vargha and Delaney's A equal golden values for equal and unequal sizes."""
     x, y = case_labels(case)
     assert case["cliffs_delta"] == pytest.approx(cliffs_delta(x, y), abs=1e-12)
     assert case["A12"] == pytest.approx(vargha_delaney(x, y), abs=1e-12)
 
 
 @pytest.mark.parametrize("case", [c for c in two_sample() if "hedges_g_exact" in c], ids=name)
-def test_g_is_the_golden_one(case: dict[str, Any]) -> None:
-    """With the exact correction; where there is no number, there is none."""
+def test_hedges_g_is_the_golden_one(case: dict[str, Any]) -> None:
+    """Hedges' g with the exact correction equals golden values, and is missing where they are."""
     expected = None if case["hedges_g_exact"] == "nan" else case["hedges_g_exact"]
     assert expected == (
         None if expected is None else pytest.approx(hedges_g(*case_labels(case)), rel=1e-12)
@@ -53,7 +53,7 @@ def test_over_tasks_g_pools_the_variance() -> None:
     ],
 )
 def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason: str) -> None:
-    """Dominance needs none, g does."""
+    """Without spread there is dominance, and a reason instead of g."""
     found = effect_size(label(x), label(y))
     assert found.hedges_g is None
     assert found.reason is not None
@@ -61,7 +61,7 @@ def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason
 
 
 def test_all_measures_stand_together() -> None:
-    """With no reason where there is nothing to excuse."""
+    """`effect_size` returns all measures, and no reason if all are possible."""
     x, y = label([1.0, 2.0, 4.0]), label([0.0, 1.0])
     assert EffectSize(
         cliffs_delta=cliffs_delta(x, y),
@@ -72,7 +72,7 @@ def test_all_measures_stand_together() -> None:
 
 @given(two_labels())
 def test_dominance_counts_pairs(both: tuple[Label, Label]) -> None:
-    """Against the definition."""
+    """Cliff's delta equals its definition by counting pairs of runs."""
     expected = 0.0
     for a, b in zip(*both, strict=True):
         won = sum((p > q) - (p < q) for p, q in product(a, b))
@@ -82,7 +82,7 @@ def test_dominance_counts_pairs(both: tuple[Label, Label]) -> None:
 
 @given(two_labels())
 def test_swapping_sides_changes_the_sign(both: tuple[Label, Label]) -> None:
-    """And complements the chance to win."""
+    """Swapping the labels negates delta and g, and complements the probability to win."""
     x, y = (label(*side) for side in both)
     one, other = effect_size(x, y), effect_size(y, x)
     assert one.cliffs_delta == -other.cliffs_delta

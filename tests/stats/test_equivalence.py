@@ -11,7 +11,7 @@ from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
 
 
 def test_it_is_two_welch_tests_of_scipy() -> None:
-    """Of the scores moved by the margin, one a side."""
+    """The p-values equal SciPy's one-sided Welch tests of scores shifted by the margin."""
     from scipy.stats import ttest_ind
 
     x, y = np.array([1.0, 2.0, 2.5, 4.0]), np.array([0.5, 2.2, 3.1])
@@ -42,15 +42,17 @@ def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason
 
 
 @pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_margin_must_hold_something(margin: float) -> None:
-    """And not everything."""
-    with pytest.raises(ValueError, match="name the largest difference that does not matter"):
+def test_a_margin_must_be_finite_and_above_0(margin: float) -> None:
+    """A margin that is 0, negative, NaN or infinite is refused."""
+    with pytest.raises(ValueError, match="the margin must be above 0"):
         equivalence_test(label([1.0, 2.0]), label([1.0, 2.0]), margin)
 
 
 @given(two_labels(2), st.floats(0.1, 50))
-def test_it_is_within_where_the_interval_is(both: tuple[Label, Label], margin: float) -> None:
-    """At level 0.05 exactly if the 90% interval lies within the margin."""
+def test_equivalence_agrees_with_the_90_percent_interval(
+    both: tuple[Label, Label], margin: float
+) -> None:
+    """At level 0.05 the test rejects if and only if the 90% interval is within the margin."""
     x, y = (label(*side) for side in both)
     found, interval = equivalence_test(x, y, margin), difference_interval(x, y, level=0.9)
     if found.p is not None and interval.low is not None and interval.high is not None:
@@ -60,7 +62,7 @@ def test_it_is_within_where_the_interval_is(both: tuple[Label, Label], margin: f
 
 @given(two_labels(2), st.floats(0.1, 50))
 def test_swapping_sides_swaps_the_tests(both: tuple[Label, Label], margin: float) -> None:
-    """What was below is above."""
+    """Swapping the labels swaps the two one-sided p-values."""
     x, y = (label(*side) for side in both)
     one, other = equivalence_test(x, y, margin), equivalence_test(y, x, margin)
     assert (one.p, one.p_lower, one.p_upper) == (other.p, other.p_upper, other.p_lower)

@@ -21,7 +21,7 @@ def members(*comparisons: Comparison, alpha: float = 0.05) -> list[FamilyMember]
 
 
 def test_p_values_are_adjusted_by_holm() -> None:
-    """By hand: 2 / 252 three times, so each times three."""
+    """Three equal p-values of 2 / 252 are each multiplied by three."""
     found = members(compare(HIGH, LOW, FEW), compare(LOW, HIGH, FEW), compare(HIGH, LOW, FEW))
     assert [6 / 252] * 3 == pytest.approx([member.adjusted_p for member in found])
     assert [6 / 252] * 3 == pytest.approx([member.adjusted_smallest_p for member in found])
@@ -134,8 +134,8 @@ def test_the_sign_is_that_of_the_primary_test() -> None:
     assert (Verdict.BETTER, Verdict.WORSE) == (ranked, mirrored)
 
 
-def test_no_difference_is_never_worse() -> None:
-    """Whatever the p-value is said to be."""
+def test_a_difference_of_0_is_undecided() -> None:
+    """A pair whose difference is 0 is neither better nor worse, for any p-value."""
     member = FamilyMember(
         comparison=compare(LOW, LOW, FEW),
         primary=PrimaryTest.WELCH,
@@ -149,7 +149,7 @@ def test_no_difference_is_never_worse() -> None:
 
 
 def test_no_pairs_make_no_family() -> None:
-    """And no error."""
+    """A family without pairs is empty and raises no error."""
     assert [] == members()
 
 

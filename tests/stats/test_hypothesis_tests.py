@@ -82,7 +82,7 @@ def test_mann_whitney_is_the_golden_one(case: dict[str, Any]) -> None:
     "case", [c for c in two_sample() if "permutation_mean_exact_two_sided" in c], ids=name
 )
 def test_permutation_is_the_golden_one(case: dict[str, Any]) -> None:
-    """Exact, as there are few relabellings."""
+    """The exact permutation test equals golden p-values."""
     found = permutation_test(*case_labels(case), FEW)
     assert case["permutation_mean_exact_two_sided"] == pytest.approx(found.p, rel=1e-12)
     assert case["permutation_diff"] == pytest.approx(found.statistic, abs=1e-12)
@@ -220,7 +220,7 @@ def test_a_random_choice_of_runs_is_uniform() -> None:
 def test_the_smallest_p_value_is_known_beforehand(
     x: list[int], y: list[int], smallest: float
 ) -> None:
-    """By the numbers of runs alone, and complete separation reaches it."""
+    """The smallest p-value follows from the numbers of runs; complete separation reaches it."""
     high = label(*(2.0 ** np.arange(n) + 1e3 for n in x))
     low = label(*(-(3.0 ** np.arange(n)) for n in y))
     assert smallest == smallest_permutation_p(high, low, FEW)
@@ -254,7 +254,7 @@ def test_constant_scores_speak_for_no_difference() -> None:
 
 @given(two_labels(), st.randoms())
 def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random: Random) -> None:
-    """To the last bit, even if the caller does not sort."""
+    """Runs in another order give the same tests to the last bit."""
     x, y = map(unsorted_label, both)
     v, w = (unsorted_label([random.sample(task, len(task)) for task in side]) for side in both)
     assert permutation_test(x, y, FEW) == permutation_test(v, w, FEW)
@@ -264,7 +264,7 @@ def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random
 
 @given(two_labels())
 def test_swapping_sides_leaves_the_p_values(both: tuple[Label, Label]) -> None:
-    """The tests are two-sided."""
+    """Swapping the labels changes no p-value: all tests are two-sided."""
     x, y = (label(*side) for side in both)
     assert permutation_test(x, y, FEW).p == permutation_test(y, x, FEW).p
     assert welch_test(x, y).p == welch_test(y, x).p
@@ -274,7 +274,7 @@ def test_swapping_sides_leaves_the_p_values(both: tuple[Label, Label]) -> None:
 @settings(max_examples=20)
 @given(two_labels())
 def test_swapping_sides_draws_the_same(both: tuple[Label, Label]) -> None:
-    """With random relabellings too, whatever the numbers of runs."""
+    """Swapping the labels gives the same random relabellings, for equal and unequal sizes."""
     x, y = (label(*side) for side in both)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(permutation, "EXACT_RELABELLINGS", 0)

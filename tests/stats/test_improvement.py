@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from rlexp.stats import improvement
 from rlexp.stats.improvement import (
     SEPARATED,
-    Ranks,
+    PairRanks,
     probabilities_of_improvement,
     probability_of_improvement,
     replicates,
@@ -45,8 +45,8 @@ def found_of(case: dict[str, Any], resampling: Resampling) -> Interval:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_it_is_that_of_rliable(case: dict[str, Any]) -> None:
-    """With ties, unequal numbers of runs, and one run."""
+def test_the_estimate_is_that_of_rliable(case: dict[str, Any]) -> None:
+    """The estimate equals rliable's with ties, with unequal numbers of runs, and with one run."""
     found = found_of(case, FEW)
     assert case["point"] == pytest.approx(found.estimate, rel=1e-12)
     assert len(case["x"][0]) * (len(case["x"]) + len(case["y"])) == found.n
@@ -74,7 +74,7 @@ def test_ties_count_half() -> None:
 
 @given(tasks(runs=2, most=4), st.data())
 def test_the_order_of_runs_does_not_matter(runs: list[list[float]], data: st.DataObject) -> None:
-    """To the last bit, of the ends as of the estimate."""
+    """Runs in another order give the same estimate and ends to the last bit."""
     others = [data.draw(st.lists(values, min_size=2, max_size=4)) for _ in runs]
     shuffled = [data.draw(st.permutations(task)) for task in (*runs, *others)]
     x, y, u, v = (
@@ -102,7 +102,7 @@ def test_resamples_are_as_likely_as_they_should_be() -> None:
         for a in product(range(3), repeat=3)
         for b in product(range(2), repeat=2)
     ]
-    drawn = replicates([[Ranks.of(x, y)]], Resampling(repetitions=200_000))
+    drawn = replicates([[PairRanks.of(x, y)]], Resampling(repetitions=200_000))
     assert np.mean(every) == pytest.approx(drawn.mean(), abs=0.003)
     assert np.std(every) == pytest.approx(drawn.std(), abs=0.003)
 
@@ -156,7 +156,7 @@ def test_resamples_are_counted_pair_by_pair(digits: int) -> None:
         for side, n in enumerate(table.shape)
     )
     expected = np.einsum("ib,ij,jb->b", c, table, d) / table.size / 2
-    assert expected.tobytes() == replicates([[Ranks.of(x.values, y.values)]], FEW).tobytes()
+    assert expected.tobytes() == replicates([[PairRanks.of(x.values, y.values)]], FEW).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_coverage(tasks: int, n: int) -> None:
 def test_coverage_is_that_of_the_next_smaller_numbers(
     sizes: tuple[int, ...], expected: float | None
 ) -> None:
-    """Of the task with fewest runs; nothing where nothing was simulated."""
+    """Coverage is that of the next smaller simulated sizes, and None below all of them."""
     scores = TaskScores.from_tasks([np.arange(n) for n in sizes])
     for repetitions, level, told in (
         (1_000, 0.95, expected),

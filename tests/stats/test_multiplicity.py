@@ -24,8 +24,8 @@ p_values = st.lists(st.floats(0, 1), max_size=12)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_they_are_the_golden_ones(name: str) -> None:
-    """Of statsmodels."""
+def test_adjusted_p_values_are_the_golden_ones(name: str) -> None:
+    """Adjusted p-values equal those of statsmodels."""
     case = golden()["multiple"][name]
     adjusted = METHODS[name](case["p"])
     assert case["adjusted"] == pytest.approx(adjusted.tolist(), abs=1e-12)
@@ -40,13 +40,13 @@ def test_they_are_the_golden_ones(name: str) -> None:
     ],
 )
 def test_the_order_given_is_kept(adjust: Adjust, expected: list[float]) -> None:
-    """By hand, of p-values that are not sorted."""
+    """Adjusted p-values are returned in the order of the given, unsorted p-values."""
     assert expected == pytest.approx(adjust([0.0225, 0.0075, 0.03, 0.5]).tolist(), abs=1e-12)
 
 
 @every_method
 def test_no_tests_need_no_adjustment(adjust: Adjust) -> None:
-    """Of an empty family nothing is left."""
+    """An empty list of p-values gives an empty result."""
     assert [] == adjust([]).tolist()
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_probability_is_refused(adjust: Adjust, values: list[float]) 
 def test_the_order_of_the_tests_does_not_matter(
     adjust: Adjust, values: list[float], random: Random
 ) -> None:
-    """Each keeps its own adjusted p-value."""
+    """Each test keeps its adjusted p-value if the tests are reordered."""
     order = random.sample(range(len(values)), len(values))
     expected = adjust(values)[order].tolist()
     assert expected == adjust([values[i] for i in order]).tolist()

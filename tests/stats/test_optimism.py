@@ -21,7 +21,7 @@ scores = st.lists(st.floats(-100, 100), min_size=2, max_size=8)
 
 
 def test_the_gap_has_welchs_interval() -> None:
-    """As SciPy has it."""
+    """The interval of the optimism equals SciPy's Welch interval."""
     tuning, test = [10.0, 12.0, 11.0], [8.0, 9.0, 7.0, 10.0, 6.0]
     found = optimism(tuning, test)
     expected = stats.ttest_ind(tuning, test, equal_var=False).confidence_interval()
@@ -33,7 +33,7 @@ def test_the_gap_has_welchs_interval() -> None:
 def test_the_order_of_the_runs_does_not_matter(
     tuning: list[float], test: list[float], random: Random
 ) -> None:
-    """On neither side."""
+    """Runs of either phase in another order give the same interval."""
     shuffled = random.sample(tuning, len(tuning)), random.sample(test, len(test))
     assert optimism(tuning, test) == optimism(*shuffled)
 
@@ -45,7 +45,7 @@ def test_the_order_of_the_runs_does_not_matter(
 def test_without_spread_the_gap_has_no_interval(
     tuning: list[float], test: list[float], reason: str
 ) -> None:
-    """But a reason."""
+    """Runs without spread have a reason instead of an interval."""
     found = optimism(tuning, test)
     assert 3 - np.mean(test) == found.estimate
     assert (None, None) == (found.low, found.high)
@@ -121,7 +121,7 @@ def test_noise_alone_is_not_taken_for_spread() -> None:
 
 
 def test_the_model_of_many_simulated_scores_is_theirs() -> None:
-    """Of 4000 configurations on 3 seeds, within 5 %."""
+    """The model fitted to 4000 simulated configurations on 3 seeds is right within 5 %."""
     generator = np.random.default_rng(0)
     table = generator.normal(0, 2, (4000, 1)) + generator.normal(0, 1, (4000, 3))
     found = fit_tuning_model(list(table))
@@ -132,7 +132,7 @@ def test_the_model_of_many_simulated_scores_is_theirs() -> None:
 def test_neither_configurations_nor_runs_have_an_order(
     table: list[list[float]], random: Random
 ) -> None:
-    """The same model to the last bit."""
+    """Configurations and runs in another order give the same model to the last bit."""
     shuffled = [random.sample(runs, 2) for runs in random.sample(table, len(table))]
     assert fit_tuning_model(table) == fit_tuning_model(shuffled)
 
@@ -140,15 +140,15 @@ def test_neither_configurations_nor_runs_have_an_order(
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ([[1, 2]], "noise and spread need two configurations and two tuning seeds"),
-        ([[1], [2]], "with one seed they cannot be told apart"),
-        ([], "noise and spread need two configurations"),
+        ([[1, 2]], "noise and spread need at least two configurations and two tuning seeds"),
+        ([[1], [2]], "with one seed they cannot be separated"),
+        ([], "noise and spread need at least two configurations"),
         ([[1, 2], [3]], "configurations have different numbers of runs"),
         ([[1, 2], [3, float("nan")]], "a score must be a finite number"),
     ],
 )
-def test_studies_that_tell_no_model_are_refused(table: list[list[float]], message: str) -> None:
-    """Saying what is missing."""
+def test_studies_too_small_for_a_model_are_refused(table: list[list[float]], message: str) -> None:
+    """The message says what is missing."""
     with pytest.raises(ValueError, match=message):
         fit_tuning_model(table)
 
@@ -157,9 +157,9 @@ def test_studies_that_tell_no_model_are_refused(table: list[list[float]], messag
     ("configurations", "seeds", "noise", "spread"),
     [(0, 1, 1.0, 1.0), (1, 0, 1.0, 1.0), (1, 1, -1.0, 1.0), (1, 1, 1.0, float("nan"))],
 )
-def test_models_that_are_none_are_refused(
+def test_invalid_models_are_refused(
     configurations: int, seeds: int, noise: float, spread: float
 ) -> None:
-    """Counts from one, deviations from zero."""
-    with pytest.raises(ValueError, match=r"needed|0 or more"):
+    """Counts below 1 and invalid standard deviations are refused."""
+    with pytest.raises(ValueError, match=r"needed|finite numbers ≥ 0"):
         expected_optimism(configurations, seeds, noise, spread)

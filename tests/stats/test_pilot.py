@@ -40,7 +40,7 @@ def test_the_uncertainty_of_the_pilot_is_stated() -> None:
 
 
 def test_two_equal_labels_tell_no_more_than_their_spread() -> None:
-    """The same seeds, but known better."""
+    """A second label with equal variance changes the uncertainty, not the number of seeds."""
     one = seeds_from_pilot(label(PILOT), difference=-2.5)
     two = seeds_from_pilot(label(PILOT), label(PILOT), difference=2.5)
     assert one.seeds == two.seeds
@@ -79,7 +79,7 @@ def test_a_planned_number_of_seeds_is_enough() -> None:
     [([1.0], "one run alone shows no spread"), ([2.0, 2.0, 2.0], "all runs are equal")],
 )
 def test_a_pilot_without_spread_tells_nothing(pilot: list[float], reason: str) -> None:
-    """A reason instead of a number."""
+    """A pilot without spread gives a reason instead of a number."""
     found = seeds_from_pilot(label(pilot), difference=1.0)
     assert (None, None, None, None) == (
         found.seeds,
@@ -91,9 +91,9 @@ def test_a_pilot_without_spread_tells_nothing(pilot: list[float], reason: str) -
 
 
 def test_a_plan_has_an_end() -> None:
-    """Beyond it, it only says that more are needed."""
+    """Beyond the limit, the plan says only that more seeds are needed."""
     found = seeds_from_pilot(label([0.0, 2.0]), difference=0.01)
-    assert (None, None, "more than 100,000 seeds a side and task are needed") == (
+    assert (None, None, "more than 100,000 seeds per label and task are needed") == (
         found.seeds,
         found.high,
         found.reason,
@@ -102,16 +102,16 @@ def test_a_plan_has_an_end() -> None:
 
 @pytest.mark.parametrize("difference", [0.0, float("nan"), float("inf")])
 def test_a_difference_worth_finding_is_a_number(difference: float) -> None:
-    """And not nothing."""
-    with pytest.raises(ValueError, match="name a difference worth finding"):
+    """A difference of 0, NaN or infinity is refused."""
+    with pytest.raises(ValueError, match="the difference must be a finite number other than 0"):
         seeds_from_pilot(label(PILOT), difference=difference)
 
 
 def test_a_pilot_has_one_label_or_two() -> None:
-    """Three are a family of pairs."""
-    with pytest.raises(ValueError, match="one label or two, not 3"):
+    """Three labels are refused."""
+    with pytest.raises(ValueError, match="one or two labels, not 3"):
         seeds_from_pilot(*[label(PILOT)] * 3, difference=1.0)
-    with pytest.raises(ValueError, match="one label or two, not 0"):
+    with pytest.raises(ValueError, match="one or two labels, not 0"):
         seeds_from_pilot(difference=1.0)
 
 
@@ -123,7 +123,7 @@ def test_further_seeds_find_the_observed_difference() -> None:
         FurtherSeeds(
             seeds=total - 2,
             total=total,
-            reason=f"about {total - 2} more seeds a side and task ({total} in all) would decide it, "
+            reason=f"about {total - 2} further seeds per label and task ({total} in total) would detect it, "
             "if the true difference is the observed one",
         )
         == found
@@ -131,48 +131,48 @@ def test_further_seeds_find_the_observed_difference() -> None:
 
 
 def test_a_margin_may_decide_earlier() -> None:
-    """A small difference is shown to be within sooner than to be there."""
+    """Fewer seeds show that a small difference is within the margin than detect it."""
     x, y = label(PILOT), label([score + 0.1 for score in PILOT])
     without, within = further_seeds(x, y), further_seeds(x, y, margin=2.0)
     assert without.seeds is None
     assert within.seeds is not None
-    assert "show it to be within the margin" in within.reason
+    assert "show that the difference is within the margin" in within.reason
 
 
-def test_a_difference_beyond_the_margin_is_found_only() -> None:
-    """No seeds would show it to be within."""
+def test_a_difference_beyond_the_margin_can_only_be_detected() -> None:
+    """No number of seeds shows that a difference beyond the margin is within it."""
     for shift in (2, 20):
         x, y = label(PILOT), label([score + shift for score in PILOT])
         assert further_seeds(x, y) == further_seeds(x, y, margin=1.5)
 
 
-def test_no_difference_takes_more_seeds_than_anybody_waits_for() -> None:
-    """It says so in words."""
+def test_no_difference_needs_more_seeds_than_the_limit() -> None:
+    """For a difference of 0, the reason says that more seeds than the limit are needed."""
     found = further_seeds(label(PILOT), label(PILOT), limit=50)
     assert (None, None) == (found.seeds, found.total)
-    assert found.reason.startswith("more than 50 more seeds a side and task would be needed")
+    assert found.reason.startswith("more than 50 further seeds per label and task would be needed")
 
 
 def test_at_least_one_more_is_needed() -> None:
-    """Even where power says that those that there are should have been enough."""
+    """At least one further seed is suggested, even if the power of the existing ones is enough."""
     found = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]))
     assert (1, 4) == (found.seeds, found.total)
-    assert found.reason.startswith("about 1 more seed a side")
+    assert found.reason.startswith("about 1 further seed per label")
     floor = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]), at_least=6)
     assert (3, 6) == (floor.seeds, floor.total)
 
 
 def test_without_spread_only_the_least_is_known() -> None:
-    """And the reason why not more."""
+    """Without spread, the reason names the fewest seeds with which a test can decide."""
     found = further_seeds(label([1.0]), label([2.0]), at_least=4)
     assert (None, None) == (found.seeds, found.total)
     assert "one run alone shows no spread" in found.reason
-    assert found.reason.endswith("at least 4 a side and task are needed")
+    assert found.reason.endswith("at least 4 per label and task are needed")
 
 
 @given(two_labels(), st.one_of(st.none(), st.floats(0.1, 20)))
 def test_swapping_sides_changes_no_plan(both: tuple[Label, Label], margin: float | None) -> None:
-    """Both sides get as many seeds."""
+    """Swapping the labels changes no number of seeds."""
     x, y = (label(*side) for side in both)
     assert further_seeds(x, y, margin=margin) == further_seeds(y, x, margin=margin)
 

@@ -22,20 +22,20 @@ from rlexp.stats.power import (
 
 @pytest.mark.parametrize("case", golden()["power_t_two_sided_equal_n"], ids=str)
 def test_power_is_the_golden_one(case: dict[str, Any]) -> None:
-    """Of statsmodels."""
+    """Power equals golden values of statsmodels."""
     found = power(case["d"], case["n"], alpha=case["alpha"])
     assert case["power_t"] == pytest.approx(found, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", golden()["n_for_power"], ids=str)
 def test_seeds_are_the_golden_ones(case: dict[str, Any]) -> None:
-    """Rounded up to whole ones."""
+    """Numbers of seeds equal golden values, rounded up."""
     assert ceil(case["n"]) == seeds_for_power(case["d"], power=case["power"], alpha=case["alpha"])
 
 
 @pytest.mark.parametrize("case", golden()["mde"], ids=str)
 def test_the_detectable_effect_is_the_golden_one(case: dict[str, Any]) -> None:
-    """As closely as the golden search went."""
+    """Detectable effects equal golden values within the precision of the golden search."""
     found = detectable_effect(case["n"], power=case["power"], alpha=case["alpha"])
     assert case["d"] == pytest.approx(found, rel=3e-6)
 
@@ -49,7 +49,7 @@ def test_known_numbers_of_seeds(effect: float, n: int) -> None:
 
 @given(st.floats(0.05, 5), st.integers(2, 500), st.sampled_from([0.001, 0.05, 0.2]))
 def test_power_grows(effect: float, n: int, alpha: float) -> None:
-    """With seeds, with the effect, with alpha; and is never below alpha."""
+    """Power increases with seeds, effect and alpha, and is never below alpha."""
     found = power(effect, n, alpha=alpha)
     assert alpha <= found + 1e-12
     assert found <= power(effect, n + 1, alpha=alpha) + 1e-12
@@ -59,13 +59,13 @@ def test_power_grows(effect: float, n: int, alpha: float) -> None:
 
 @given(st.integers(2, 300), st.floats(0.1, 0.99))
 def test_the_detectable_effect_is_detected(n: int, wanted: float) -> None:
-    """Just as often as asked for."""
+    """The detectable effect has exactly the requested power."""
     assert wanted == pytest.approx(power(detectable_effect(n, power=wanted), n), abs=1e-9)
 
 
 @pytest.mark.parametrize("effect", [1e9, -1e300, 1e-12])
 def test_extremes_are_numbers(effect: float) -> None:
-    """Neither overflow nor NaN."""
+    """Extreme arguments give finite numbers without overflow."""
     assert (1.0 if abs(effect) > 1 else 0.05) == pytest.approx(power(effect, 3))
 
 
@@ -77,15 +77,15 @@ def test_power_is_how_often_a_test_rejects() -> None:
     assert power(1.0, 8) == pytest.approx(found, abs=0.05)
 
 
-def test_degrees_of_freedom_may_be_no_whole_number() -> None:
-    """As Welch's are."""
+def test_degrees_of_freedom_may_be_fractional() -> None:
+    """Power is defined for fractional degrees of freedom, as of Welch's test."""
     assert t_test_power(2.0, 4) < t_test_power(2.0, 4.5) < t_test_power(2.0, 5)
 
 
 @pytest.mark.parametrize("degrees_of_freedom", [1.0, 1.2, 4.0, 610.0, 1e5, 1e9])
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 1e-5])
 def test_power_never_falls_with_the_difference(degrees_of_freedom: float, alpha: float) -> None:
-    """Also where the distribution function of the noncentral t is not a number."""
+    """Power does not decrease, even where SciPy's noncentral t is NaN."""
     found = [
         t_test_power(distance, degrees_of_freedom, alpha=alpha)
         for distance in np.geomspace(1e-3, 1e7, 40)
@@ -95,15 +95,15 @@ def test_power_never_falls_with_the_difference(degrees_of_freedom: float, alpha:
 
 @pytest.mark.parametrize(("high", "expected"), [(10, 7), (7, 7), (6, None), (2, None)])
 def test_the_fewest_seeds_are_searched_up_to_a_limit(high: int, expected: int | None) -> None:
-    """Nothing where the limit is not enough."""
+    """The search returns None if the limit is not enough."""
     assert expected == fewest_seeds(lambda n: n >= 7, 3, high)
 
 
-def test_what_makes_no_plan_is_refused() -> None:
-    """In words."""
-    with pytest.raises(ValueError, match="n = 2 or more"):
+def test_impossible_plans_are_refused() -> None:
+    """The message says what to change."""
+    with pytest.raises(ValueError, match="n = 2 seeds per label or more"):
         power(1.0, 1)
-    with pytest.raises(ValueError, match="n = 2 or more"):
+    with pytest.raises(ValueError, match="n = 2 seeds per label or more"):
         detectable_effect(1)
     with pytest.raises(ValueError, match="smallest difference that matters"):
         seeds_for_power(0.0)
@@ -112,14 +112,14 @@ def test_what_makes_no_plan_is_refused() -> None:
 @pytest.mark.parametrize(
     ("alpha", "power", "message"),
     [
-        (0.0, None, "alpha = 0 is no level"),
-        (1.0, None, "alpha = 1 is no level"),
-        (float("nan"), None, "alpha = nan is no level"),
+        (0.0, None, "alpha = 0 is out of range"),
+        (1.0, None, "alpha = 1 is out of range"),
+        (float("nan"), None, "alpha = nan is out of range"),
         (0.05, 1.0, "power = 1 must lie between"),
         (0.05, 0.05, "power = 0.05 must lie between"),
     ],
 )
 def test_levels_are_checked(alpha: float, power: float | None, message: str) -> None:
-    """In words."""
+    """A level or power out of range is refused with a message."""
     with pytest.raises(ValueError, match=message):
         check_levels(alpha, power)

@@ -51,14 +51,14 @@ def enumerated(runs: list[list[float]], threshold: float, tail: float) -> list[f
 
 @pytest.mark.parametrize("case", SPREAD, ids=name)
 def test_the_band_is_that_of_infinitely_many_resamples(case: dict[str, Any]) -> None:
-    """The golden limit, which is exact."""
+    """The band equals the golden limit of infinitely many resamples."""
     found = performance_profile(scores_of(case), case["tau"])
     assert case["score_ci_exact_Binf"] == pytest.approx(np.asarray(ends(found)), rel=1e-12)
 
 
 @pytest.mark.parametrize("case", SPREAD, ids=name)
 def test_a_sampled_band_differs_by_a_run_at_most(case: dict[str, Any]) -> None:
-    """As rliable's of 2,000 resamples does."""
+    """The band differs from rliable's, of 2,000 resamples, by at most one run."""
     found = performance_profile(scores_of(case), case["tau"])
     difference = np.abs(np.asarray(case["score_ci_reps2000"]) - ends(found))
     assert difference.max() <= 1 / found.n + 1e-12
@@ -79,14 +79,14 @@ def test_a_fraction_is_the_mean_of_the_tasks_fractions() -> None:
 
 
 def test_above_is_strictly_above() -> None:
-    """A score at the threshold is not."""
+    """A score equal to the threshold is not above it."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0, 4.0]])
     assert [1.0, 0.75, 0.5, 0.0] == performance_profile(scores, [0, 1, 2, 4]).fractions.tolist()
 
 
 @given(tasks(runs=2, most=4), st.randoms(use_true_random=False))
 def test_the_order_of_runs_and_tasks_does_not_matter(runs: list[list[float]], random: Any) -> None:
-    """To the last bit."""
+    """Runs and tasks in another order give the same profile to the last bit."""
     shuffled = [random.sample(task, len(task)) for task in random.sample(runs, len(runs))]
     at = np.linspace(-150, 150, 7)
     a, b = (performance_profile(TaskScores.from_tasks(own), at) for own in (runs, shuffled))
@@ -98,7 +98,7 @@ def test_the_order_of_runs_and_tasks_does_not_matter(runs: list[list[float]], ra
 
 @given(tasks(runs=2, most=5))
 def test_a_profile_falls_and_so_does_its_band(runs: list[list[float]]) -> None:
-    """And the fraction lies between its ends, which lie between 0 and 1."""
+    """Profile and band do not increase, and the fraction is between the ends, within 0 and 1."""
     found = performance_profile(TaskScores.from_tasks(runs), np.linspace(-150, 150, 31))
     assert (np.diff(found.fractions) <= 0).all()
     if found.reason is None:
@@ -179,5 +179,5 @@ def test_what_makes_no_profile_is_refused() -> None:
     scores = TaskScores.from_tasks([[1.0, 2.0]])
     with pytest.raises(ValueError, match="a threshold must be a finite number"):
         performance_profile(scores, [np.nan])
-    with pytest.raises(ValueError, match="choose one between 0 and 1"):
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
         performance_profile(scores, [1.0], level=1.0)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats import draws, replicates
-from rlexp.stats.replicates import fits
+from rlexp.stats import bootstrap_indices, replicates
+from rlexp.stats.replicates import exact_sums_possible
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -68,7 +68,7 @@ def test_a_score_far_away_takes_no_digits_from_the_others(
     found = replicates.replicates(TaskScores(apart, sizes), {"": statistics()[name]}, resampling)[
         ""
     ]
-    without = (draws.draw(sizes, resampling, 0).positions > 0).all(axis=-1)
+    without = (bootstrap_indices.draw(sizes, resampling, 0).positions > 0).all(axis=-1)
     assert 0 < without.sum() < 300
     assert near[without] == pytest.approx(found[without], rel=1e-9, abs=1e-12)
 
@@ -88,13 +88,13 @@ def test_whole_numbers_take_scores_that_are_near_in_size(
     values: list[float], expected: bool
 ) -> None:
     """None may be so large that a typical one, or the least, loses its digits."""
-    assert expected == fits(TaskScores(np.asarray(values), (len(values),)))
+    assert expected == exact_sums_possible(TaskScores(np.asarray(values), (len(values),)))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are drawn from generators of their own, in whatever order they are done."""
-    monkeypatch.setattr(draws, "BLOCK", 64)
+    monkeypatch.setattr(bootstrap_indices, "BLOCK", 64)
     scores, resampling = normal(sizes), Resampling(repetitions=500)
     assert resampled(scores, resampling, threads=1) == resampled(scores, resampling, threads=4)
 
@@ -112,8 +112,8 @@ def test_the_order_of_the_runs_does_not_matter(
 
 
 def test_more_repetitions_continue_the_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole blocks stay what they were."""
-    monkeypatch.setattr(draws, "BLOCK", 60)
+    """With more repetitions, the complete blocks of fewer repetitions stay the same."""
+    monkeypatch.setattr(bootstrap_indices, "BLOCK", 60)
     scores = normal((3, 3))
     few = resampled(scores, Resampling(repetitions=20))
     many = resampled(scores, Resampling(repetitions=75))
@@ -121,7 +121,7 @@ def test_more_repetitions_continue_the_fewer(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_another_seed_draws_other_runs() -> None:
-    """The seed is no ornament."""
+    """Another seed gives other replicates."""
     scores = normal((6, 6))
     first = resampled(scores, Resampling(seed=1, repetitions=20))
     assert first == resampled(scores, Resampling(seed=1, repetitions=20))
@@ -130,14 +130,16 @@ def test_another_seed_draws_other_runs() -> None:
 
 def test_no_block_repeats_another() -> None:
     """Each has a generator of its own, which is the same in every call."""
-    first, second, again = (draws.draw((9,), Resampling(), block).words for block in (0, 1, 1))
+    first, second, again = (
+        bootstrap_indices.draw((9,), Resampling(), block).bits for block in (0, 1, 1)
+    )
     assert first.tolist() != second.tolist()
     assert second.tolist() == again.tolist()
 
 
 def test_runs_are_drawn_within_their_task() -> None:
     """With replacement, each as often as the others: χ² is what chance allows."""
-    drawn = draws.draw((2, 1, 7), Resampling(repetitions=10_000), 0)
+    drawn = bootstrap_indices.draw((2, 1, 7), Resampling(repetitions=10_000), 0)
     assert (10_000, 10) == drawn.positions.shape
     for low, high in ((0, 2), (2, 3), (3, 10)):
         cells = drawn.positions[:, low:high]
@@ -150,7 +152,7 @@ def test_runs_are_drawn_within_their_task() -> None:
 
 def test_runs_of_a_resample_are_independent() -> None:
     """All 27 resamples of three runs come equally often."""
-    drawn = draws.draw((3,), Resampling(repetitions=27_000), 0).positions
+    drawn = bootstrap_indices.draw((3,), Resampling(repetitions=27_000), 0).positions
     counts = Counter(map(tuple, drawn.tolist()))
     assert 27 == len(counts)
     # 54.05 is exceeded once in a thousand times with 26 degrees of freedom
@@ -161,7 +163,7 @@ def test_a_word_draws_its_share_of_the_runs() -> None:
     """⌊w n / 2³²⌋: the first and the last word of each third draw the same run."""
     third = 2**32 / 3
     words = [0, int(third), int(third) + 1, int(2 * third), int(2 * third) + 1, 2**32 - 1]
-    found = draws.Draws(np.asarray([words], np.uint32).reshape(2, 3), (3,)).positions
+    found = bootstrap_indices.Draws(np.asarray([words], np.uint32).reshape(2, 3), (3,)).positions
     assert [[0, 0, 1], [1, 2, 2]] == found.tolist()
 
 
@@ -173,7 +175,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(scores.values.size)
         return np.asarray(scores.values.max(axis=-1))
 
-    monkeypatch.setattr(draws, "BLOCK", 1000)
+    monkeypatch.setattr(bootstrap_indices, "BLOCK", 1000)
     found = replicates.replicates(normal((7, 7)), {"": largest}, Resampling(repetitions=999))[""]
     assert 999 * 14 == sum(seen)
     assert max(seen) <= 1000
@@ -182,12 +184,12 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_more_runs_than_a_block_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block holds one repetition at least."""
-    monkeypatch.setattr(draws, "BLOCK", 3)
+    monkeypatch.setattr(bootstrap_indices, "BLOCK", 3)
     assert 4 == len(resampled(normal((5, 4)), Resampling(repetitions=4))["iqm"])
 
 
 def test_after_an_error_no_thread_goes_on() -> None:
-    """What is left of the blocks is not computed for nobody."""
+    """After an error, the remaining blocks are not computed."""
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -197,5 +199,5 @@ def test_after_an_error_no_thread_goes_on() -> None:
         done.append(number)
 
     with pytest.raises(ValueError, match="block 1"):
-        replicates.over_blocks(work, range(2_000), 2)
+        replicates.run_blocks(work, range(2_000), 2)
     assert len(done) < 500

@@ -6,13 +6,13 @@ from rlexp.stats.shares import resamples, share_intervals, summing_to_one
 
 
 def test_shares_sum_to_one() -> None:
-    """Of nothing there are none."""
+    """Shares sum to 1; effects of 0 give shares of 0."""
     assert [0.25, 0.75] == list(summing_to_one(np.array([1.0, 3.0])))
     assert [0.0, 0.0] == list(summing_to_one(np.zeros(2)))
 
 
 def test_an_interval_holds_its_estimate() -> None:
-    """Where all resamples lie above it, it begins there."""
+    """If all resamples are above the estimate, the interval begins at the estimate."""
     resampled = [np.array([0.6, 0.4]), np.array([0.7, 0.3])]
     first, second = share_intervals(np.array([0.5, 0.5]), resampled, 30, 7)
     assert (0.5, 0.5) == (first.low, second.high)
@@ -22,16 +22,16 @@ def test_an_interval_holds_its_estimate() -> None:
 
 
 def test_a_resample_without_effects_is_left_out() -> None:
-    """If all are, there is no interval, and a reason."""
+    """If all resamples lack effects, there is a reason instead of an interval."""
     one = share_intervals(np.array([1.0]), [np.array([0.0]), np.array([1.0])], 30, 0)[0]
     assert 1 == one.repetitions
     none = share_intervals(np.array([1.0]), [np.array([0.0])], 30, 0)[0]
     assert (None, None) == (none.low, none.high)
-    assert "in no resample of the trials was there anything to share" == none.reason
+    assert "all effects are 0 in every resample of the trials" == none.reason
 
 
 def test_resamples_are_those_of_the_seed() -> None:
-    """Sorted rows, each with replacement, each time the same."""
+    """Equal seeds give equal, sorted rows, drawn with replacement."""
     first, again, other = (
         [rows.tolist() for rows, _ in resamples(10, 3, seed)] for seed in (5, 5, 6)
     )

@@ -25,8 +25,8 @@ def curve_of(pairs: list[tuple[float, bool]]) -> SurvivalCurve:
     return kaplan_meier([time for time, _ in pairs], [reached for _, reached in pairs])
 
 
-def test_it_is_that_of_statsmodels() -> None:
-    """Times, shares and Greenwood's standard errors, with ties and censored runs."""
+def test_the_curve_is_that_of_statsmodels() -> None:
+    """Times, fractions and Greenwood's standard errors agree, with ties and censored runs."""
     found = kaplan_meier(CASE["time_a"], CASE["event_a"])
     assert CASE["km_times"] == found.times.tolist()
     assert CASE["km_surv"] == pytest.approx(found.survival, rel=1e-12)
@@ -51,17 +51,17 @@ def test_its_interval_is_on_the_scale_of_log_minus_log() -> None:
 
 @given(runs, st.randoms(use_true_random=False))
 def test_the_order_of_runs_does_not_matter(pairs: list[tuple[float, bool]], random: Any) -> None:
-    """To the last bit."""
+    """Runs in another order give the same curve to the last bit."""
     a, b = curve_of(pairs), curve_of(random.sample(pairs, len(pairs)))
     for name in ("times", "survival", "low", "high", "at_risk", "events"):
         assert getattr(a, name).tobytes() == getattr(b, name).tobytes()
 
 
 @given(runs)
-def test_without_censored_runs_it_is_the_share_of_those_that_are_longer(
+def test_without_censored_runs_the_curve_is_the_fraction_of_longer_times(
     pairs: list[tuple[float, bool]],
 ) -> None:
-    """At every time."""
+    """Without censoring, the curve at each time is the fraction of runs with a longer time."""
     times = np.asarray([time for time, _ in pairs])
     found = kaplan_meier(times, np.ones(len(times), np.bool_))
     for time in range(14):
@@ -117,7 +117,7 @@ def test_the_variance_of_the_restricted_mean_by_hand() -> None:
 
 
 def test_without_censored_runs_the_interval_is_students() -> None:
-    """Of the mean of the times."""
+    """Without censoring, the interval is Student's interval of the mean time."""
     times = np.asarray([5.0, 6.0, 6.0, 8.0, 11.0])
     found = restricted_mean(kaplan_meier(times, [True] * 5), 100)
     half = student.ppf(0.975, 4) * times.std(ddof=1) / sqrt(5)
@@ -149,7 +149,7 @@ def test_coverage_of_the_restricted_mean(n: int) -> None:
 def test_coverage_is_told_where_it_was_simulated(
     n: int, level: float, expected: float | None
 ) -> None:
-    """Of the next smaller number of runs; nothing beyond."""
+    """Coverage is that of the next smaller simulated number of runs, and None beyond."""
     curve = kaplan_meier(np.arange(1.0, n + 1), [True] * n, level)
     assert expected == restricted_mean(curve, 30).coverage
 
@@ -165,7 +165,7 @@ def test_what_comes_after_the_horizon_does_not_count() -> None:
     [
         ([9, 9], [False, False], "no run reached the threshold within the horizon"),
         ([3, 9], [True, False], "one run reached the threshold within the horizon"),
-        ([3, 3], [True, True], "all runs took as long"),
+        ([3, 3], [True, True], "all runs took the same time"),
     ],
 )
 def test_without_spread_the_restricted_mean_has_no_interval(
@@ -179,10 +179,10 @@ def test_without_spread_the_restricted_mean_has_no_interval(
 
 @pytest.mark.parametrize(
     ("horizon", "message"),
-    [(0.0, "take one above 0"), (float("nan"), "take one above 0"), (9.1, "of that or less")],
+    [(0.0, "above 0, not 0"), (float("nan"), "above 0, not nan"), (9.1, "use at most 9")],
 )
-def test_a_horizon_that_says_nothing_is_refused(horizon: float, message: str) -> None:
-    """What happens beyond the last run is not known."""
+def test_an_invalid_horizon_is_refused(horizon: float, message: str) -> None:
+    """A horizon beyond the longest follow-up is refused, as is one that is not above 0."""
     with pytest.raises(ValueError, match=message):
         restricted_mean(kaplan_meier([3, 9], [True, False]), horizon)
 
@@ -190,16 +190,16 @@ def test_a_horizon_that_says_nothing_is_refused(horizon: float, message: str) ->
 @pytest.mark.parametrize(
     ("times", "observed", "level", "message"),
     [
-        ([], [], 0.95, "one of each for each run"),
-        ([1.0, 2.0], [True], 0.95, "one of each for each run"),
-        ([-1.0], [True], 0.95, "finite and not negative"),
-        ([float("nan")], [True], 0.95, "finite and not negative"),
+        ([], [], 0.95, "one value of each for each run"),
+        ([1.0, 2.0], [True], 0.95, "one value of each for each run"),
+        ([-1.0], [True], 0.95, "a finite number ≥ 0"),
+        ([float("nan")], [True], 0.95, "a finite number ≥ 0"),
         ([1.0], [True], 1.0, "between 0 and 1"),
     ],
 )
-def test_what_is_no_run_is_refused(
+def test_invalid_times_are_refused(
     times: list[float], observed: list[bool], level: float, message: str
 ) -> None:
-    """In one line."""
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match=message):
         kaplan_meier(times, observed, level)

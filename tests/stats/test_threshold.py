@@ -36,23 +36,23 @@ runs = st.lists(st.tuples(st.integers(1, 9).map(float), st.booleans()), min_size
 def test_the_first_evaluation_that_reaches_it_counts(
     values: list[float], stays: int, expected: tuple[float, bool]
 ) -> None:
-    """If so many in a row do; else the run is censored at its last one."""
+    """The first of the consecutive evaluations gives the time; else the run is censored."""
     assert expected == time_to_threshold((STEPS, values), 5.0, stays=stays)
 
 
 @pytest.mark.parametrize(
     ("curve", "threshold", "stays", "message"),
     [
-        (([], []), 1.0, 1, "leave it out, and say so"),
-        (([1], [1.0]), 1.0, 0, "1 or more, are needed"),
-        (([1], [1.0]), float("nan"), 1, "a number"),
-        (([2, 1], [1.0, 1.0]), 1.0, 1, "order its evaluations"),
+        (([], []), 1.0, 1, "leave it out, and report it"),
+        (([1], [1.0]), 1.0, 0, "stays at least 1"),
+        (([1], [1.0]), float("nan"), 1, "a finite number"),
+        (([2, 1], [1.0, 1.0]), 1.0, 1, "sort its evaluations"),
     ],
 )
-def test_what_says_no_time_is_refused(
+def test_invalid_arguments_are_refused(
     curve: Any, threshold: float, stays: int, message: str
 ) -> None:
-    """In one line."""
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match=message):
         time_to_threshold(curve, threshold, stays=stays)
 
@@ -66,7 +66,7 @@ def test_the_log_rank_test_is_that_of_statsmodels() -> None:
 
 @given(runs, runs)
 def test_either_label_may_come_first(a: Any, b: Any) -> None:
-    """And their runs in any order."""
+    """Swapping the labels, and reordering their runs, changes no result."""
     (s, d), (t, e) = zip(*a, strict=True), zip(*b, strict=True)
     there, back = log_rank((s, t), (d, e)), log_rank((t[::-1], s[::-1]), (e[::-1], d[::-1]))
     assert there.reason == back.reason
@@ -84,13 +84,13 @@ def test_either_label_may_come_first(a: Any, b: Any) -> None:
 def test_without_events_that_differ_there_is_no_test(
     times: Any, observed: Any, reason: str
 ) -> None:
-    """It says why."""
+    """Without differing events there is a reason instead of a test."""
     found = log_rank(times, observed)
     assert (None, None, 3, reason) == (found.statistic, found.p_value, found.n, found.reason)
 
 
-def test_it_holds_its_level() -> None:
-    """Of 1,500 pairs of labels of ten runs that do not differ, 5 ± 2 % are told apart."""
+def test_the_log_rank_test_keeps_its_level() -> None:
+    """Of 1,500 pairs of equal labels of ten runs, 5 ± 2 % are found different."""
     generator = np.random.default_rng(1)
     times = generator.exponential(size=(1_500, 2, 10))
     told = [log_rank((a, b), (a < 1.5, b < 1.5)) for a, b in np.minimum(times, 1.5)]
@@ -100,14 +100,14 @@ def test_it_holds_its_level() -> None:
 
 @pytest.mark.parametrize("case", GOLDEN["proportion_ci"], ids=lambda c: f"{c['k']} of {c['n']}")
 def test_wilsons_interval_is_that_of_statsmodels(case: dict[str, Any]) -> None:
-    """And the share is that of all runs."""
+    """Wilson's interval agrees with statsmodels, and the estimate is the fraction of all runs."""
     found = wilson(case["k"], case["n"])
     assert case["wilson"] == pytest.approx([found.low, found.high], rel=1e-12, abs=1e-15)
     assert (case["k"] / case["n"], case["n"]) == (found.estimate, found.n)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(1, 0), (-1, 3), (4, 3), (0, 0)])
-def test_what_makes_no_share_is_refused(successes: int, n: int) -> None:
-    """In one line."""
+def test_impossible_fractions_are_refused(successes: int, n: int) -> None:
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match="count all runs"):
         wilson(successes, n)

@@ -46,38 +46,38 @@ def test_what_is_apart_is_better_or_worse() -> None:
 
 
 def test_few_seeds_can_decide_nothing() -> None:
-    """However far apart three and three runs are, and from four on they can."""
+    """Three runs against three cannot be decided, four against four can."""
     found = verdict([[1.0, 2.0, 3.0]], [[101.0, 102.0, 103.0]])
     assert Verdict.UNDECIDED is found.verdict
     assert (
-        "3 runs a side and task give p = 0.1 at best, above 0.05: "
-        "nothing could be decided at this number, and could be from 4 on"
+        "with 3 runs per label and task the smallest possible p-value is p = 0.1, above 0.05: "
+        "at least 4 runs per label and task are needed"
     ) == found.reason
     assert found.further is not None
     assert (1, 4) == (found.further.seeds, found.further.total)
 
 
-def test_few_seeds_are_fewer_for_many_pairs() -> None:
-    """Four runs a side decide one pair, and not two."""
+def test_more_pairs_need_more_seeds() -> None:
+    """Four runs per label can decide one pair, and cannot decide two."""
     four = (label([1.0, 2.0, 3.0, 4.0]), label([11.0, 12.0, 13.0, 14.0]))
     assert Verdict.WORSE is verdicts([four], FEW)[0].verdict
     found = verdicts([four, four], FEW)[0]
     assert Verdict.UNDECIDED is found.verdict
-    assert "p = 0.0571 after Holm over 2 pairs at best" in found.reason
-    assert "could be from 5 on" in found.reason
+    assert "the smallest possible p-value is p = 0.0571 after Holm over 2 pairs" in found.reason
+    assert "at least 5 runs per label and task are needed" in found.reason
 
 
 def test_one_run_is_no_test() -> None:
-    """It says how many would be the fewest to decide."""
+    """With one run per label, the reason names the fewest runs that are needed."""
     for y in ([[2.0]], [[2.0, 3.0, 4.0]]):
         found = verdict([[1.0]], y, margin=5.0)
         assert Verdict.UNDECIDED is found.verdict
         assert (
-            "one run of a label on each task shows no spread: no test is possible, "
-            "and 4 runs a side and task are the fewest that could decide"
+            "one run of a label on each task shows no spread: no test is possible; "
+            "at least 4 runs per label and task are needed"
         ) == found.reason
         assert found.further is not None
-        assert found.further.reason.endswith("at least 4 a side and task are needed")
+        assert found.further.reason.endswith("at least 4 per label and task are needed")
 
 
 def test_one_run_on_one_of_two_tasks_leaves_the_permutation_test() -> None:
@@ -92,19 +92,19 @@ def test_one_run_on_one_of_two_tasks_leaves_the_permutation_test() -> None:
 
 
 def test_equal_runs_are_undecided_in_words() -> None:
-    """With a margin and without: nobody knows how such scores vary."""
+    """Equal runs are undecided with and without a margin, because they show no spread."""
     for margin in (None, 1.0):
         found = verdict([[1.0] * 5], [[1.0] * 5], margin)
         assert Verdict.UNDECIDED is found.verdict
         assert (
-            "all runs of a task are equal: no difference was seen, and no spread to judge it by"
+            "all runs of a task are equal: there is no difference, and no spread to compare it with"
         ) == found.reason
         assert found.further is not None
-        assert "how many more seeds would decide is not known" in found.further.reason
+        assert "the number of further seeds cannot be estimated" in found.further.reason
 
 
 def test_equal_runs_of_different_labels_are_decided() -> None:
-    """By the permutation test, without an interval."""
+    """Labels with different, constant scores are decided by the permutation test alone."""
     found = verdict([[1.0] * 5], [[2.0] * 5])
     assert Verdict.WORSE is found.verdict
     assert "(no interval: within each task all runs are equal" in found.reason
@@ -126,7 +126,7 @@ def test_within_the_margin_is_equivalent() -> None:
 
 
 def test_chance_is_undecided_and_says_how_to_go_on() -> None:
-    """With the p-value, and about how many more seeds would do."""
+    """An undecided pair has its p-value and an estimate of the further seeds."""
     found = verdict([[1.0, 2.0, 3.0, 4.0, 5.0]], [[2.0, 3.0, 4.0, 5.0, 6.0]])
     assert Verdict.UNDECIDED is found.verdict
     assert (
@@ -153,15 +153,17 @@ def test_too_few_relabellings_are_not_blamed_on_the_seeds() -> None:
     x, y = label(np.arange(20.0)), label(np.arange(20.0) + 100)
     found = verdicts([(x, y)], Resampling(repetitions=38))[0]
     assert Verdict.UNDECIDED is found.verdict
-    assert found.reason.startswith("38 random relabellings give p = 0.0513 at best")
-    assert found.reason.endswith("resample 39 times or more")
+    assert found.reason.startswith(
+        "with 38 random relabellings the smallest possible p-value is p = 0.0513"
+    )
+    assert found.reason.endswith("at least 39 resamples are needed")
     assert found.further is not None
     assert found.further.seeds is None
     assert Verdict.WORSE is verdicts([(x, y)], Resampling(repetitions=39))[0].verdict
 
 
 def test_welchs_part_in_a_verdict_is_said() -> None:
-    """Where the labels have different numbers of runs, and only there."""
+    """The reason names Welch's test if the numbers of runs differ, and only then."""
     told = "(with unequal numbers of runs Welch's test must agree)"
     decided = verdict([[11.0, 12.0, 13.0, 14.0, 15.0, 16.0]], [[1.0, 2.0, 3.0, 4.0, 5.0]])
     assert Verdict.BETTER is decided.verdict
@@ -178,7 +180,7 @@ def test_welchs_part_in_a_verdict_is_said() -> None:
 
 
 def test_no_pairs_have_no_verdicts() -> None:
-    """And no error."""
+    """No pairs give no verdicts, and no error."""
     assert () == verdicts([], FEW)
 
 
@@ -186,7 +188,7 @@ def test_no_pairs_have_no_verdicts() -> None:
     ("alpha", "power", "margin"), [(0.0, 0.8, None), (0.05, 1.0, None), (0.05, 0.8, -1.0)]
 )
 def test_levels_and_margin_are_checked(alpha: float, power: float, margin: float | None) -> None:
-    """In one line."""
+    """An invalid level or margin is refused with a message of one line."""
     with pytest.raises(ValueError, match=r"level|power|margin") as caught:
         verdicts([(LOW, HIGH)], FEW, alpha=alpha, power=power, margin=margin)
     assert 1 == len(str(caught.value).splitlines())

@@ -1,4 +1,4 @@
-"""A reliability metric of all runs: in one number with an interval, or a reason why there is none."""
+"""A reliability metric of one label: a number with an interval, or the reason why there is none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,32 +9,32 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
+from rlexp.stats.curve_bootstrap import Counts, statistic_of_drawn_weights
 from rlexp.stats.interval import Interval
 from rlexp.stats.reliability.risk import worst_count
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import Counts, of_drawn_weights
 
 Array = NDArray[np.float64]
 Better = Literal["higher", "lower"]
 Name = tuple[str, Better]
-"""What a metric is called, and whether higher or lower is better."""
+"""Name of a metric, and whether higher or lower is better."""
 
 METHOD = "percentile bootstrap of whole runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reliability:
-    """One metric of one label on one task.
+    """One reliability metric of one label on one task.
 
     Attributes:
-        metric: Its name.
+        metric: Name of the metric.
         better: Whether higher or lower is better.
-        interval: The metric of all runs, with its interval; nothing where `reason` says why.
-        values: Of each run, rising, of shape (n,), or at each of `steps`, of shape (P,).
-        steps: Where the metric was taken across runs, of shape (P,).
-        note: What one must know to read it.
-        reason: Why the metric is not possible.
+        interval: The metric of all runs, with its interval; None if it cannot be computed.
+        values: The metric of each run, ascending, of shape (n,); or at each of `steps`, (P,).
+        steps: Environment steps at which a metric across runs was computed, of shape (P,).
+        note: A remark that is needed to interpret the metric.
+        reason: Why the metric cannot be computed.
     """
 
     metric: str
@@ -47,71 +47,77 @@ class Reliability:
 
 
 def impossible(name: Name, reason: str) -> Reliability:
-    """A metric that cannot be taken, and why."""
+    """A metric that cannot be computed, with the reason."""
     return Reliability(metric=name[0], better=name[1], reason=reason)
 
 
 def checked_baseline(baseline: float | None) -> float | None:
-    """What is to be divided by, if anything was given.
+    """The given baseline, by which metrics are divided, or None.
 
     Raises:
-        ValueError: It is not above 0.
+        ValueError: The baseline is not a finite number above 0.
     """
     if baseline is not None and not 0 < baseline < np.inf:
-        raise ValueError(f"a baseline of {baseline:g} divides nothing: give one above 0")
+        raise ValueError(f"the baseline must be a finite number above 0, not {baseline:g}")
     return baseline
 
 
-def scale(found: Array, baseline: float | None, fault: str) -> Array:
-    """What each run's metric is divided by, of shape (n,).
+def run_divisors(ranges: Array, baseline: float | None, fault: str) -> Array:
+    """The number by which each run's metric is divided, of shape (n,).
+
+    Args:
+        ranges: The divisor of each run if no baseline is given, of shape (n,).
+        baseline: The common divisor, if given.
+        fault: What a range of 0 or less means, as the predicate of an error message.
 
     Raises:
-        ValueError: No baseline is given, and what was found of a run is not above 0.
+        ValueError: No baseline is given, and a run's range is not above 0.
     """
     if baseline is not None:
-        return np.full(len(found), baseline)
-    if (found <= 0).any():
+        return np.full(len(ranges), baseline)
+    if (ranges <= 0).any():
         raise ValueError(
-            f"{(found <= 0).sum()} of {len(found)} runs {fault}, so shares of that mean nothing: "
-            "give a baseline"
+            f"{(ranges <= 0).sum()} of {len(ranges)} runs {fault}, so the metric cannot be divided "
+            "by it: give a baseline"
         )
-    return found
+    return ranges
 
 
-def one_worst(n: int, word: str) -> str | None:
-    """What to know of a risk of so few that the worst 5 % are one."""
+def single_worst_note(n: int, noun: str) -> str | None:
+    """A remark if the worst 5 % of n outcomes are a single one; None otherwise."""
     if n < 1 or worst_count(n) > 1:
         return None
-    return f"the worst 5 % of {n} {word}{'' if n == 1 else 's'} is the worst one alone"
+    return f"the worst 5 % of {n} {noun}{'' if n == 1 else 's'} is the worst one alone"
 
 
-def of_runs(
+def metric_of_runs(
     name: Name,
     compute: Callable[[], Array],
     resampling: Resampling,
     note: str | None = None,
 ) -> Reliability:
-    """A metric of each run, with the interquartile mean over runs.
+    """A metric of each run, summarised by the interquartile mean over runs.
 
-    What is better if lower is never below 0, and neither are the intervals.
+    Metrics for which lower is better are never negative; their intervals are cut at 0.
 
     Args:
-        name: And whether higher or lower is better.
-        compute: The metric of each run, of shape (n,); raises ValueError where it is impossible.
-        resampling: Of the interval.
-        note: What to know.
+        name: Name of the metric, and whether higher or lower is better.
+        compute: Returns the metric of each run, of shape (n,); raises ValueError with the reason
+            if it cannot be computed.
+        resampling: Settings of the interval.
+        note: A remark that is needed to interpret the metric.
     """
     try:
         values = np.sort(compute())
     except ValueError as error:
         return impossible(name, str(error))
-    found = interval(TaskScores.from_tasks([values]), interquartile_mean, resampling)
-    if found.low is not None and name[1] == "lower":
-        found = replace(found, low=max(found.low, 0.0))
-    return Reliability(metric=name[0], better=name[1], interval=found, values=values, note=note)
+    summary = interval(TaskScores.from_tasks([values]), interquartile_mean, resampling)
+    if summary.low is not None and name[1] == "lower":
+        summary = replace(summary, low=max(summary.low, 0.0))
+    return Reliability(metric=name[0], better=name[1], interval=summary, values=values, note=note)
 
 
-def of_points(
+def metric_across_runs(
     name: Name,
     at: tuple[Array, Array],
     resampled: Callable[[Counts], Array],
@@ -121,29 +127,29 @@ def of_points(
     no_interval: str | None,
     note: str | None = None,
 ) -> Reliability:
-    """A metric across runs at several steps, with its median over those.
+    """A metric across runs at several steps, summarised by the median over steps.
 
     Args:
-        name: And whether higher or lower is better.
-        at: Steps of shape (P,), and the metric there, of the same shape.
-        resampled: The metric of resamples, of shape (P, rows), from how often they draw each run,
-            of shape (n, rows).
-        resampling: Of the interval.
+        name: Name of the metric, and whether higher or lower is better.
+        at: Steps of shape (P,), and the metric at each, of the same shape.
+        resampled: Maps the number of draws of each run, of shape (n, rows), to the metric of the
+            resamples, of shape (P, rows).
+        resampling: Settings of the interval.
         runs: Number n of runs.
-        no_interval: Why there is none.
-        note: What to know.
+        no_interval: The reason why there is no interval, if there is none.
+        note: A remark that is needed to interpret the metric.
     """
     steps, values = at
     estimate = float(np.median(values))
     ends, reason = (None, None), no_interval
     if not reason:
-        # One thread: many small steps would only wait for one another.
-        drawn = of_drawn_weights(resampled, len(steps), (runs,), resampling, threads=1)
+        # One thread: the NumPy calls are short and would mostly wait for the GIL.
+        drawn = statistic_of_drawn_weights(resampled, len(steps), (runs,), resampling, threads=1)
         drawn = np.median(drawn, axis=0)
         ends = np.quantile(drawn, [resampling.tail, 1 - resampling.tail]).tolist()
         if np.ptp(drawn) == 0:
-            ends, reason = (None, None), "every resample gives the same"
-    found = Interval(
+            ends, reason = (None, None), "all resamples give the same value"
+    summary = Interval(
         estimate=estimate,
         low=ends[0],
         high=ends[1],
@@ -155,5 +161,5 @@ def of_points(
         reason=reason,
     )
     return Reliability(
-        metric=name[0], better=name[1], interval=found, values=values, steps=steps, note=note
+        metric=name[0], better=name[1], interval=summary, values=values, steps=steps, note=note
     )

@@ -1,8 +1,8 @@
-"""Reliability metrics of learning curves and of fixed policies, run by run or point by point.
+"""Reliability metrics of learning curves and of fixed policies, per run or per step.
 
 Chan, Fishman, Canny, Korattikara and Guadarrama 2020, "Measuring the Reliability of Reinforcement
-Learning Algorithms". Curves are steps of shape (T,), rising, and values of shape (n, T). In each
-function, values are in units of the return; `reliability_summary` relates them to a range.
+Learning Algorithms". Curves have steps of shape (T,), ascending, and values of shape (n, T). All
+functions here return values in units of the return; `summary` divides them by a range.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from rlexp.stats.reliability.risk import cvar
 
 Array = NDArray[np.float64]
 Window = tuple[float, float]
-"""Environment steps after the first number, up to and including the second."""
+"""A range of environment steps: above the first number, up to and including the second."""
 
 LEAST_DIFFERENCES = 4
-"""From fewer, an interquartile range says nothing."""
+"""Smallest number of values with a meaningful interquartile range."""
 FILTER_ORDER = 8
-"""Of the Butterworth filter, as in the authors' code."""
+"""Order of the Butterworth filter, as in the authors' code."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +29,8 @@ class LearningCurves:
     """Evaluations of n runs at the same T steps.
 
     Attributes:
-        steps: Environment steps of the evaluations, rising, of shape (T,).
-        values: Their mean returns, of shape (n, T), runs sorted: they have no order.
+        steps: Environment steps of the evaluations, ascending, of shape (T,).
+        values: Mean returns, of shape (n, T), with runs sorted: results ignore the run order.
     """
 
     steps: Array
@@ -38,10 +38,10 @@ class LearningCurves:
 
     @classmethod
     def of(cls, steps: ArrayLike, values: ArrayLike) -> "LearningCurves":
-        """Check curves and sort their runs.
+        """Checked curves with sorted runs.
 
         Args:
-            steps: Of shape (T,), rising, T ≥ 1.
+            steps: Of shape (T,), ascending, T ≥ 1.
             values: Of shape (n, T), n ≥ 1.
 
         Raises:
@@ -50,24 +50,24 @@ class LearningCurves:
         at, curves = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
         if at.ndim != 1 or curves.ndim != 2 or curves.shape[1:] != at.shape or not curves.size:
             raise ValueError(
-                f"steps of shape {at.shape} and values of shape {curves.shape} are no curves: "
+                f"steps of shape {at.shape} and values of shape {curves.shape} do not fit: "
                 "steps (T,) and values (n, T) are needed"
             )
         if not np.isfinite(curves).all() or not np.isfinite(at).all():
-            raise ValueError("curves must be finite numbers: use the steps that all runs have")
+            raise ValueError("curves must be finite: use steps at which all runs were evaluated")
         if (np.diff(at) <= 0).any():
-            raise ValueError("steps must rise from evaluation to evaluation")
+            raise ValueError("steps must be strictly ascending: sort the evaluations")
         return cls(at, curves[np.lexsort(curves.T[::-1])])
 
 
 def interquartile_range(values: Array, axis: int = -1) -> Array:
-    """Third less first quartile along an axis, linearly interpolated."""
+    """Third minus first quartile along an axis, linearly interpolated."""
     low, high = np.quantile(values, [0.25, 0.75], axis=axis)
     return np.asarray(high - low)
 
 
 def curve_range(values: Array) -> Array:
-    """How far curves rise: their 95th percentile less their first value, (…, T) to (…)."""
+    """Range of curves: 95th percentile minus first value, from (…, T) to (…)."""
     return np.asarray(np.quantile(values, 0.95, axis=-1) - values[..., 0])
 
 
@@ -77,33 +77,34 @@ def differences(curves: LearningCurves) -> Array:
 
 
 def drawdown(values: Array) -> Array:
-    """How far curves lie below the highest value so far, (…, T): 0 or more, and more is worse."""
+    """Drawdown of curves: highest value so far minus value, of shape (…, T). Lower is better."""
     return np.asarray(np.maximum.accumulate(values, axis=-1) - values)
 
 
 def equal_windows(curves: LearningCurves, least: int = 10, most: int = 20) -> tuple[Window, ...]:
-    """Windows over the whole of the curves, each with as many evaluations, but for one.
+    """Windows that cover the curves, with numbers of evaluations that differ by at most one.
 
-    As many windows as hold `least` evaluations each, `most` of them at most; a single window if
-    there are fewer evaluations. (The authors' examples evaluate 100 times in each of 20 windows.)
+    There are as many windows as can have `least` evaluations each, at most `most`, and at least
+    one. (The authors' examples have 100 evaluations in each of 20 windows.)
     """
     count = int(np.clip((len(curves.steps) - 1) // least, 1, most))
-    places = np.round(np.linspace(0, len(curves.steps) - 1, count + 1)).astype(int)
-    # The first evaluation belongs to the first window, so that begins just before it.
-    edges = [float(curves.steps[0]) - 1, *curves.steps[places[1:]].tolist()]
+    positions = np.round(np.linspace(0, len(curves.steps) - 1, count + 1)).astype(int)
+    # Windows exclude their lower edge: the first begins before the first evaluation.
+    edges = [float(curves.steps[0]) - 1, *curves.steps[positions[1:]].tolist()]
     return tuple(pairwise(edges))
 
 
 def dispersion_across_time(curves: LearningCurves, windows: Sequence[Window]) -> Array:
-    """Interquartile range of the differences within windows: how unsteadily runs learn.
+    """Interquartile range, within windows, of the differences between evaluations.
 
-    Differences take out the trend; one belongs to the window of its later evaluation.
+    Differences remove the trend of the curve. A difference belongs to the window of its later
+    evaluation.
 
     Returns:
         Of shape (n, windows), per environment step. Lower is better.
 
     Raises:
-        ValueError: A window holds fewer than four differences, or there is none.
+        ValueError: A window has fewer than four differences, or there is no window.
     """
     changes, inside = differences(curves), _inside(curves.steps[1:], windows)
     for window, chosen in zip(windows, inside, strict=True):
@@ -111,7 +112,7 @@ def dispersion_across_time(curves: LearningCurves, windows: Sequence[Window]) ->
             raise ValueError(
                 f"{_count(int(chosen.sum()), 'difference')} between evaluations in steps "
                 f"{max(window[0], curves.steps[0]):g} to {window[1]:g}: an interquartile range needs "
-                f"{LEAST_DIFFERENCES}; evaluate more often, or take wider windows"
+                f"{LEAST_DIFFERENCES}; evaluate more often, or use wider windows"
             )
     return np.stack([interquartile_range(changes[:, chosen]) for chosen in inside], axis=1)
 
@@ -120,41 +121,41 @@ def median_performance(curves: LearningCurves, windows: Sequence[Window]) -> Arr
     """Median of the evaluations within windows, of shape (n, windows). Higher is better.
 
     Raises:
-        ValueError: A window holds no evaluation, or there is none.
+        ValueError: A window has no evaluation, or there is no window.
     """
     inside = _inside(curves.steps, windows)
     for window, chosen in zip(windows, inside, strict=True):
         if not chosen.any():
             raise ValueError(
-                f"no evaluation in steps {window[0]:g} to {window[1]:g}: take wider windows"
+                f"no evaluation in steps {window[0]:g} to {window[1]:g}: use wider windows"
             )
     medians = [np.median(curves.values[:, chosen], axis=1) for chosen in inside]
     return np.stack(medians, axis=1)
 
 
 def short_term_risk(curves: LearningCurves) -> Array:
-    """Mean of the worst 5 % of the differences of each run: the sharpest drops.
+    """Mean of the worst 5 % of the differences of each run: its steepest drops.
 
     Returns:
         Of shape (n,), per environment step. Higher is better.
 
     Raises:
-        ValueError: There is one evaluation only.
+        ValueError: There is only one evaluation.
     """
     return cvar(differences(_risky(curves)))
 
 
 def long_term_risk(curves: LearningCurves) -> Array:
-    """Mean of the worst 5 % of the drawdowns of each run: how far it falls from its best.
+    """Mean of the worst 5 % of the drawdowns of each run: its largest falls from its best value.
 
-    The worst drawdowns are the largest. (The authors' example configuration takes the smallest,
+    The worst drawdowns are the largest. (The authors' example configuration uses the smallest,
     which are 0 for nearly every curve.)
 
     Returns:
         Of shape (n,). Lower is better.
 
     Raises:
-        ValueError: There is one evaluation only.
+        ValueError: There is only one evaluation.
     """
     return cvar(drawdown(_risky(curves).values), tail="upper")
 
@@ -173,14 +174,14 @@ def risk_across_runs(values: Array) -> Array:
 
 
 def low_pass(curves: LearningCurves, period: float) -> LearningCurves:
-    """Curves without what changes faster: a Butterworth filter of order 8, run both ways.
+    """Curves without fast changes, by a Butterworth filter of order 8, forwards and backwards.
 
-    The authors keep periods of 200 evaluations and more before they compare runs, which needs many
-    evaluations; each of ours is a mean over episodes, so that few are smooth enough as they are.
+    The authors remove periods below 200 evaluations before they compare runs, which needs many
+    evaluations. Evaluations in rlexp are means over episodes and need no filter if they are few.
 
     Args:
-        curves: Evaluated at even distances.
-        period: The shortest that is kept, in environment steps.
+        curves: Curves evaluated at even distances.
+        period: The shortest period that is kept, in environment steps.
 
     Raises:
         ValueError: Evaluations are too few or uneven, or the period is too short for them.
@@ -188,16 +189,17 @@ def low_pass(curves: LearningCurves, period: float) -> LearningCurves:
     from scipy.signal import butter, sosfiltfilt
 
     gaps = np.diff(curves.steps)
-    # The filter continues a curve by thrice its order beyond both ends.
+    # The filter pads a curve at both ends by three times the number of its coefficients, and
+    # needs more evaluations than that.
     least = 3 * (FILTER_ORDER + 1) + 1
     if len(curves.steps) < least or np.ptp(gaps) > 1e-6 * gaps.mean():
         raise ValueError(
-            f"{_count(len(curves.steps), 'evaluation')}: smoothing needs {least} at even "
-            "distances; compare runs without it"
+            f"{_count(len(curves.steps), 'evaluation')}: smoothing needs at least {least} at even "
+            "distances; compare runs without smoothing"
         )
     if period <= 2 * gaps.mean():
         raise ValueError(
-            f"a period of {period:g} steps is no more than two evaluations: give a longer one"
+            f"a period of {period:g} steps is at most two evaluations: give a longer period"
         )
     cutoff = 2 * gaps.mean() / period
     sections = butter(FILTER_ORDER, cutoff, output="sos")
@@ -213,9 +215,9 @@ def _risky(curves: LearningCurves) -> LearningCurves:
 
 def _inside(steps: Array, windows: Sequence[Window]) -> list[NDArray[np.bool_]]:
     if not windows:
-        raise ValueError("there is no window: give one or more")
+        raise ValueError("there is no window: give at least one")
     return [(low < steps) & (steps <= high) for low, high in windows]
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""How bad the bad outcomes are: conditional value at risk, difficult runs, failures."""
+"""Risk measures: conditional value at risk of outcomes, and the failure rate of runs."""
 
 from typing import Literal
 
@@ -10,63 +10,65 @@ from rlexp.stats.threshold import wilson
 
 
 def tail_mean(outcomes: ArrayLike, share: float) -> float:
-    """Mean of the worst share of the outcomes, of which the last one may count in part.
+    """Conditional value at risk of a discrete distribution: mean of the worst share of outcomes.
 
-    Conditional value at risk of a discrete distribution, max_c c − E[(c − x)⁺] / share (Rockafellar
-    and Uryasev 2000, "Optimization of conditional value-at-risk"; 2002, "Conditional value-at-risk
-    for general loss distributions", proposition 8). It falls from the mean, at a share of 1, to the
-    worst outcome, at a share of 1/n or less. `rlexp.stats.reliability.risk.cvar` takes whole outcomes up to an
-    interpolated quantile instead, as Chan et al. 2020 do.
+    max_c c − E[(c − x)⁺] / share (Rockafellar and Uryasev 2000, "Optimization of conditional
+    value-at-risk"; 2002, "Conditional value-at-risk for general loss distributions", proposition
+    8). The last outcome may count in part: the value falls from the mean, for a share of 1, to
+    the worst outcome, for a share of 1/n or less. `cvar` uses whole outcomes up to an interpolated
+    quantile instead, as in Chan et al. 2020.
 
     Args:
-        outcomes: Of shape (n,), n ≥ 1, small ones being bad.
-        share: Of the probability, above 0 and at most 1.
+        outcomes: Of shape (n,), n ≥ 1; small outcomes are bad.
+        share: Fraction of the probability, above 0 and at most 1.
 
     Raises:
-        ValueError: There is no outcome, one is not finite, or the share is none.
+        ValueError: There is no outcome, one is not finite, or the share is out of range.
     """
     ordered = np.sort(np.asarray(outcomes, dtype=np.float64).ravel())
     if not len(ordered) or not np.isfinite(ordered).all():
-        raise ValueError("outcomes must be finite numbers, one or more")
+        raise ValueError("outcomes must be finite numbers, at least one")
     if not 0 < share <= 1:
-        raise ValueError(f"a share of {share:g} is none: it must lie above 0 and be at most 1")
+        raise ValueError(f"the share must be above 0 and at most 1, not {share:g}")
     counted = np.clip(share * len(ordered) - np.arange(len(ordered)), 0.0, 1.0)
-    # About the worst, so that equal outcomes give themselves.
+    # The mean is computed relative to the worst outcome: equal outcomes then give exactly their
+    # value.
     excess = counted @ (ordered - ordered[0]) / counted.sum()
     return float(ordered[0] + excess)
 
 
 Tail = Literal["lower", "upper"]
 SHARE = 0.05
-"""Of the outcomes that count as worst, as Chan et al. 2020 have it."""
+"""Fraction of the outcomes that count as worst, as in Chan et al. 2020."""
 ROUNDING = 1e-9
+"""Rounding error of a position among the outcomes, (n - 1) times the share."""
 
 
 def worst_count(n: int, share: float = SHARE) -> int:
-    """How many of n different outcomes lie at or beyond their quantile of a share.
+    """Number of n distinct outcomes that are at or beyond the quantile of a share.
 
-    With 20 outcomes or fewer, the worst 5 % of them is one.
+    The worst 5 % of 20 outcomes or fewer are a single outcome.
     """
     return int((n - 1) * share + ROUNDING) + 1
 
 
 def cvar(outcomes: ArrayLike, share: float = SHARE, tail: Tail = "lower") -> NDArray[np.float64]:
-    """Mean of the outcomes at or beyond the quantile of a share, along the last axis.
+    """Conditional value at risk: mean of the outcomes at or beyond a quantile, along the last axis.
 
-    Conditional value at risk (Rockafellar and Uryasev 2000, "Optimization of conditional
-    value-at-risk"), with the empirical quantile, linearly interpolated, as Chan et al. 2020,
-    "Measuring the Reliability of Reinforcement Learning Algorithms", compute it.
+    Rockafellar and Uryasev 2000, "Optimization of conditional value-at-risk", with the linearly
+    interpolated empirical quantile, as in Chan et al. 2020, "Measuring the Reliability of
+    Reinforcement Learning Algorithms".
 
     Args:
         outcomes: Of shape (…, n), n ≥ 1.
-        share: Of the outcomes, above 0 and at most 1.
-        tail: `lower` where small outcomes are bad, `upper` where large ones are.
+        share: Fraction of the outcomes, above 0 and at most 1.
+        tail: `lower` if small outcomes are bad, `upper` if large ones are.
 
     Returns:
         Of shape (…).
 
     Raises:
-        ValueError: There is no outcome, one is not finite, or the share is none.
+        ValueError: There is no outcome, one is not finite, or the share is out of range.
     """
     values = _checked(outcomes, share)
     signed = values if tail == "lower" else -values
@@ -74,32 +76,34 @@ def cvar(outcomes: ArrayLike, share: float = SHARE, tail: Tail = "lower") -> NDA
     quantile = ordered[..., worst_count(values.shape[-1], share) - 1, None]
     worst = ordered <= quantile
     mean = np.where(worst, ordered, 0).sum(axis=-1) / worst.sum(axis=-1)
-    # Plus zero, so that no mean of zeros is -0.
+    # Adding zero turns -0.0 into 0.0.
     return np.asarray((mean if tail == "lower" else -mean) + 0.0)
 
 
 def failure_rate(failed: int, n: int, level: float = 0.95) -> Interval:
-    """Share of the runs that fail, with Wilson's interval.
+    """Fraction of the runs that fail, with Wilson's interval.
 
     Args:
         failed: Runs that failed.
-        n: Runs, all of them, 1 or more.
-        level: Of the interval.
+        n: Number of all runs, 1 or more.
+        level: Level of the interval.
 
     Raises:
-        ValueError: There are more failures than runs, fewer than none, or no runs.
+        ValueError: The failures are not between 0 and n, or n is below 1.
     """
     if not 0 <= failed <= n or n < 1:
-        raise ValueError(f"{failed} failures of {n} runs make no rate: count all runs")
+        raise ValueError(
+            f"{failed} failures of {n} runs are impossible: n must count all runs, at least 1"
+        )
     return wilson(failed, n, level)
 
 
 def _checked(outcomes: ArrayLike, share: float) -> NDArray[np.float64]:
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] == 0:
-        raise ValueError("there is no outcome: risk needs one or more")
+        raise ValueError("there is no outcome: a risk needs at least one")
     if not np.isfinite(values).all():
-        raise ValueError("an outcome must be a finite number; a failure is no outcome")
+        raise ValueError("an outcome must be a finite number: leave out failed runs")
     if not 0 < share <= 1:
-        raise ValueError(f"a share of {share:g} is none: it must lie above 0 and be at most 1")
+        raise ValueError(f"the share must be above 0 and at most 1, not {share:g}")
     return values

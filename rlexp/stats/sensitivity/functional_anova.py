@@ -1,4 +1,4 @@
-"""Functional ANOVA: how much a forest's prediction varies with each parameter, and each pair."""
+"""Functional ANOVA: variance of a forest's prediction by parameter and by pair of parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ Numbers = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 LEAST = 3
-"""Drawn trials in a leaf, at least: single ones would carry their noise into the forest."""
+"""Fewest drawn trials in a leaf: the noise of a single trial would enter the forest."""
 AT_A_TIME = 4_000
-"""Drawn trials of the trees that are grown together, which bounds memory."""
+"""Drawn trials of all trees that are grown together; this bounds memory."""
 ROUNDING = 1e-12
-"""Share of the sum of squares below which a split explains nothing."""
+"""Fraction of the sum of squares that a split must explain at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Where trials stand: a cell of each parameter's range.
+    """Trials on a grid: each parameter's range is divided into cells of equal width.
 
     Attributes:
-        cells: Of shape (trials, parameters), from 0 to below `sizes`.
-        sizes: Cells of each parameter's range, of shape (parameters,).
+        cells: Cell of each trial and parameter, from 0 to below `sizes`, (trials, parameters).
+        sizes: Number of cells of each parameter, of shape (parameters,).
     """
 
     cells: Places
@@ -32,11 +32,11 @@ class Grid:
 
     @classmethod
     def from_unit(cls, points: Numbers, sizes: Sequence[int]) -> "Grid":
-        """Cells of equal width; the middle one where a point has no value.
+        """The grid of points; a missing value is put into the middle cell.
 
         Args:
-            points: In the unit cube, of shape (trials, parameters); NaN for no value.
-            sizes: Cells of each parameter's range.
+            points: In the unit cube, of shape (trials, parameters); NaN for a missing value.
+            sizes: Number of cells of each parameter.
         """
         last = np.array(sizes) - 1
         cells = np.floor(np.nan_to_num(points, nan=0.5) * np.array(sizes)).astype(np.intp)
@@ -45,15 +45,15 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The leaves of all trees: boxes on the grid, which in each tree fill it.
+    """A regression forest as the leaves of all trees: boxes that fill the grid in each tree.
 
     Attributes:
         low: First cell of each box, of shape (leaves, parameters).
-        high: The cell after its last one, of the same shape.
-        value: What is predicted there, of shape (leaves,).
-        trees: How many there are.
-        predictions: Of each tree for each trial of the grid, of shape (trees, trials), whether or
-            not the tree has seen it.
+        high: Cell after the last cell of each box, of the same shape.
+        value: Prediction in each box, of shape (leaves,).
+        trees: Number of trees.
+        predictions: Prediction of each tree for each trial, in or out of its sample, of shape
+            (trees, trials).
     """
 
     low: Places
@@ -64,27 +64,29 @@ class Forest:
 
 
 def bagged(rows: Places, trees: int, generator: np.random.Generator) -> Places:
-    """Which trials each tree draws, with replacement: of shape (trees, rows).
+    """The trials that each tree draws with replacement, of shape (trees, rows).
 
     Args:
-        rows: The trials that may be drawn; one that is there twice is drawn twice as often.
-        trees: How many.
-        generator: Of the draws.
+        rows: The trials to draw from; a trial that occurs twice is drawn twice as often.
+        trees: Number of trees.
+        generator: Generator of the draws.
     """
     return rows[generator.integers(0, len(rows), size=(trees, len(rows)))]
 
 
 def grow(grid: Grid, values: Numbers, draws: Places) -> Forest:
-    """Grow a tree for each row of draws (Breiman 2001, "Random Forests", all features tried).
+    """A forest with a tree for each row of draws (Breiman 2001, "Random Forests").
+
+    Every split tries all features.
 
     Args:
-        grid: Where the trials stand.
-        values: Of the trials, of shape (trials,).
-        draws: The trials that each tree is grown from, of shape (trees, drawn).
+        grid: The trials on the grid.
+        values: Value of each trial, of shape (trials,).
+        draws: The trials from which each tree is grown, of shape (trees, drawn).
     """
     step = max(1, AT_A_TIME // len(values))
-    rows = [draws[first : first + step] for first in range(0, len(draws), step)]
-    parts = [_Growth(grid, values, own).forest() for own in rows]
+    groups = [draws[first : first + step] for first in range(0, len(draws), step)]
+    parts = [_Growth(grid, values, group).forest() for group in groups]
     return Forest(
         low=np.concatenate([p.low for p in parts]),
         high=np.concatenate([p.high for p in parts]),
@@ -96,7 +98,7 @@ def grow(grid: Grid, values: Numbers, draws: Places) -> Forest:
 
 @dataclass(frozen=True, slots=True)
 class _Splits:
-    """What becomes of the nodes of a level; all of shape (nodes,)."""
+    """The splits of all nodes of a level; all fields are of shape (nodes,)."""
 
     divided: NDArray[np.bool_]
     feature: Places
@@ -105,17 +107,20 @@ class _Splits:
 
 
 class _Growth:
-    """Some trees while they grow: the boxes of the present level, and who is in which."""
+    """Trees that grow together, level by level: boxes of the current level and their trials.
+
+    All trees are grown at once, so that each level needs a few NumPy calls only.
+    """
 
     def __init__(self, grid: Grid, values: Numbers, draws: Places) -> None:
         trees, trials = len(draws), len(values)
         self.grid = grid
         self.values = values - values.mean()
         self.origin = values.mean()
-        own = draws + trials * np.arange(trees)[:, np.newaxis]
-        self.weight = np.bincount(own.ravel(), minlength=trees * trials).astype(np.float64)
+        flat = draws + trials * np.arange(trees)[:, np.newaxis]
+        self.weight = np.bincount(flat.ravel(), minlength=trees * trials).astype(np.float64)
         self.predictions = np.zeros(trees * trials)
-        self.place = np.arange(trees * trials)
+        self.member = np.arange(trees * trials)
         self.node = np.repeat(np.arange(trees), trials)
         self.low = np.zeros((trees, len(grid.sizes)), dtype=np.intp)
         self.high = np.tile(np.array(grid.sizes, dtype=np.intp), (trees, 1))
@@ -130,32 +135,33 @@ class _Growth:
         return Forest(low, high, value + self.origin, trees, predictions)
 
     def _splits(self) -> _Splits:
-        """The split of each node that leaves the least squares."""
-        trial = self.place % len(self.values)
-        weight = self.weight[self.place]
+        """The split of each node that minimises the sum of squares."""
+        trial = self.member % len(self.values)
+        weight = self.weight[self.member]
         product = weight * self.values[trial]
-        count, total = (_sums(self.node, own, len(self.low)) for own in (weight, product))
+        count, total = (_sums(self.node, terms, len(self.low)) for terms in (weight, product))
         best = _Best(len(self.low))
         for feature, size in enumerate(self.grid.sizes):
             key = self.node * size + self.grid.cells[trial, feature]
             left, sums = (
-                _sums(key, own, len(count) * size).reshape(-1, size).cumsum(axis=1)[:, :-1]
-                for own in (weight, product)
+                _sums(key, terms, len(count) * size).reshape(-1, size).cumsum(axis=1)[:, :-1]
+                for terms in (weight, product)
             )
             best.try_feature(feature, left, sums, count, total)
         explained = total**2 / count
+        # Rounding can make a useless split look better by a few bits: it must gain more than that.
         divided = best.gain > explained + ROUNDING * float(self.values @ self.values)
         return _Splits(divided, best.feature, best.cell, total / count)
 
     def _descend(self, splits: _Splits) -> None:
-        """Close the nodes that are leaves, and go on with the two halves of the others."""
+        """Store the nodes that are leaves, and replace the others by their two halves."""
         done = ~splits.divided
         self.leaves.append((self.low[done], self.high[done], splits.mean[done]))
         ended = done[self.node]
-        self.predictions[self.place[ended]] = splits.mean[self.node[ended]]
+        self.predictions[self.member[ended]] = splits.mean[self.node[ended]]
         feature, cell = splits.feature[splits.divided], splits.cell[splits.divided]
-        self.place, node = self.place[~ended], self.node[~ended]
-        trial = self.place % len(self.values)
+        self.member, node = self.member[~ended], self.node[~ended]
+        trial = self.member % len(self.values)
         right = self.grid.cells[trial, splits.feature[node]] >= splits.cell[node]
         number = np.cumsum(splits.divided) - 1
         self.node = number[node] + len(feature) * right
@@ -171,7 +177,7 @@ def _sums(key: Places, weight: Numbers, count: int) -> Numbers:
 
 
 class _Best:
-    """The best split of each node among the features that were tried."""
+    """The best split of each node among the features tried so far."""
 
     def __init__(self, nodes: int) -> None:
         self.gain = np.full(nodes, -np.inf)
@@ -181,7 +187,15 @@ class _Best:
     def try_feature(
         self, feature: int, left: Numbers, sums: Numbers, count: Numbers, total: Numbers
     ) -> None:
-        """Take the feature where it explains more; `left` and `sums` are up to each cell."""
+        """Use the feature for the nodes in which it explains more.
+
+        Args:
+            feature: Number of the feature.
+            left: Drawn trials of each node up to each cell, of shape (nodes, cells - 1).
+            sums: Sums of their values, of the same shape.
+            count: Drawn trials of each node, of shape (nodes,).
+            total: Sums of their values, of shape (nodes,).
+        """
         if not left.shape[1]:
             return
         right = count[:, np.newaxis] - left
@@ -192,7 +206,7 @@ class _Best:
         first = gain.argmax(axis=1)
         rows = np.arange(len(first))
         better = gain[rows, first] > self.gain
-        # Cells without trials between two that have some: the split is in the middle, as in CART.
+        # Empty cells between two cells with trials: the split is in their middle, as in CART.
         same = (left == left[rows, first][:, np.newaxis]).sum(axis=1)
         self.gain[better] = gain[rows, first][better]
         self.feature[better] = feature
@@ -203,40 +217,40 @@ FOLDS = 5
 
 
 def main_effects(forest: Forest, sizes: tuple[int, ...]) -> Numbers:
-    """Variance of what each parameter does alone, of shape (parameters,).
+    """Variance of the main effect of each parameter, of shape (parameters,).
 
     Hutter, Hoos and Leyton-Brown 2014, "An Efficient Approach for Assessing Hyperparameter
     Importance": f_d is the mean of the prediction over all other parameters, V_d the variance of
-    f_d. Every cell of the grid weighs the same. The marginals are those of the whole forest, not
-    of its trees one by one, whose noise would not average out.
+    f_d. All cells of the grid have the same weight. The marginals are those of the whole forest:
+    the variances of single trees would include their noise, which does not average out.
 
     Args:
-        forest: Its boxes fill the grid.
-        sizes: Cells of each parameter's range.
+        forest: A forest whose boxes fill the grid.
+        sizes: Number of cells of each parameter.
     """
     return np.array([float(np.var(_marginal(forest, sizes, d))) for d in range(len(sizes))])
 
 
 def pair_effects(forest: Forest, sizes: tuple[int, ...]) -> dict[tuple[int, int], float]:
-    """Variance of what two parameters do together beyond what each does alone, by pair."""
+    """Variance of the interaction of each pair of parameters, beyond their main effects."""
     alone = [_marginal(forest, sizes, d) for d in range(len(sizes))]
-    found = {}
+    effects = {}
     for a, b in combinations(range(len(sizes)), 2):
         both = _joint_marginal(forest, sizes, (a, b))
-        found[a, b] = float(np.var(both - alone[a][:, np.newaxis] - alone[b]))
-    return found
+        effects[a, b] = float(np.var(both - alone[a][:, np.newaxis] - alone[b]))
+    return effects
 
 
 def cross_validated_r2(
     grid: Grid, values: Numbers, trees: int, generator: np.random.Generator
 ) -> float:
-    """1 − Σ (y − ŷ)² / Σ (y − ȳ)² of trials that the forest has not seen, in five folds.
+    """R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² by five-fold cross-validation.
 
     Args:
-        grid: Where the trials stand.
-        values: Of the trials, of shape (trials,), not all equal.
-        trees: Of the forest of each fold.
-        generator: Of the folds and of the forests.
+        grid: The trials on the grid.
+        values: Value of each trial, of shape (trials,), not all equal.
+        trees: Number of trees of each fold's forest.
+        generator: Generator of the folds and of the forests.
     """
     fold = generator.permutation(np.arange(len(values)) % FOLDS)
     unseen = np.empty(len(values))
@@ -248,7 +262,9 @@ def cross_validated_r2(
 
 
 def _marginal(forest: Forest, sizes: tuple[int, ...], d: int) -> Numbers:
-    """Mean of the prediction over the other parameters, of shape (cells,)."""
+    """Mean of the prediction over all other parameters, of shape (cells,)."""
+    # Each box adds its value from its first cell on and subtracts it after its last one; the
+    # cumulative sum fills the boxes.
     weight = forest.value * _shares(forest, sizes, (d,)) / forest.trees
     length = sizes[d] + 1
     steps = np.bincount(forest.low[:, d], weight, length)
@@ -257,7 +273,8 @@ def _marginal(forest: Forest, sizes: tuple[int, ...], d: int) -> Numbers:
 
 
 def _joint_marginal(forest: Forest, sizes: tuple[int, ...], pair: tuple[int, int]) -> Numbers:
-    """Mean of the prediction over all others, of shape (cells, cells)."""
+    """Mean of the prediction over all parameters except a pair, of shape (cells, cells)."""
+    # As in `_marginal`, in two dimensions: four corners of each box.
     a, b = pair
     weight = forest.value * _shares(forest, sizes, pair) / forest.trees
     shape = (sizes[a] + 1, sizes[b] + 1)
@@ -275,7 +292,7 @@ def _joint_marginal(forest: Forest, sizes: tuple[int, ...], pair: tuple[int, int
 
 
 def _shares(forest: Forest, sizes: tuple[int, ...], apart: tuple[int, ...]) -> Numbers:
-    """Share of the space of the other parameters that each box takes, of shape (leaves,)."""
+    """Fraction of the space of the other parameters that each box fills, of shape (leaves,)."""
     lengths = (forest.high - forest.low) / np.array(sizes)
     others = [d for d in range(len(sizes)) if d not in apart]
     return np.asarray(lengths[:, others].prod(axis=1))

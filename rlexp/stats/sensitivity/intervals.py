@@ -5,11 +5,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.draws import blocks, draw, rows_of_block
+from rlexp.stats.bootstrap_indices import blocks, draw, rows_of_block
 from rlexp.stats.interval import Interval
-from rlexp.stats.replicates import over_blocks, worthwhile_threads
+from rlexp.stats.replicates import run_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.sensitivity.retuning import ROUNDING, Nested, nested, reached, retuned, task_mean
+from rlexp.stats.sensitivity.partial_retuning import (
+    ROUNDING,
+    NestedSettings,
+    nest_settings,
+    reaches_share,
+    retuned_scores,
+    task_mean,
+)
 from rlexp.stats.sensitivity.setting_runs import SettingRuns, means, resampled_means
 from rlexp.stats.sensitivity.settings import (
     SHARE,
@@ -18,26 +25,26 @@ from rlexp.stats.sensitivity.settings import (
     check_scores,
     sensitivity,
 )
-from rlexp.stats.spread import unbiased
+from rlexp.stats.standard_error import unbiased
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float] | str
-"""Both ends of an interval, or why there are none."""
+"""Both ends of an interval, or the reason why there are none."""
 
 STUDENT = "t with bootstrap standard error, corrected for bias"
 PERCENTILE = "percentile bootstrap of whole runs"
 TOGETHER = 8
-"""Blocks of repetitions that are looked at together, so that calls are few."""
+"""Blocks of repetitions that are processed together: this needs fewer NumPy calls."""
 ROOM = 2**20
-"""Scores of subsets that are held at a time."""
+"""Scores of subsets in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitivityIntervals:
-    """The estimates and their intervals; `n` of each counts all runs.
+    """The estimates and their intervals; `n` of each interval counts all runs.
 
     Attributes:
-        found: The estimates.
+        found: The estimates without intervals.
         tuned: Per-task tuned score P.
         cross_tuned: Cross-task tuned score C.
         sensitivity: Φ = P − C.
@@ -59,102 +66,106 @@ def sensitivity_intervals(
     share: float = SHARE,
     threads: int | None = None,
 ) -> SensitivityIntervals:
-    """Sensitivity and effective dimensionality, with intervals where every setting has seeds.
+    """Sensitivity and effective dimensionality with intervals, if every setting has several seeds.
 
-    Runs are drawn with replacement within each setting on each task, and spread by √(n/(n−1))
-    about their mean. The best of noisy scores overstates, and its resamples do so once more, by
-    about as much: so the interval of P, C and Φ lies about the estimate less that bias, which it
-    may leave out (Davison and Hinkley 1997, "Bootstrap Methods and Their Application", eq. 5.5;
-    quantiles of t with T (n − 1) degrees of freedom, for the fewest runs n). Of 95 % intervals 85
-    to 96 % held the truth on simulated grids of 3 to 625 settings, 2 to 5 tasks and 3 to 10 runs,
-    fewest where the noise is a third of all that settings differ by; where they do not differ at
-    all, those of P in 62 %. Percentile intervals, as in the paper, err by the bias twice: there
-    they never held it. For d it is quantiles all the same. The anchors of normalised scores stay
-    as they are.
+    Runs are drawn with replacement within each setting and task, and spread by √(n/(n−1)) about
+    their mean. The best of noisy scores is biased upwards, and the best of resampled scores is
+    biased a second time, by about the same amount. The interval of P, C and Φ is therefore centred
+    on the estimate minus this bias, and may exclude the estimate itself (Davison and Hinkley 1997,
+    "Bootstrap Methods and Their Application", eq. 5.5; with quantiles of t with T (n − 1) degrees
+    of freedom, for the smallest n). In simulations with 3 to 625 settings, 2 to 5 tasks and 3 to
+    10 runs, 85 to 96 % of the 95 % intervals contained the true value, fewest if the noise is a
+    third of the range of the settings. If the settings do not differ, only 62 % of the intervals
+    of P do. Percentile intervals, as in the paper, contain the bias twice: there they never
+    contained the true value. The interval of d is a percentile interval nevertheless. The anchors
+    of normalised scores are not resampled.
 
     Args:
-        runs: Of shape (S, T, n): the runs of S settings on T tasks, normalised; NaN where there
-            are fewer.
-        levels: Of shape (S, p): a number for each value of each parameter.
+        runs: Normalised scores of S settings on T tasks, of shape (S, T, n); NaN where a cell has
+            fewer runs.
+        levels: A number for each value of each parameter, of shape (S, p).
         resampling: Repetitions, level and seed.
-        share: Of P that is to be reached.
-        threads: Of the computation, which do not change the result.
+        share: Share of P that must be reached.
+        threads: Number of threads; the result does not depend on it.
 
     Raises:
         ValueError: `sensitivity` cannot be computed.
     """
     table, grid = check_scores(runs), check_levels(levels)
     if table.ndim != 3:
-        raise ValueError("runs must be settings × tasks × runs")
-    found = sensitivity(means(table), grid, share)
+        raise ValueError("runs must have the shape settings × tasks × runs")
+    estimates = sensitivity(means(table), grid, share)
     cells = SettingRuns.of(table, grid)
     if reason := cells.without_spread():
-        return _without_ends(found, cells, resampling, reason)
+        return _without_ends(estimates, cells, resampling, reason)
     drawn = _replicates(cells, resampling, share, threads)
-    return _with_ends(found, cells, drawn, resampling)
+    return _with_ends(estimates, cells, drawn, resampling)
 
 
 def _replicates(
     cells: SettingRuns, resampling: Resampling, share: float, threads: int | None
 ) -> Array:
-    """P, C, Φ and d of resamples, of shape (repetitions, 4); d is NaN where there is none."""
+    """P, C, Φ and d of resamples, of shape (repetitions, 4); d is NaN if it does not exist."""
     spread = unbiased(cells.runs)
     means_of = resampled_means(spread)
-    found = np.empty((resampling.repetitions, 4))
+    replicates = np.empty((resampling.repetitions, 4))
     numbers, rows = blocks(spread.n, resampling), TOGETHER * rows_of_block(spread.n)
-    nests: dict[int, Nested] = {}
+    nests: dict[int, NestedSettings] = {}
 
     def fill(group: int) -> None:
-        own = numbers[group * TOGETHER : (group + 1) * TOGETHER]
-        drawn = [means_of(draw(spread.sizes, resampling, block).words) for block in own]
+        members = numbers[group * TOGETHER : (group + 1) * TOGETHER]
+        drawn = [means_of(draw(spread.sizes, resampling, block).bits) for block in members]
         scores = np.full((sum(map(len, drawn)), *cells.there.shape), np.nan)
         scores[:, cells.there] = np.concatenate(drawn)
-        found[group * rows :][: len(scores)] = _of_means(scores, cells, share, nests)
+        replicates[group * rows :][: len(scores)] = _of_means(scores, cells, share, nests)
 
-    work = found.shape[0] * spread.n
+    work = resampling.repetitions * spread.n
     groups = range(-(-len(numbers) // TOGETHER))
-    over_blocks(fill, groups, threads or worthwhile_threads(work))
-    return found
+    run_blocks(fill, groups, threads or worthwhile_threads(work))
+    return replicates
 
 
-def _of_means(scores: Array, cells: SettingRuns, share: float, nests: dict[int, Nested]) -> Array:
-    """P, C, Φ and d of each of some tables, of shape (rows, S, T)."""
+def _of_means(
+    scores: Array, cells: SettingRuns, share: float, nests: dict[int, NestedSettings]
+) -> Array:
+    """P, C, Φ and d of each table of means; tables of shape (rows, S, T)."""
     complete = cells.complete
     best = np.argmax(np.where(complete, task_mean(scores), -np.inf), axis=-1)
-    found = np.empty((len(scores), 4))
-    for own in np.unique(best).tolist():
-        if own not in nests:
-            nests[own] = nested(cells.levels, complete, own)
-        mine = np.flatnonzero(best == own)
-        pieces = -(-len(mine) * scores.shape[-1] * 2 ** cells.levels.shape[1] // ROOM)
-        for some in np.array_split(mine, pieces):
-            found[some] = _of_curve(retuned(scores[some], nests[own]).scores, share)
-    return found
+    values = np.empty((len(scores), 4))
+    # Tables with the same best setting share the grouping of the other settings.
+    for setting in np.unique(best).tolist():
+        if setting not in nests:
+            nests[setting] = nest_settings(cells.levels, complete, setting)
+        rows = np.flatnonzero(best == setting)
+        pieces = -(-len(rows) * scores.shape[-1] * 2 ** cells.levels.shape[1] // ROOM)
+        for piece in np.array_split(rows, pieces):
+            values[piece] = _of_curve(retuned_scores(scores[piece], nests[setting]).scores, share)
+    return values
 
 
 def _of_curve(curve: Array, share: float) -> Array:
     tuned, cross = curve[:, -1], curve[:, 0]
-    dimensions = np.where(tuned > 0, np.argmax(reached(curve, share), axis=-1), np.nan)
+    dimensions = np.where(tuned > 0, np.argmax(reaches_share(curve, share), axis=-1), np.nan)
     return np.stack([tuned, cross, tuned - cross, dimensions], axis=-1)
 
 
 def _with_ends(
-    found: Sensitivity, cells: SettingRuns, drawn: Array, resampling: Resampling
+    estimates: Sensitivity, cells: SettingRuns, drawn: Array, resampling: Resampling
 ) -> SensitivityIntervals:
-    estimates = (found.tuned, found.cross_tuned, found.sensitivity)
+    numbers = (estimates.tuned, estimates.cross_tuned, estimates.sensitivity)
     tuned, cross, lost = (
         _interval(e, STUDENT, cells, resampling, _student(e, values, cells, resampling))
-        for e, values in zip(estimates, drawn.T[:3], strict=True)
+        for e, values in zip(numbers, drawn.T[:3], strict=True)
     )
     if lost.low is not None and lost.high is not None:
-        # By definition no sensitivity is below 0.
+        # Φ = P − C is never negative, because P takes the maximum on each task.
         lost = replace(lost, low=max(0.0, lost.low), high=max(0.0, lost.high))
     return SensitivityIntervals(
-        found=found,
+        found=estimates,
         tuned=tuned,
         cross_tuned=cross,
         sensitivity=lost,
-        dimensionality=_dimensionality(found, cells, drawn[:, 3], resampling),
+        dimensionality=_dimensionality(estimates, cells, drawn[:, 3], resampling),
     )
 
 
@@ -162,7 +173,8 @@ def _student(estimate: float, values: Array, cells: SettingRuns, resampling: Res
     from scipy.special import stdtrit
 
     if np.ptp(values) <= ROUNDING * np.abs(values).max():
-        return "every resample gives the same"
+        return "all resamples give the same value"
+    # The mean of the resamples minus the estimate is the estimated bias, which is subtracted.
     middle = estimate - (float(values.mean()) - estimate)
     freedom = cells.there.shape[1] * (min(cells.runs.sizes) - 1)
     half = float(stdtrit(freedom, 1 - resampling.tail)) * float(values.std())
@@ -170,39 +182,39 @@ def _student(estimate: float, values: Array, cells: SettingRuns, resampling: Res
 
 
 def _dimensionality(
-    found: Sensitivity, cells: SettingRuns, values: Array, resampling: Resampling
+    estimates: Sensitivity, cells: SettingRuns, values: Array, resampling: Resampling
 ) -> Interval | None:
-    if found.dimensionality is None:
+    if estimates.dimensionality is None:
         return None
     return _interval(
-        found.dimensionality, PERCENTILE, cells, resampling, _quantiles(values, resampling)
+        estimates.dimensionality, PERCENTILE, cells, resampling, _quantiles(values, resampling)
     )
 
 
 def _quantiles(values: Array, resampling: Resampling) -> Ends:
     if np.isnan(values).any():
-        return "in a resample the tuned score is not above 0"
+        return "the tuned score of a resample is not above 0"
     tails = [resampling.tail, 1 - resampling.tail]
     low, high = np.quantile(values, tails, method="inverted_cdf").tolist()
     return low, high
 
 
 def _without_ends(
-    found: Sensitivity, cells: SettingRuns, resampling: Resampling, reason: str
+    estimates: Sensitivity, cells: SettingRuns, resampling: Resampling, reason: str
 ) -> SensitivityIntervals:
     tuned, cross, lost = (
         _interval(estimate, STUDENT, cells, resampling, reason)
-        for estimate in (found.tuned, found.cross_tuned, found.sensitivity)
+        for estimate in (estimates.tuned, estimates.cross_tuned, estimates.sensitivity)
     )
-    known = found.dimensionality
+    dimensionality = estimates.dimensionality
     return SensitivityIntervals(
-        found=found,
+        found=estimates,
         tuned=tuned,
         cross_tuned=cross,
         sensitivity=lost,
         dimensionality=None
-        if known is None
-        else _interval(known, PERCENTILE, cells, resampling, reason),
+        if dimensionality is None
+        else _interval(dimensionality, PERCENTILE, cells, resampling, reason),
     )
 
 

@@ -1,4 +1,4 @@
-"""PED-ANOVA: which parameters tell the best trials from the others, by the densities of both."""
+"""PED-ANOVA: importance of parameters by the divergence between the densities of good trials and all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 STEPS = 50
-"""Points that a range of real numbers is rounded to."""
+"""Number of grid points to which a range of real numbers is rounded."""
 LEAST = 2
-"""Trials that a density is estimated from, at least."""
+"""Fewest trials from which a density is estimated."""
 NARROWEST = 0.5 / 1.64
-"""Width of a kernel that holds nine tenths of its weight within one point of the grid."""
+"""Smallest width of a kernel: it has nine tenths of its weight within one cell of the grid."""
 EMPTY = 1e-12
-"""Added to densities, so that no ratio of them is infinite."""
+"""Added to densities, so that no ratio of densities is infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Observed:
     """The values of one parameter in the trials.
 
     Attributes:
-        points: Of shape (trials,): the place of each value on a grid, −1 where it has none.
-        size: Points of the grid.
-        ordered: Whether the points have an order; choices have none.
+        points: Grid index of each trial's value, −1 if it has none, of shape (trials,).
+        size: Number of grid points.
+        ordered: Whether the points are ordered; the values of a choice are not.
     """
 
     points: NDArray[np.intp]
@@ -38,30 +38,31 @@ class Observed:
 
 
 def best(values: Numbers, quantile: float) -> NDArray[np.bool_]:
-    """Which trials are among the best, all those as good as the last of them included.
+    """Mask of the best trials; trials that tie with the last of them are included.
 
     Args:
         values: Of shape (n,); greater is better.
-        quantile: Share that is wanted, of all.
+        quantile: Fraction of all trials that count as best.
     """
     position = len(values) - int(np.ceil(quantile * len(values)))
     return np.asarray(values >= np.partition(values, position)[position])
 
 
 def divergences(parameters: Sequence[Observed], top: NDArray[np.bool_]) -> Numbers:
-    """How much each parameter tells the best trials from all of them; of shape (parameters,).
+    """Importance of each parameter: a divergence of the best trials from all, (parameters,).
 
-    The Pearson divergence of the density of the best from that of all (Watanabe, Bansal and
-    Hutter 2023, "PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary
-    Subspaces", equation 16), both Parzen estimates with Scott's bandwidth. Trials that do not have
-    a parameter are a regime of their own, which adds nothing (Conditional PED-ANOVA, 2026,
-    theorem 4.2). The numbers are those of Optuna 5's `PedAnovaImportanceEvaluator`.
+    It is the Pearson divergence of the density of the best trials from that of all trials
+    (Watanabe, Bansal and Hutter 2023, "PED-ANOVA: Efficiently Quantifying Hyperparameter
+    Importance in Arbitrary Subspaces", equation 16); both are Parzen estimates with Scott's
+    bandwidth. Trials without the parameter form a separate regime, which adds nothing
+    (Conditional PED-ANOVA, 2026, theorem 4.2). The numbers equal those of Optuna 5's
+    `PedAnovaImportanceEvaluator`.
 
     Args:
-        parameters: Their values in n trials.
-        top: Of shape (n,): which trials are the best.
+        parameters: The parameters' values in n trials.
+        top: Mask of the best trials, of shape (n,).
     """
-    return np.array([_divergence(one, top) for one in parameters])
+    return np.array([_divergence(parameter, top) for parameter in parameters])
 
 
 def _divergence(parameter: Observed, top: NDArray[np.bool_]) -> float:
@@ -74,14 +75,14 @@ def _divergence(parameter: Observed, top: NDArray[np.bool_]) -> float:
         for chosen in (there & top, there)
     ]
     density = _ordered_density if parameter.ordered else _choice_density
-    p, q = (density(own) + EMPTY for own in counts)
+    p, q = (density(numbers) + EMPTY for numbers in counts)
     best_share, share = good / np.count_nonzero(top), active / len(top)
     everywhere = np.count_nonzero(top) / len(top)
     return float(everywhere**2 * best_share**2 / share * (q @ (p / q - 1) ** 2))
 
 
 def _ordered_density(counts: NDArray[np.intp]) -> Numbers:
-    """Of a truncated normal kernel at each value, and a wide one; of shape (size,)."""
+    """Density by truncated normal kernels at the values and one wide kernel, of shape (size,)."""
     size, total = len(counts), int(counts.sum())
     points = np.arange(size)
     weights = np.append(counts, 1) / (total + 1)
@@ -93,7 +94,7 @@ def _ordered_density(counts: NDArray[np.intp]) -> Numbers:
 
 
 def _bandwidth(counts: NDArray[np.intp], total: int) -> float:
-    """Scott's rule (1992, "Multivariate Density Estimation"), robust to outliers."""
+    """Bandwidth by Scott's rule (1992, "Multivariate Density Estimation"), robust to outliers."""
     points = np.arange(len(counts))
     middle = counts @ points / total
     deviation = np.sqrt(counts @ (points - middle) ** 2 / max(1, total - 1))
@@ -105,7 +106,7 @@ def _bandwidth(counts: NDArray[np.intp], total: int) -> float:
 
 
 def _kernels(centres: Numbers, widths: Numbers, size: int) -> Numbers:
-    """Normal weights of the cells about 0 … size − 1, each row summing to 1."""
+    """Normal weights of the cells around 0 … size − 1; each row sums to 1."""
     from scipy.special import ndtr
 
     edges = np.arange(size + 1) - 0.5
@@ -114,7 +115,7 @@ def _kernels(centres: Numbers, widths: Numbers, size: int) -> Numbers:
 
 
 def _choice_density(counts: NDArray[np.intp]) -> Numbers:
-    """Of a kernel at each choice that leaks to the others; of shape (size,)."""
+    """Density by kernels that give part of their weight to the other choices, of shape (size,)."""
     size, total = len(counts), counts.sum()
     leak = 1 / (np.count_nonzero(counts) + 1)
     seen = counts / (total + 1)

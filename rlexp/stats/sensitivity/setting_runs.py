@@ -1,4 +1,4 @@
-"""The runs of every setting of an algorithm on every task, in an order that is theirs."""
+"""The runs of every setting of an algorithm on every task, in a canonical order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SettingRuns:
-    """Runs in an order that is theirs: settings by their levels, tasks by their scores.
+    """Runs in a canonical order: settings sorted by their levels, tasks by their scores.
+
+    Equal data in any order then give equal resamples and equal results.
 
     Attributes:
-        runs: Of all settings on all tasks where they ran, one after the other.
-        there: Of shape (S, T): where they ran.
+        runs: Runs of all settings and tasks with runs, one cell after the other.
+        there: Mask of the settings and tasks with runs, of shape (S, T).
         levels: Of shape (S, p).
     """
 
@@ -28,10 +30,11 @@ class SettingRuns:
 
     @classmethod
     def of(cls, table: Array, levels: Array) -> "SettingRuns":
-        """Put runs of shape (S, T, n), NaN where there are fewer, in that order."""
+        """The runs of a table of shape (S, T, n), NaN where a cell has fewer, in that order."""
         order = order_of(levels)
         ordered = np.sort(table[order], axis=-1)
-        # Only so have equal scores equal bytes: NaN and 0 have several.
+        # Tasks are sorted by their bytes. NaN and 0 have several bit patterns each: this gives
+        # equal scores equal bytes.
         ordered = np.where(np.isnan(ordered), np.nan, ordered) + 0.0
         tasks = sorted(range(table.shape[1]), key=lambda task: ordered[:, task].tobytes())
         ordered = ordered[:, tasks]
@@ -40,7 +43,7 @@ class SettingRuns:
         return cls(TaskScores(ordered[np.isfinite(ordered)], sizes), counts > 0, levels[order])
 
     def without_spread(self) -> str | None:
-        """Why no interval is possible, if none is."""
+        """The reason why no interval is possible; None if one is."""
         alone, all_ = self.runs.sizes.count(1), len(self.runs.sizes)
         if alone:
             return (
@@ -58,10 +61,10 @@ class SettingRuns:
 
 
 def means(runs: ArrayLike) -> Array:
-    """Mean score of each setting on each task, of shape (S, T), in any order of the runs.
+    """Mean score of each setting on each task, of shape (S, T); the run order is irrelevant.
 
     Args:
-        runs: Of shape (S, T, n); NaN where there are fewer.
+        runs: Of shape (S, T, n); NaN where a cell has fewer runs.
     """
     ordered = np.sort(np.asarray(runs, dtype=np.float64), axis=-1)
     counts = np.isfinite(ordered).sum(axis=-1)
@@ -71,19 +74,20 @@ def means(runs: ArrayLike) -> Array:
 
 
 def resampled_means(runs: TaskScores) -> Callable[[NDArray[np.uint32]], Array]:
-    """From the words of draws, of shape (rows, N), to the mean of each cell: (rows, cells).
+    """A function from the bits of draws, (rows, N), to the mean of each cell, (rows, cells).
 
-    Here are more cells than `Draws` is made for, so what is the same for all draws is kept.
+    It computes the same positions as `Draws`. As there can be thousands of cells, it prepares
+    everything that is equal for all draws once.
     """
     sizes = np.asarray(runs.sizes)
     starts = np.cumsum([0, *sizes[:-1]])
     spans, offsets = np.repeat(sizes, sizes), np.repeat(starts, sizes)
 
-    def of(words: NDArray[np.uint32]) -> Array:
-        drawn = words.astype(np.int64)
+    def cell_means(bits: NDArray[np.uint32]) -> Array:
+        drawn = bits.astype(np.int64)
         drawn *= spans
         drawn >>= 32
         drawn += offsets
         return np.asarray(np.add.reduceat(runs.values[drawn], starts, axis=1) / sizes)
 
-    return of
+    return cell_means

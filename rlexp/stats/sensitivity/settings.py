@@ -1,4 +1,4 @@
-"""Hyperparameter sensitivity and effective dimensionality, of the settings of an algorithm."""
+"""Hyperparameter sensitivity and effective dimensionality of an algorithm, from its settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,34 +6,41 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.sensitivity.retuning import ROUNDING, nested, reached, retuned, task_mean
+from rlexp.stats.sensitivity.partial_retuning import (
+    ROUNDING,
+    nest_settings,
+    reaches_share,
+    retuned_scores,
+    task_mean,
+)
 from rlexp.stats.task_scores import LARGEST_SCORE
 
 Array = NDArray[np.float64]
 Levels = NDArray[np.float64]
 
 SHARE = 0.95
-"""Share of the tuned score that the effective dimensionality asks for, as in the paper."""
+"""Share of the tuned score that defines the effective dimensionality, as in the paper."""
 MOST_PARAMETERS = 12
-"""Parameters whose subsets are all tried, at most: 4,096 of them."""
+"""Largest number of parameters: all of their subsets are tried, which are 4,096."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """What the settings of an algorithm say of it (Adkins, Bowling and White 2024).
+    """Sensitivity of an algorithm to its hyperparameters (Adkins, Bowling and White 2024).
 
     Attributes:
-        tuned: Per-task tuned score P: the best setting of each task, as a mean over tasks.
-        cross_tuned: Cross-task tuned score C: the best mean over tasks of any one setting that
+        tuned: Per-task tuned score P: mean over tasks of the best setting's score on each task.
+        cross_tuned: Cross-task tuned score C: the best mean over tasks of a single setting that
             ran on every task.
-        best: The setting that has it; of equal ones that with the lowest levels, from the first
-            parameter on.
-        best_by_task: The best setting of each task, chosen likewise.
-        best_scores: Its score there.
-        retuned: Of shape (p + 1,): the tuned score where k parameters, those that gain the most,
-            are re-tuned on each task, and the others stay as in `best`.
-        subsets: Which parameters these are, for each k.
-        dimensionality: Effective dimensionality d: the least k whose score reaches the share of P.
+        best: Index of that setting; of equal settings the one with the lowest levels, compared
+            from the first parameter on.
+        best_by_task: Index of the best setting of each task, with the same rule for ties.
+        best_scores: Score of the best setting of each task.
+        retuned: Tuned score if k parameters are re-tuned on each task and the others stay as in
+            `best`, for k = 0 … p; the k parameters are those that gain the most.
+        subsets: These parameters, for each k.
+        dimensionality: Effective dimensionality d: the smallest k whose score reaches the share
+            of P.
         reason: Why there is no such k.
     """
 
@@ -54,30 +61,30 @@ class Sensitivity:
 
 
 def sensitivity(scores: ArrayLike, levels: ArrayLike, share: float = SHARE) -> Sensitivity:
-    """How much an algorithm gains by tuning per task, and how many parameters that takes.
+    """Hyperparameter sensitivity and effective dimensionality of an algorithm.
 
     Adkins, Bowling and White 2024, "A Method for Evaluating Hyperparameter Sensitivity in
     Reinforcement Learning", §§3-4: Φ = mean_e max_h Γ(e, h) − max_h mean_e Γ(e, h). As in the
-    authors' code, P takes every setting that ran on a task, and everything else only settings
-    that ran on all of them. Only settings of the grid are looked at. The maxima are over the same
-    noisy scores that they tell, so P and C overstate, P more.
+    authors' code, P uses every setting that ran on a task, and all other numbers use only settings
+    that ran on all tasks. Only the given settings are considered. The maxima are taken over noisy
+    scores and reported with the same scores: P and C are biased upwards, P more than C.
 
     Args:
-        scores: Of shape (S, T): normalised, a mean over seeds; NaN where a setting did not run.
-        levels: Of shape (S, p): a number for each value of each parameter.
-        share: Of P that is to be reached, in (0, 1].
+        scores: Normalised means over seeds, of shape (S, T); NaN where a setting did not run.
+        levels: A number for each value of each parameter, of shape (S, p).
+        share: Share of P that must be reached, in (0, 1].
 
     Raises:
         ValueError: There are fewer than two settings or tasks, no setting ran on every task, a
-            setting stands there twice, there are too many parameters, or a number is none.
+            setting occurs twice, there are too many parameters, or a number is out of range.
     """
     table, grid = check_scores(scores), check_levels(levels)
     _check_together(table, grid, share)
     complete = np.asarray(np.isfinite(table).all(axis=1))
     lead = order_of(grid)
     best = int(_first_largest(np.where(complete, task_mean(table), -np.inf), lead))
-    curve = retuned(table, nested(grid, complete, best))
-    known, reason = _dimensionality(curve.scores, share)
+    curve = retuned_scores(table, nest_settings(grid, complete, best))
+    dimensionality, reason = _dimensionality(curve.scores, share)
     tops = [_first_largest(np.nan_to_num(column, nan=-np.inf), lead) for column in table.T]
     return Sensitivity(
         tuned=float(curve.scores[-1]),
@@ -87,7 +94,7 @@ def sensitivity(scores: ArrayLike, levels: ArrayLike, share: float = SHARE) -> S
         best_scores=tuple(np.nanmax(table, axis=0).tolist()),
         retuned=tuple(curve.scores.tolist()),
         subsets=tuple(_parameters(mask) for mask in curve.masks),
-        dimensionality=known,
+        dimensionality=dimensionality,
         reason=reason,
     )
 
@@ -95,43 +102,43 @@ def sensitivity(scores: ArrayLike, levels: ArrayLike, share: float = SHARE) -> S
 def percentile_anchors(
     scores: Sequence[ArrayLike], low: float = 5, high: float = 95
 ) -> tuple[Array, Array]:
-    """What counts as 0 and as 1 on each task: percentiles over all algorithms and settings.
+    """Normalisation anchors of each task: percentiles over all algorithms and settings.
 
     Adkins, Bowling and White 2024, equation 1, with linear interpolation.
 
     Args:
-        scores: Of each algorithm, of shape (S_a, T), means over seeds; NaN where nothing ran.
-        low: The percentile that is 0.
-        high: The percentile that is 1.
+        scores: Means over seeds of each algorithm, of shape (S_a, T); NaN where nothing ran.
+        low: Percentile that becomes 0.
+        high: Percentile that becomes 1.
 
     Returns:
-        Both of shape (T,); see `rlexp.stats.task_scores.min_max`.
+        Low and high anchors, both of shape (T,); see `rlexp.stats.task_scores.min_max`.
 
     Raises:
         ValueError: A task has no score, or its percentiles are equal.
     """
-    pooled = np.concatenate([check_scores(one) for one in scores])
+    pooled = np.concatenate([check_scores(table) for table in scores])
     if np.isnan(pooled).all(axis=0).any():
-        raise ValueError("a task has no score: leave it out, or run something on it")
+        raise ValueError("a task has no score: leave the task out, or run a setting on it")
     bottom, top = np.nanpercentile(pooled, [low, high], axis=0)
     if not (bottom < top).all():
         raise ValueError(
-            f"percentiles {low:g} and {high:g} of a task are equal: hardly any setting differs there, "
-            "so there is no scale"
+            f"percentiles {low:g} and {high:g} of a task are equal: its scores cannot be "
+            "normalised; leave the task out"
         )
     return bottom, top
 
 
 def order_of(levels: Levels) -> NDArray[np.intp]:
-    """Settings by their levels, from the first parameter on; of shape (S,)."""
+    """Order of the settings by their levels, from the first parameter on, of shape (S,)."""
     return np.lexsort(levels.T[::-1])
 
 
 def check_scores(scores: ArrayLike) -> Array:
-    """Scores of shape (S, T), or (S, T, n) of runs.
+    """Checked scores of shape (S, T), or (S, T, n) with runs.
 
     Raises:
-        ValueError: They are of another shape, or one is infinite or immense.
+        ValueError: The shape is different, or a score is infinite or above 1e150.
     """
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim not in {2, 3}:
@@ -144,36 +151,37 @@ def check_scores(scores: ArrayLike) -> Array:
 
 
 def check_levels(levels: ArrayLike) -> Levels:
-    """Levels of shape (S, p).
+    """Checked levels of shape (S, p).
 
     Raises:
-        ValueError: They are of another shape, no numbers, too many, or two settings are the same.
+        ValueError: The shape is different, a level is not finite, there are too many parameters,
+            or two settings are equal.
     """
     grid = np.asarray(levels, dtype=np.float64)
     if grid.ndim != 2 or not 1 <= grid.shape[1] <= MOST_PARAMETERS:
         raise ValueError(
-            f"settings must have between 1 and {MOST_PARAMETERS} parameters that vary: vary fewer"
+            f"the settings must vary between 1 and {MOST_PARAMETERS} parameters: vary fewer"
         )
     if not np.isfinite(grid).all():
-        raise ValueError("a level must be a number: give each value of a parameter one")
+        raise ValueError("a level must be a finite number: give one to each value of a parameter")
     if len(np.unique(grid, axis=0)) < len(grid):
-        raise ValueError("two settings have the same values: put their runs together")
+        raise ValueError("two settings have the same values: combine their runs")
     return grid
 
 
 def _check_together(table: Array, grid: Levels, share: float) -> None:
     if table.ndim != 2 or len(table) != len(grid) or min(table.shape) < 2:
         raise ValueError(
-            "two settings and two tasks or more are needed, and levels of each setting"
+            "at least two settings and two tasks are needed, and levels of each setting"
         )
     if not 0 < share <= 1:
-        raise ValueError(f"a share of {share:g} cannot be asked for: give one above 0, up to 1")
+        raise ValueError(f"the share must be above 0 and at most 1, not {share:g}")
     if not np.isfinite(table).all(axis=1).any():
-        raise ValueError("no setting has a score on every task: run one on all of them")
+        raise ValueError("no setting has a score on every task: run one setting on all tasks")
 
 
 def _first_largest(values: Array, order: NDArray[np.intp]) -> int:
-    """Of the largest values, up to rounding, the one that comes first in the order."""
+    """Index of the largest value; of values equal up to rounding, the first one in the order."""
     top = values.max()
     tied = values[order] >= top - ROUNDING * abs(top)
     return int(order[np.argmax(tied)])
@@ -181,8 +189,8 @@ def _first_largest(values: Array, order: NDArray[np.intp]) -> int:
 
 def _dimensionality(curve: Array, share: float) -> tuple[int | None, str | None]:
     if curve[-1] <= 0:
-        return None, "the tuned score is not above 0, and a share of that says nothing"
-    return int(np.argmax(reached(curve, share))), None
+        return None, "the tuned score is not above 0, so a share of it has no meaning"
+    return int(np.argmax(reaches_share(curve, share))), None
 
 
 def _parameters(mask: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Sequential comparison of labels: runs are added in groups until every pair is told apart."""
+"""Sequential comparison of labels: runs are added in groups until every pair is decided."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,27 +16,26 @@ from rlexp.stats.sequential.design import (
     pairs_with_first,
     smallest_decidable_interim,
 )
-from rlexp.stats.sequential.looks import Look, State, first_state, next_look
+from rlexp.stats.sequential.looks import Look, SequentialState, first_state, next_look
 
 __all__ = [
-    "Decision",
     "Design",
     "Family",
-    "Outcome",
     "Pair",
-    "PairLook",
-    "decide",
     "every_pair",
     "pairs_with_first",
     "smallest_decidable_interim",
 ]
 
 Decision = Literal["better", "worse", "equal", "continue"]
-"""Of the first label of a pair against the second; `equal` means not told apart by the last
-interim, which is no evidence that both are equally good; `continue` needs further runs."""
+"""Decision on the first label of a pair against the second.
 
-Given = Mapping[str, Sequence[ArrayLike] | NDArray[np.float64]]
-"""Blocks of n scores by label, as they may be given."""
+`equal` means that the pair was not distinguished until the last interim; it is no evidence that
+both labels are equally good. `continue` means that further runs are needed.
+"""
+
+GivenBlocks = Mapping[str, Sequence[ArrayLike] | NDArray[np.float64]]
+"""Blocks of n scores by label, in any form that NumPy can convert."""
 
 Blocks = dict[str, NDArray[np.float64]]
 """Scores by label, of shape (blocks, n)."""
@@ -44,20 +43,20 @@ Blocks = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairLook:
-    """One pair at one interim.
+    """The interim analysis of one pair.
 
     Attributes:
-        pair: Its labels.
-        interim: From 1.
-        difference: Sum over blocks of the first label's mean score less the second's.
-        p: Share of the relabellings that are alive and differ by as much; of the pair's own test,
-            or of the joint test of all pairs that were undecided.
-        budget: What p may be at most.
-        crossed: Interim at which the boundary was crossed that p and budget are of; with `holm`
-            that may be before the interim at which it decides. Nothing where none is crossed.
-        boundary: The difference beyond which a relabelling dies; nothing once decided.
-        spent: Share of the relabellings that have died by now.
-        decision: After this look.
+        pair: The two labels.
+        interim: Number of the interim, from 1.
+        difference: Sum over blocks of the first label's mean score minus the second's.
+        p: Fraction of the relabellings that are alive and have at least this difference, in the
+            pair's test or in the joint test of all undecided pairs.
+        budget: Largest p that decides the pair.
+        crossed: Interim at which p and budget were computed and the boundary was crossed. With
+            `holm` it may be earlier than the decision. None if no boundary was crossed.
+        boundary: The difference beyond which a relabelling dies; None once decided.
+        spent: Fraction of the relabellings that have died so far.
+        decision: Decision after this interim.
     """
 
     pair: Pair
@@ -73,15 +72,16 @@ class PairLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Where a sequential comparison stands.
+    """State of a sequential comparison after all possible interims.
 
     Attributes:
-        design: Of the comparison.
-        looks: Interim by interim, every pair that was undecided before it, as the design has them.
-        decisions: Of every pair.
-        interims: At which each pair was decided, or the last one made.
-        needed: Labels that need a further block of runs, in the design's order.
-        runs: Runs that the looks used, by label.
+        design: Design of the comparison.
+        looks: For each interim, the analyses of the pairs that were undecided before it, in the
+            order of the design.
+        decisions: Decision on every pair.
+        interims: Interim at which each pair was decided, or the last interim.
+        needed: Labels that need a further block of runs, in the order of the design.
+        runs: Runs that the interims used, by label.
     """
 
     design: Design
@@ -98,33 +98,33 @@ class Outcome:
 
     @property
     def saved_runs(self) -> int:
-        """Runs that the fixed design of as many would have used besides."""
+        """Runs saved compared with the fixed design, which always uses all interims."""
         return self.design.worst_case_runs - sum(self.runs.values())
 
 
-def decide(design: Design, blocks: Given) -> Outcome:
-    """Decide every pair as far as the scores go (AdaStop, in its two-sided form).
+def decide(design: Design, blocks: GivenBlocks) -> Outcome:
+    """Decide every pair as far as the available scores allow (AdaStop, two-sided).
 
-    The same scores always give the same outcome, so a comparison that was interrupted goes on by
-    deciding from all scores again. Interim k is made once every label of an undecided pair has k
-    blocks; further blocks, and those of labels whose pairs are all decided, are not looked at.
+    The same scores always give the same decisions: an interrupted comparison continues by deciding
+    from all scores again. Interim k is analysed once every label of an undecided pair has k
+    blocks. Further blocks, and blocks of labels whose pairs are all decided, are ignored.
 
-    What is tested is that both labels of a pair have the same distribution of scores: then every
-    way to deal out the scores of a block was equally likely. Over all pairs and interims, equals
-    are told apart with a probability of alpha at most: exactly with `holm` and `bonferroni`,
-    nearly with `maxt` (see `docs/decisions/0006-pairs-share-alpha.md`).
+    The null hypothesis is that both labels of a pair have the same distribution of scores, so that
+    all assignments of the scores of a block to the labels are equally likely. The probability of a
+    wrong rejection, over all pairs and interims, is at most alpha: exactly with `holm` and
+    `bonferroni`, approximately with `maxt` (see `docs/decisions/0006-pairs-share-alpha.md`).
 
-    With several tasks, give each seed one score, its mean normalised score over the tasks; a
-    comparison of each task by itself would need to share alpha among them too.
+    With several tasks, give each seed one score, its mean normalised score over the tasks. Separate
+    comparisons of each task would have to share alpha too.
 
     Args:
-        design: Fixed before the first score was seen.
-        blocks: For each label, its blocks of n scores each, in the order of the seeds. The order
-            within a block matters to `maxt` only, which relabels the same places of all pairs.
+        design: The design, fixed before the first score was seen.
+        blocks: For each label its blocks of n scores, in the order of the seeds. The order within
+            a block matters for `maxt` only, which relabels the same positions of all pairs.
 
     Raises:
-        ValueError: A label of the design is missing, a block is not of n scores, or a score is not
-            a finite number up to 1e100.
+        ValueError: A label of the design is missing, a block does not have n scores, or a score is
+            not a finite number up to 1e100.
     """
     scores = {label: _checked(design, label, blocks) for label in design.labels}
     state = first_state(design, 1)
@@ -139,7 +139,7 @@ def decide(design: Design, blocks: Given) -> Outcome:
     return _outcome(design, state, scores, tuple(looks))
 
 
-def _checked(design: Design, label: str, blocks: Given) -> NDArray[np.float64]:
+def _checked(design: Design, label: str, blocks: GivenBlocks) -> NDArray[np.float64]:
     if label not in blocks:
         raise ValueError(f"label {label!r} of the design has no blocks: give an empty list")
     arrays = [np.asarray(block, dtype=np.float64) for block in blocks[label]]
@@ -147,36 +147,37 @@ def _checked(design: Design, label: str, blocks: Given) -> NDArray[np.float64]:
         if array.shape != (design.group,):
             raise ValueError(
                 f"block {number} of {label!r} has shape {array.shape}; the design needs "
-                f"({design.group},): give whole blocks only"
+                f"({design.group},): give complete blocks only"
             )
         if not (np.abs(array) <= LARGEST_SCORE).all():
             raise ValueError(
-                f"block {number} of {label!r} holds a score that is no number up to 1e100; "
-                "a failure is no score: run its seed again"
+                f"block {number} of {label!r} has a score that is no finite number up to 1e100: "
+                "run a failed seed again"
             )
     return np.array(arrays).reshape(-1, design.group)
 
 
-def _lacking(design: Design, state: State, scores: Blocks) -> tuple[str, ...]:
-    """Labels of undecided pairs that have no block for the next look."""
+def _lacking(design: Design, state: SequentialState, scores: Blocks) -> tuple[str, ...]:
+    """Labels of undecided pairs that have no block for the next interim."""
     undecided = np.flatnonzero(state.undecided[0])
-    wanted = {label for pair in undecided for label in design.pairs[pair]}
+    needed = {label for pair in undecided for label in design.pairs[pair]}
     return tuple(
-        label for label in design.labels if label in wanted and len(scores[label]) <= state.looks
+        label for label in design.labels if label in needed and len(scores[label]) <= state.looks
     )
 
 
 def _block(
     design: Design, scores: Blocks, number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """One block of both sides of each pair, of shape (1, m, n); zeros where there is none."""
+    """One block of both labels of each pair, of shape (1, m, n); zeros for a missing block."""
+    # A missing block can only belong to decided pairs, whose scores are ignored.
     none = np.zeros(design.group)
     block = {k: v[number] if number < len(v) else none for k, v in scores.items()}
     first, second = ([block[label] for label in side] for side in zip(*design.pairs, strict=True))
     return np.array([first]), np.array([second])
 
 
-def _pair_look(design: Design, state: State, look: Look, pair: int) -> PairLook:
+def _pair_look(design: Design, state: SequentialState, look: Look, pair: int) -> PairLook:
     difference = float(state.sums[0, pair, 0])
     rejected = bool(look.rejected[0, pair])
     decision: Decision = "equal" if state.looks == design.interims else "continue"
@@ -196,7 +197,7 @@ def _pair_look(design: Design, state: State, look: Look, pair: int) -> PairLook:
 
 
 def _outcome(
-    design: Design, state: State, scores: Blocks, looks: tuple[tuple[PairLook, ...], ...]
+    design: Design, state: SequentialState, scores: Blocks, looks: tuple[tuple[PairLook, ...], ...]
 ) -> Outcome:
     last = {look.pair: look for interim in looks for look in interim}
     interims = {pair: last[pair].interim if pair in last else 0 for pair in design.pairs}

@@ -1,4 +1,4 @@
-"""The design of a sequential comparison: everything that is fixed before the first score is seen."""
+"""The design of a sequential comparison: all settings that are fixed before the first score."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,21 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Relabellings:
-    """Ways to deal the 2n scores of two labels out to them anew, within each block.
+    """Relabellings: assignments of the 2n scores of two labels to the labels, within each block.
 
-    There are C(2n, n) ways in a block and C(2n, n)^k in k of them. As many blocks as `limit`
-    allows are enumerated; in the later ones each relabelling is completed at random. The first
-    relabelling is always the true one. The enumerated part takes every way equally often, so that
-    a p-value is exact as long as the interims are enumerated; afterwards the test keeps its level
-    exactly, whatever the limit: applied to data that were relabelled by one of them, the set has
-    the same law (Hemerik and Goeman 2018, "Exact testing with random permutations", theorem 2).
+    A block has C(2n, n) relabellings, and k blocks have C(2n, n)^k. As many blocks as `limit`
+    allows are enumerated; in the later blocks each relabelling is completed at random. The first
+    relabelling is always the true one. The enumerated part has every assignment equally often, so
+    that p-values are exact while the interims are enumerated. Afterwards the test still keeps its
+    level exactly, for any limit: the set of relabellings has the same distribution if it is applied
+    to data that were relabelled by one of its members (Hemerik and Goeman 2018, "Exact testing with
+    random permutations", theorem 2).
 
     Attributes:
         group: Scores n of a label in a block.
-        blocks: At most so many.
-        limit: At most so many relabellings.
-        seed: Of those drawn.
+        blocks: Largest number of blocks.
+        limit: Largest number of relabellings.
+        seed: Seed of the random relabellings.
     """
 
     group: int
@@ -39,39 +40,40 @@ class Relabellings:
 
     @property
     def ways(self) -> int:
-        """C(2n, n): ways to deal out the scores of one block."""
+        """Number C(2n, n) of relabellings of one block."""
         return comb(2 * self.group, self.group)
 
     @property
     def enumerated(self) -> int:
-        """Blocks in which every way is taken."""
+        """Number of blocks whose relabellings are all enumerated."""
         fitting = range(1, self.blocks + 1)
         return max((k for k in fitting if self.ways**k <= self.limit), default=0)
 
     @property
     def count(self) -> int:
-        """How many relabellings there are, B."""
+        """Number B of relabellings."""
+        # A multiple of the enumerated part, so that it has every assignment equally often.
         cycle: int = self.ways**self.enumerated
         return cycle if self.enumerated == self.blocks else self.limit // cycle * cycle
 
     def least_p(self, blocks: int) -> float:
-        """The smallest p-value that a two-sided test of so many blocks can have.
+        """Smallest p-value that a two-sided test of a number of blocks can have.
 
-        The true relabelling and its mirror image are as extreme as each other; where relabellings
-        are drawn, the mirror image may be missing.
+        The true relabelling and its mirror image are equally extreme. Among random relabellings
+        the mirror image may be missing.
         """
         ways: int = self.ways**blocks
         return max(2 / ways, 1 / self.count)
 
     def signs(self, block: int) -> Array:
-        """To whom each score of a block goes.
+        """The relabellings of a block, as signs.
 
         Args:
-            block: Its number, from 0.
+            block: Number of the block, from 0.
 
         Returns:
-            Of shape (B, 2n): 1 for the first label, -1 for the second; in the first row, the
-            first n scores are the first label's.
+            Of shape (B, 2n): 1 assigns a score to the first label, -1 to the second. In the first
+            row the first n scores are the first label's.
         """
         if block < self.enumerated:
             number = np.arange(self.count) // self.ways**block % self.ways
@@ -86,20 +88,21 @@ class Relabellings:
 
         Args:
             first: Scores of the first label in the block, of shape (…, n).
-            second: Of the second, of the same shape.
-            block: Its number, from 0.
+            second: Scores of the second label, of the same shape.
+            block: Number of the block, from 0.
 
         Returns:
             Of shape (…, B), the true difference first.
         """
         pooled = np.concatenate([first, second], axis=-1)
-        # The origin cancels; scores far from 0 keep their digits, and equal ones differ by 0.
+        # The common origin cancels. Without it, scores far from 0 would lose digits, and equal
+        # scores would have differences other than 0.
         moved = pooled - pooled.min(axis=-1, keepdims=True)
         return np.asarray(moved @ self.signs(block).T) / self.group
 
 
 def _every_way(group: int) -> Array:
-    """Signs of all ways to deal out 2n scores, of shape (C(2n, n), 2n), the true one first."""
+    """Signs of all relabellings of 2n scores, of shape (C(2n, n), 2n), the true one first."""
     chosen = np.array(list(combinations(range(2 * group), group)))
     signs = np.full((len(chosen), 2 * group), -1.0)
     np.put_along_axis(signs, chosen, 1.0, axis=1)
@@ -110,10 +113,10 @@ Pair = tuple[str, str]
 """Two labels; the first is judged better or worse than the second."""
 
 Family = Literal["holm", "bonferroni", "maxt"]
-"""How the family-wise error is shared among pairs."""
+"""Method that shares the family-wise error among pairs."""
 
 ROUNDING = 1e-12
-"""Numbers that differ by no more than this share of the largest are equal."""
+"""Numbers that differ by no more than this fraction of the largest count as equal."""
 
 
 def every_pair(labels: Sequence[str]) -> tuple[Pair, ...]:
@@ -132,14 +135,15 @@ class Design:
 
     Attributes:
         group: New runs n of each undecided label at each interim.
-        interims: At most so many, K.
-        alpha: Family-wise error: the probability that any pair of equals is told apart, over all
-            pairs and interims. By interim k, alpha k / K of it may be spent.
+        interims: Largest number K of interims.
+        alpha: Family-wise error: probability that any pair of equal labels is distinguished, over
+            all pairs and interims. Up to interim k, alpha k / K of it may be spent.
         pairs: Pairs to decide.
-        family: `holm`, each pair by its own test, at the levels of a closed test; `bonferroni`,
-            each at alpha / pairs; `maxt`, one test of the largest difference, stepping down.
-        repetitions: Relabellings, where there are too many to enumerate.
-        seed: Of those relabellings.
+        family: `holm`: each pair has its own test, at the levels of a closed test. `bonferroni`:
+            each pair is tested at alpha / pairs. `maxt`: one step-down test of the largest
+            difference.
+        repetitions: Number of relabellings if there are too many to enumerate.
+        seed: Seed of the random relabellings.
     """
 
     group: int
@@ -151,9 +155,9 @@ class Design:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no design, naming every mistake."""
+        """Refuse an invalid design, with all mistakes in one message."""
         if mistakes := list(_mistakes(self)):
-            raise ValueError(f"not a design: {'; '.join(mistakes)}")
+            raise ValueError(f"invalid design: {'; '.join(mistakes)}")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -167,7 +171,7 @@ class Design:
 
     @property
     def worst_case_runs(self) -> int:
-        """Runs of all labels when nothing is decided before the last interim."""
+        """Runs of all labels if no pair is decided before the last interim."""
         return len(self.labels) * self.group * self.interims
 
     @property
@@ -177,10 +181,10 @@ class Design:
 
 
 def smallest_decidable_interim(design: Design) -> int | None:
-    """The first interim at which a pair can be decided at all, however far apart its scores are.
+    """The first interim at which a pair can be decided, even with completely separated scores.
 
-    Nothing where even the last interim has too few relabellings for the level: such a design ends
-    with every pair undistinguished, and needs a larger group, more interims or more repetitions.
+    None if even the last interim has too few relabellings for the level. Such a design never
+    decides a pair; it needs a larger group, more interims or more repetitions.
     """
     for interim in range(1, design.interims + 1):
         budget = design.first_level * interim / design.interims
@@ -195,11 +199,11 @@ def _mistakes(design: Design) -> Iterable[str]:
     if not 0 < design.alpha < 1:
         yield f"alpha {design.alpha} must lie between 0 and 1"
     if design.family not in get_args(Family):
-        yield f"there is no family {design.family!r}; families: {', '.join(get_args(Family))}"
+        yield f"family {design.family!r} must be one of {', '.join(get_args(Family))}"
     if design.repetitions < 2 or design.seed < 0:
         yield "repetitions must be 2 or more, and the seed 0 or more"
     if not design.pairs:
-        yield "there is no pair to decide: name two labels"
+        yield "there is no pair to decide: give at least two labels"
     if len({frozenset(pair) for pair in design.pairs}) < len(design.pairs):
-        yield "a pair is named twice"
+        yield "a pair is given twice"
     yield from (f"{a!r} cannot be compared with itself" for a, b in design.pairs if a == b)

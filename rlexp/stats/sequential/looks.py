@@ -1,6 +1,6 @@
-"""What one look of a sequential comparison decides, for one study or a batch of them at once.
+"""The interim analyses ("looks") of a sequential comparison, for a batch of studies at once.
 
-A batch has S studies of m pairs; B relabellings, the true one first; L levels.
+Shapes: S studies of m pairs; B relabellings, the true one first; L levels.
 """
 
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """What a group-sequential relabelling test has spent.
+class AlphaSpending:
+    """The level that group-sequential relabelling tests have spent.
 
     Attributes:
-        alive: Relabellings that have crossed no boundary, of shape (…, B).
-        spent: Share of all relabellings that have, of shape (…).
+        alive: Mask of the relabellings that have crossed no boundary, of shape (…, B).
+        spent: Fraction of the relabellings that have crossed a boundary, of shape (…).
     """
 
     alive: Mask
@@ -30,16 +30,16 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at several tests.
+    """The interim analysis of several tests; all fields are of shape (…).
 
     Attributes:
-        p: Share of the relabellings that are alive and at least as extreme as the data, (…).
-        budget: What p may be at most: the level that may be spent by now, less what is, (…).
-        boundary: What a relabelling crosses to die, (…); says nothing where `rejected`.
-        spent: By now, (…); a test that rejects is over, and spends no more.
-        rejected: Whether p is within the budget, (…).
-        crossed: The look, from 1, that p and budget are of where a boundary has been crossed; 0
-            where none has, (…).
+        p: Fraction of relabellings that are alive and at least as extreme as the data.
+        budget: Largest p that rejects: the level allowed up to this look minus the spent level.
+        boundary: A relabelling beyond it dies; meaningless where `rejected`.
+        spent: Level spent so far; a test that has rejected spends no more.
+        rejected: Whether p is within the budget.
+        crossed: Look, from 1, at which p and budget were computed and the boundary was crossed; 0
+            if no boundary was crossed.
     """
 
     p: Array
@@ -51,44 +51,44 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Studies between two looks.
+class SequentialState:
+    """State of a batch of studies between two looks.
 
     Attributes:
-        looks: Looks so far.
+        looks: Number of looks so far.
         sums: Sums over blocks of the differences of means under each relabelling, (S, m, B).
         largest: Largest absolute score so far, (S,).
-        ledger: Of every pair at every level, (S, L, m), or of the one joint test, (S,).
-        crossed: The look at which a pair crossed a boundary of a level, or 0, (S, L, m).
-        p: At that look, (S, L, m).
-        budget: At that look, (S, L, m).
-        undecided: Of shape (S, m).
+        spending: Spent level of every pair and level, (S, L, m), or of the joint test, (S,).
+        crossed: Look at which a pair crossed the boundary of a level, or 0, (S, L, m).
+        p: p-value at that look, (S, L, m).
+        budget: Budget at that look, (S, L, m).
+        undecided: Mask of the undecided pairs, (S, m).
     """
 
     looks: int
     sums: Array
     largest: Array
-    ledger: Ledger
+    spending: AlphaSpending
     crossed: Counts
     p: Array
     budget: Array
     undecided: Mask
 
 
-def open_ledger(shape: tuple[int, ...], relabellings: int) -> Ledger:
-    """A ledger of tests, shape (…), of which nothing is spent."""
-    return Ledger(np.ones((*shape, relabellings), dtype=bool), np.zeros(shape))
+def unspent(shape: tuple[int, ...], relabellings: int) -> AlphaSpending:
+    """The spent level of tests of shape (…) before their first look: 0."""
+    return AlphaSpending(np.ones((*shape, relabellings), dtype=bool), np.zeros(shape))
 
 
-def first_state(design: Design, studies: int) -> State:
-    """Studies before their first look."""
+def first_state(design: Design, studies: int) -> SequentialState:
+    """The state of studies before their first look."""
     pairs, count = len(design.pairs), design.relabellings.count
     tests = (studies, len(_sizes(design)), pairs)
-    return State(
+    return SequentialState(
         looks=0,
         sums=np.zeros((studies, pairs, count)),
         largest=np.zeros(studies),
-        ledger=open_ledger((studies,) if design.family == "maxt" else tests, count),
+        spending=unspent((studies,) if design.family == "maxt" else tests, count),
         crossed=np.zeros(tests, dtype=np.int64),
         p=np.ones(tests),
         budget=np.zeros(tests),
@@ -97,35 +97,35 @@ def first_state(design: Design, studies: int) -> State:
 
 
 def share_reaching(values: Array, threshold: Array, slack: Array) -> Array:
-    """Share of the last axis of values, (…, B), that reaches a threshold but for rounding, (…)."""
+    """Fraction of values (…, B), along the last axis, that reach a threshold up to rounding, (…)."""
     reaching = values >= (threshold - slack)[..., None]
     return np.asarray(reaching.mean(axis=-1))
 
 
 def take_look(
-    ledger: Ledger, values: Array, observed: Array, allowed: Array, slack: Array
-) -> tuple[Ledger, Look]:
-    """Test, and let the most extreme relabellings die.
+    spending: AlphaSpending, values: Array, observed: Array, allowed: Array, slack: Array
+) -> tuple[AlphaSpending, Look]:
+    """Analyse one look: test the data, and let the most extreme relabellings die.
 
     The boundary is the smallest value above which no larger share lies than the budget (Mathieu
     et al. 2023, "AdaStop: adaptive statistical testing for sound comparisons of Deep RL agents").
 
     Args:
-        ledger: Before the look, of tests of shape (…).
+        spending: Spent level before the look, of tests of shape (…).
         values: The statistic under each relabelling, of shape (…, B).
-        observed: That of the data, of shape (…).
-        allowed: Level that may be spent by now, of shape (…).
-        slack: Values that differ by no more are equal, of shape (…).
+        observed: The statistic of the data, of shape (…).
+        allowed: Level that may be spent up to this look, of shape (…).
+        slack: Values that differ by no more count as equal, of shape (…).
     """
-    living = np.where(ledger.alive, values, -np.inf)
+    living = np.where(spending.alive, values, -np.inf)
     p = share_reaching(living, observed, slack)
-    budget = allowed - ledger.spent
+    budget = allowed - spending.spent
     boundary = _boundary(living, budget)
     rejected = p <= budget + ROUNDING
     crossing = (living > (boundary + slack)[..., None]) & ~rejected[..., None]
-    spent = ledger.spent + crossing.mean(axis=-1)
+    spent = spending.spent + crossing.mean(axis=-1)
     none = np.zeros(p.shape, dtype=np.int64)
-    return Ledger(ledger.alive & ~crossing, spent), Look(
+    return AlphaSpending(spending.alive & ~crossing, spent), Look(
         p, budget, boundary, spent, rejected, none
     )
 
@@ -137,21 +137,23 @@ def _boundary(values: Array, budget: Array) -> Array:
     return np.take_along_axis(np.sort(values, axis=-1), place[..., None], axis=-1)[..., 0]
 
 
-def next_look(design: Design, state: State, first: Array, second: Array) -> tuple[State, Look]:
+def next_look(
+    design: Design, state: SequentialState, first: Array, second: Array
+) -> tuple[SequentialState, Look]:
     """Add one block of scores to every pair and test all that are undecided.
 
-    Runs have no order, so scores are sorted; not for the joint test, though, which relabels the
-    same places of all pairs: sorted scores would bind the pairs together, and three equal labels
-    would be told apart 8 times in 100 at alpha = 0.05.
+    Scores are sorted within a block, because the order of runs must not matter. The joint test is
+    an exception: it relabels the same positions of all pairs, and sorting would make the pairs
+    dependent. Three equal labels would then be distinguished in 8 % of cases at alpha = 0.05.
 
     Args:
-        design: Of all the studies.
-        state: After the looks before.
+        design: Design of all studies.
+        state: State after the previous look.
         first: Scores of the first label of each pair, of shape (S, m, n); ignored where decided.
-        second: Of the second, of the same shape.
+        second: Scores of the second label, of the same shape.
 
     Returns:
-        The next state, and the look at every pair, of shape (S, m), which says nothing of pairs
+        The next state, and the look at every pair, of shape (S, m), which is meaningless for pairs
         that were decided before.
     """
     if design.family != "maxt":
@@ -169,8 +171,8 @@ def next_look(design: Design, state: State, first: Array, second: Array) -> tupl
     return judge(design, state)
 
 
-def _judge_by_pair(design: Design, state: State) -> tuple[State, Look]:
-    """Each pair by its own test, at every level that the closed test may ask for."""
+def _judge_by_pair(design: Design, state: SequentialState) -> tuple[SequentialState, Look]:
+    """Test each pair separately, at every level that the closed test may need."""
     sizes = _sizes(design)
     values = np.abs(state.sums)[:, None]
     shape = state.crossed.shape
@@ -178,8 +180,9 @@ def _judge_by_pair(design: Design, state: State) -> tuple[State, Look]:
     allowed = np.broadcast_to((share / sizes)[:, None], shape)
     slack = np.broadcast_to(_slack(state)[:, None, None], shape)
     observed = np.broadcast_to(values[..., 0], shape)
-    ledger, looks = take_look(state.ledger, values, observed, allowed, slack)
-    # A level that was crossed before may decide only now: its numbers are those of its crossing.
+    spending, looks = take_look(state.spending, values, observed, allowed, slack)
+    # A boundary crossed at an earlier look may decide the pair only now, after other pairs have
+    # crossed theirs. Then p and budget of the earlier look are reported.
     before = state.crossed > 0
     now = looks.rejected & state.undecided[:, None] & ~before
     crossed = np.where(now, state.looks, state.crossed)
@@ -187,23 +190,24 @@ def _judge_by_pair(design: Design, state: State) -> tuple[State, Look]:
     needed = _needed(crossed > 0, sizes)
     rejected = ((crossed > 0) | ~needed).all(axis=1) & state.undecided
     left = state.undecided & ~rejected
-    after = replace(state, ledger=ledger, crossed=crossed, p=p, budget=budget, undecided=left)
-    told = replace(looks, p=p, budget=budget, crossed=crossed)
-    return after, replace(_strictest(told, needed), rejected=rejected)
+    after = replace(state, spending=spending, crossed=crossed, p=p, budget=budget, undecided=left)
+    by_level = replace(looks, p=p, budget=budget, crossed=crossed)
+    return after, replace(_strictest(by_level, needed), rejected=rejected)
 
 
 def _sizes(design: Design) -> Counts:
-    """Numbers of pairs among which alpha is divided, one a level."""
+    """Number of pairs among which alpha is divided, for each level."""
     pairs = len(design.pairs)
     return np.arange(1, pairs + 1) if design.family == "holm" else np.array([pairs])
 
 
 def _needed(crossed: Mask, sizes: Counts) -> Mask:
-    """Levels that a pair itself must cross to be decided, of shape (S, L, m).
+    """Mask of the levels that a pair itself must cross to be decided, of shape (S, L, m).
 
-    By the closed test, a pair is decided when every set of pairs that it belongs to holds one
-    that has crossed alpha / size of the set. There is a set of size s in which only the pair
-    itself can have crossed just when s - 1 others have not. With one level, each must cross it.
+    By the closed test, a pair is decided if every set of pairs that contains it has a member that
+    has crossed alpha / size. A set of size s in which only the pair itself can have crossed exists
+    if and only if at least s - 1 other pairs have not crossed. With a single level, each pair must
+    cross it.
     """
     if len(sizes) == 1:
         return np.ones_like(crossed)
@@ -212,7 +216,7 @@ def _needed(crossed: Mask, sizes: Counts) -> Mask:
 
 
 def _strictest(looks: Look, needed: Mask) -> Look:
-    """Each pair's look at the strictest level that it must cross, from (S, L, m) to (S, m)."""
+    """The look of each pair at the strictest level that it must cross, (S, L, m) to (S, m)."""
     last = needed.shape[1] - 1 - needed[:, ::-1].argmax(axis=1)
     study, pair = np.indices(last.shape)
     return Look(
@@ -225,14 +229,14 @@ def _strictest(looks: Look, needed: Mask) -> Look:
     )
 
 
-def _judge_jointly(design: Design, state: State) -> tuple[State, Look]:
-    """The largest difference against the largest of each relabelling, stepping down."""
+def _judge_jointly(design: Design, state: SequentialState) -> tuple[SequentialState, Look]:
+    """Test the largest difference against that of each relabelling, and step down."""
     values, slack = np.abs(state.sums), _slack(state)
     allowed = np.full(len(values), design.alpha * state.looks / design.interims)
-    budget = allowed - state.ledger.spent
+    budget = allowed - state.spending.spent
     undecided, p = state.undecided, np.ones(state.undecided.shape)
     while True:
-        p = np.where(undecided, _joint_p(values, undecided, state.ledger, slack), p)
+        p = np.where(undecided, _joint_p(values, undecided, state.spending, slack), p)
         observed = np.where(undecided, values[..., 0], -1)
         top = np.arange(observed.shape[1]) == observed.argmax(axis=1)[:, None]
         rejected = top & undecided & (p <= budget[:, None] + ROUNDING)
@@ -240,27 +244,27 @@ def _judge_jointly(design: Design, state: State) -> tuple[State, Look]:
             break
         undecided = undecided & ~rejected
     largest = np.where(undecided[..., None], values, 0).max(axis=1)
-    ledger, look = take_look(state.ledger, largest, largest[:, 0], allowed, slack)
+    spending, look = take_look(state.spending, largest, largest[:, 0], allowed, slack)
     left = undecided.any(axis=1)
-    ledger = Ledger(ledger.alive, np.where(left, ledger.spent, state.ledger.spent))
+    spending = AlphaSpending(spending.alive, np.where(left, spending.spent, state.spending.spent))
     everywhere = np.ones_like(p)
-    found = Look(
+    look_of_pairs = Look(
         p=p,
         budget=budget[:, None] * everywhere,
         boundary=look.boundary[:, None] * everywhere,
-        spent=ledger.spent[:, None] * everywhere,
+        spent=spending.spent[:, None] * everywhere,
         rejected=state.undecided & ~undecided,
         crossed=np.where(state.undecided & ~undecided, state.looks, 0),
     )
-    return replace(state, ledger=ledger, undecided=undecided), found
+    return replace(state, spending=spending, undecided=undecided), look_of_pairs
 
 
-def _joint_p(values: Array, undecided: Mask, ledger: Ledger, slack: Array) -> Array:
-    """Share of the relabellings whose largest difference reaches that of each pair, (S, m)."""
+def _joint_p(values: Array, undecided: Mask, spending: AlphaSpending, slack: Array) -> Array:
+    """Fraction of relabellings whose largest difference reaches that of each pair, (S, m)."""
     largest = np.where(undecided[..., None], values, 0).max(axis=1)
-    living = np.where(ledger.alive, largest, -np.inf)[:, None]
+    living = np.where(spending.alive, largest, -np.inf)[:, None]
     return share_reaching(living, values[..., 0], slack[:, None])
 
 
-def _slack(state: State) -> Array:
+def _slack(state: SequentialState) -> Array:
     return ROUNDING * state.looks * state.largest

@@ -1,4 +1,4 @@
-"""What a sequential comparison may be expected to cost and to find, before its first run."""
+"""Expected runs and power of a sequential comparison, by simulation before its first run."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from rlexp.stats.sequential.design import Design, Pair
 from rlexp.stats.sequential.looks import first_state, next_look
 
 CELLS = 2_000_000
-"""Numbers that a batch of studies may hold at a time."""
+"""Numbers of a batch of studies in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """How simulated studies ended.
+    """Results of simulated studies.
 
     Attributes:
-        signs: 1 where the first label of a pair was found better, -1 worse, 0 neither, (S, m).
-        interims: At which a pair was decided, or the last one, (S, m).
-        runs: Runs of each label, in the design's order, (S, labels).
+        signs: 1 if the first label of a pair was decided better, -1 worse, 0 neither, (S, m).
+        interims: Interim at which a pair was decided, or the last one, (S, m).
+        runs: Runs of each label, in the order of the design, (S, labels).
     """
 
     signs: NDArray[np.int64]
@@ -32,16 +32,16 @@ class Endings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedRuns:
-    """What a design costs and finds on average, if scores are as supposed.
+    """Expected cost and power of a design under assumed effects.
 
     Attributes:
         runs: Mean number of runs of all labels.
-        standard_error: Of that mean, by simulation.
-        worst_case: Runs when nothing is decided early, which the fixed design always uses.
-        decided: For each pair, how often its labels were told apart.
-        any_decided: How often those of some pair were.
-        simulations: Simulated studies.
-        seed: Of the simulation.
+        standard_error: Simulation standard error of that mean.
+        worst_case: Runs if no pair is decided early; the fixed design always uses them.
+        decided: For each pair, fraction of studies that distinguish its labels.
+        any_decided: Fraction of studies that distinguish the labels of at least one pair.
+        simulations: Number of simulated studies.
+        seed: Seed of the simulation.
     """
 
     runs: float
@@ -54,19 +54,19 @@ class ExpectedRuns:
 
 
 def decide_many(design: Design, scores: NDArray[np.float64]) -> Endings:
-    """Decide a batch of studies, all blocks of which are there, as `decide` does one.
+    """Decide a batch of complete studies, with the same results as `decide` for each.
 
     Args:
-        design: Of every study.
-        scores: Of shape (S, labels, K, n), labels in the design's order.
+        design: Design of every study.
+        scores: Of shape (S, labels, K, n), with labels in the order of the design.
     """
-    places = [
+    positions = [
         [design.labels.index(label) for label in side] for side in zip(*design.pairs, strict=True)
     ]
     state = first_state(design, len(scores))
     interims = np.full(state.undecided.shape, design.interims)
     for interim in range(1, design.interims + 1):
-        first, second = (scores[:, place, interim - 1] for place in places)
+        first, second = (scores[:, labels, interim - 1] for labels in positions)
         state, look = next_look(design, state, first, second)
         interims[look.rejected] = interim
     signs = np.where(state.undecided, 0, np.sign(state.sums[..., 0])).astype(np.int64)
@@ -78,20 +78,19 @@ def decide_many(design: Design, scores: NDArray[np.float64]) -> Endings:
 def expected_runs(
     design: Design, effects: Mapping[str, float], simulation: Resampling
 ) -> ExpectedRuns:
-    """Simulate studies whose scores are normal, and see what they cost and find.
+    """Expected cost and power of a design, from simulated studies with normal scores.
 
     Args:
-        design: Of the study.
-        effects: The mean score of each label, in standard deviations of one run's score; labels
-            that are left out have 0.
-        simulation: As many studies as it has repetitions, from its seed.
+        design: Design of the study.
+        effects: Mean score of each label, in standard deviations of a run's score; 0 if omitted.
+        simulation: Number of studies (repetitions) and seed.
 
     Raises:
-        ValueError: An effect is of no label of the design.
+        ValueError: An effect has a label that is not in the design.
     """
     if unknown := sorted(set(effects) - set(design.labels)):
         raise ValueError(
-            f"{unknown[0]!r} is no label of the design; labels: {', '.join(design.labels)}"
+            f"label {unknown[0]!r} is not in the design; its labels: {', '.join(design.labels)}"
         )
     means = np.array([effects.get(label, 0.0) for label in design.labels])
     endings = [decide_many(design, scores) for scores in _studies(design, means, simulation)]

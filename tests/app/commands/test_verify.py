@@ -104,7 +104,7 @@ def test_without_a_ledger_nothing_is_promised(tmp_path: Path) -> None:
         f"unsealed: alpha: 1 attempt of {name_of(made, 0)} ended and is not in the ledger; "
         "repeating the command that made them enters them"
     )
-    assert [unsealed, "alpha: no ledger says what its 1 attempt was"] == found.lines
+    assert [unsealed, "alpha: without a ledger its 1 attempt cannot be verified"] == found.lines
     write_experiment(made.paths, made.experiment)
     Seals(made.paths).enter_late()
     (line,) = told(tmp_path).lines

@@ -47,7 +47,7 @@ def test_another_definition_is_refused_label_by_label(tmp_path: Path) -> None:
     first, *lines = str(caught.value).splitlines()
     assert first.startswith("experiment sample exists with another definition")
     before = PPO.budget.final_episodes
-    expected = f"  budget.final_episodes: {before} there, 7 here (in all 2 configurations)"
+    expected = f"  budget.final_episodes: existing {before}, requested 7 (in all 2 configurations)"
     assert [expected] == lines
     with pytest.raises(RecordError, match=r"\n  a2c is missing$"):
         join(Layout(tmp_path).experiment(there.name), experiment(PPO))

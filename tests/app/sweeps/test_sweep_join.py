@@ -85,10 +85,12 @@ def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
 
 def test_another_question_is_refused_with_what_differs(paths: ExperimentPaths) -> None:
     """Under a name that exists, another allocation or budget is refused, and named on a line."""
-    with pytest.raises(RecordError, match=r"\n  sweep.*allocation: 'fixed' there, 'racing' here$"):
+    with pytest.raises(
+        RecordError, match=r"\n  sweep.*allocation: existing 'fixed', requested 'racing'$"
+    ):
         join_sweep(paths, asked(allocation="racing"), lag_asked=True)
     longer = replace(asked(), configurations=(configuration(steps=2000),))
-    with pytest.raises(RecordError, match=r"\n  budget\.steps: \d+ there, 2000 here$"):
+    with pytest.raises(RecordError, match=r"\n  budget\.steps: existing \d+, requested 2000$"):
         join_sweep(paths, longer, lag_asked=True)
 
 
@@ -97,7 +99,7 @@ def test_a_lag_that_nobody_asked_for_stays_as_it_was(paths: ExperimentPaths) -> 
     kept = join_sweep(paths, asked(lag=15), lag_asked=False)
     assert kept.sweep is not None
     assert 3 == kept.sweep.plan.lag
-    with pytest.raises(RecordError, match="lag: 3 there, 15 here"):
+    with pytest.raises(RecordError, match="lag: existing 3, requested 15"):
         join_sweep(paths, asked(lag=15), lag_asked=True)
 
 

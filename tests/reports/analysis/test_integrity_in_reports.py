@@ -56,7 +56,7 @@ def test_many_faults_are_named_in_part() -> None:
 def test_a_missing_ledger_is_no_fault() -> None:
     """Records older than the ledger give a sentence and no fault."""
     part = part_of(ProvenanceSection(), told(Integrity(experiment="old", attempts=2, matching=0)))
-    expected = "old: no ledger says what its 2 attempts were."
+    expected = "old: without a ledger its 2 attempts cannot be verified."
     assert [expected] == [block.text for block in of_kind(part, Text)]
 
 

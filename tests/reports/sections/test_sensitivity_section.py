@@ -142,7 +142,7 @@ def test_settings_that_failed_are_named() -> None:
     )
     own = table(part, "sensitivity")
     assert ["5 of 6"] == column(own, "settings")
-    assert ["no interval of Φ: every resample gives the same"] == column(own, "remark")
+    assert ["no interval of Φ: all resamples give the same value"] == column(own, "remark")
 
 
 @pytest.mark.parametrize(

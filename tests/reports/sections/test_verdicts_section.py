@@ -108,7 +108,7 @@ def test_undecided_says_how_many_seeds_would_decide() -> None:
     tone, text = said(one_task())[-1]
     assert Tone.NOTE is tone
     assert text.startswith("Undecided between a2c and dqn: ")
-    assert "more seeds a side and task" in text
+    assert "further seeds per label and task" in text
 
 
 def test_a_label_that_beats_all_others_is_named_first() -> None:

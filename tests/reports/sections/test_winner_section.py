@@ -105,7 +105,7 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
     part = part_of(WinnerSection(), one_tuning_seed())
     told = {row[0]: row[1:] for row in table(part, "winner-optimism").rows}
     assert None is told["expected optimism"][0]
-    assert "with one seed they cannot be told apart" in str(told["expected optimism"][1])
+    assert "with one seed they cannot be separated" in str(told["expected optimism"][1])
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
     assert "Tuning overestimated the score by 12.0 (too few runs for an interval (n = 2))" in text

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from rlexp.stats.reliability.metrics import dispersion_across_runs, risk_across_runs
 from rlexp.stats.reliability.risk import cvar
 from rlexp.stats.reliability.summary import (
-    DrawnRanks,
+    BootstrapOrderStatistics,
+    buffer_like,
     resampled_dispersion,
     resampled_risk,
-    room_for,
 )
 
 ROWS = 7
@@ -36,7 +36,7 @@ def test_they_are_those_of_the_drawn_runs(values: list[float], share: float, see
     runs = np.array(values)
     positions = np.random.default_rng(seed).integers(0, len(runs), size=(ROWS, len(runs)))
     drawn = drawn_of(positions)
-    ranks = DrawnRanks.of(runs, drawn, room_for(drawn))
+    ranks = BootstrapOrderStatistics.of(runs, drawn, buffer_like(drawn))
     resamples = runs[positions]
     assert pytest.approx(np.quantile(resamples, share, axis=1)) == ranks.quantile(share)
     assert pytest.approx(cvar(resamples)) == ranks.worst_mean()
@@ -45,7 +45,7 @@ def test_they_are_those_of_the_drawn_runs(values: list[float], share: float, see
 
 
 def test_metrics_across_runs_are_those_of_the_drawn_runs() -> None:
-    """At each point, as the functions of whole data compute them."""
+    """At each point, resampled metrics equal the metrics computed from the drawn runs."""
     generator = np.random.default_rng(3)
     curves = generator.normal(size=(45, 6)).round(1)
     ranges = generator.uniform(1, 2, size=(45, 1))
@@ -64,7 +64,7 @@ def test_all_runs_are_counted(n: int) -> None:
     runs = np.full(n, -200.0)
     runs[-1] = -199.0
     drawn = drawn_of(np.arange(n)[np.newaxis] % (n - 1))
-    ranks = DrawnRanks.of(runs, drawn, room_for(drawn))
+    ranks = BootstrapOrderStatistics.of(runs, drawn, buffer_like(drawn))
     found = [ranks.worst_mean(), *(ranks.quantile(share) for share in (0, 1 / 2, 1))]
     assert [[-200.0]] * 4 == [each.tolist() for each in found]
 
@@ -73,5 +73,5 @@ def test_the_mean_of_equal_runs_is_what_they_are() -> None:
     """To the last bit, however often each is drawn: nothing else tells that nothing varies."""
     runs = np.full(25, 478 / 453)
     drawn = drawn_of(np.random.default_rng(0).integers(0, 25, size=(50, 25)))
-    found = DrawnRanks.of(runs, drawn, room_for(drawn)).worst_mean()
+    found = BootstrapOrderStatistics.of(runs, drawn, buffer_like(drawn)).worst_mean()
     assert {478 / 453} == set(found.tolist())

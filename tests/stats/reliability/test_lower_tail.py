@@ -28,10 +28,10 @@ def test_by_hand(share: float, expected: float) -> None:
 
 
 @given(OUTCOMES, SHARES)
-def test_it_lies_between_the_worst_outcome_and_the_mean(
+def test_the_tail_mean_lies_between_the_worst_outcome_and_the_mean(
     outcomes: list[float], share: float
 ) -> None:
-    """Whatever the share."""
+    """For every share, the tail mean is between the worst outcome and the mean."""
     found, slack = tail_mean(outcomes, share), 1e-9 * max(1.0, *map(abs, outcomes))
     assert min(outcomes) - slack <= found <= np.mean(outcomes) + slack
 
@@ -46,8 +46,10 @@ def test_it_is_what_rockafellar_and_uryasev_maximise(outcomes: list[float], shar
 
 
 @given(OUTCOMES, SHARES, SHARES)
-def test_a_larger_share_is_no_worse(outcomes: list[float], one: float, other: float) -> None:
-    """Better outcomes join the worst ones."""
+def test_a_larger_share_has_no_lower_tail_mean(
+    outcomes: list[float], one: float, other: float
+) -> None:
+    """The tail mean does not decrease if the share increases."""
     low, high = sorted((one, other))
     slack = 1e-9 * max(1.0, *map(abs, outcomes))
     assert tail_mean(outcomes, low) <= tail_mean(outcomes, high) + slack

@@ -44,7 +44,7 @@ def exactly(expected: ArrayLike) -> object:
 
 
 def test_metrics_of_runs_are_golden() -> None:
-    """Of four curves, in their own units."""
+    """The metrics of four curves equal the golden values of the authors' code."""
     whole = [(-1.0, CURVES.steps[-1])]
     assert exactly(golden("curve_range")) == curve_range(CURVES.values)
     assert (
@@ -56,7 +56,7 @@ def test_metrics_of_runs_are_golden() -> None:
 
 
 def test_metrics_across_runs_are_golden() -> None:
-    """At each of twenty evaluations."""
+    """The metrics across runs equal the golden values at each of twenty evaluations."""
     assert exactly(GOLDEN["iqr_across_runs"]) == dispersion_across_runs(CURVES.values)
     assert exactly(GOLDEN["lower_cvar_across_runs"]) == risk_across_runs(CURVES.values)
 
@@ -114,7 +114,7 @@ def test_smoothing_keeps_trends_and_drops_jitter() -> None:
 
 @given(st.permutations(range(4)))
 def test_the_order_of_the_runs_does_not_matter(order: list[int]) -> None:
-    """Curves are sorted on entry."""
+    """Curves in another order have equal metrics."""
     values = np.array(GOLDEN["curves"])[order]
     found = LearningCurves.of(GOLDEN["steps"], values)
     assert CURVES.values.tobytes() == found.values.tobytes()
@@ -138,15 +138,15 @@ def test_metrics_scale_with_the_return_and_forget_its_origin(factor: float, shif
 @pytest.mark.parametrize(
     ("steps", "values", "message"),
     [
-        ([1, 2], [1, 2], r"steps of shape \(2,\) and values of shape \(2,\) are no curves"),
-        ([1, 2], [[1, 2, 3]], "are no curves"),
-        ([], [[]], "are no curves"),
-        ([1, 2], [[1, float("nan")]], "curves must be finite numbers"),
-        ([2, 2], [[1, 2]], "steps must rise"),
+        ([1, 2], [1, 2], r"steps of shape \(2,\) and values of shape \(2,\) do not fit"),
+        ([1, 2], [[1, 2, 3]], "do not fit"),
+        ([], [[]], "do not fit"),
+        ([1, 2], [[1, float("nan")]], "curves must be finite"),
+        ([2, 2], [[1, 2]], "steps must be strictly ascending"),
     ],
 )
-def test_what_is_no_curve_is_refused(steps: ArrayLike, values: ArrayLike, message: str) -> None:
-    """In one line."""
+def test_invalid_curves_are_refused(steps: ArrayLike, values: ArrayLike, message: str) -> None:
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match=message):
         LearningCurves.of(steps, values)
 
@@ -161,7 +161,7 @@ def test_metrics_of_too_few_evaluations_are_refused_in_words() -> None:
         long_term_risk(one)
     with pytest.raises(ValueError, match="2 differences between evaluations in steps 1 to 3"):
         dispersion_across_time(three, equal_windows(three))
-    with pytest.raises(ValueError, match="no evaluation in steps 3 to 4: take wider windows"):
+    with pytest.raises(ValueError, match="no evaluation in steps 3 to 4: use wider windows"):
         median_performance(three, [(3, 4)])
     with pytest.raises(ValueError, match="there is no window"):
         median_performance(three, [])
@@ -171,9 +171,9 @@ def test_metrics_of_too_few_evaluations_are_refused_in_words() -> None:
 @pytest.mark.parametrize(
     ("steps", "period", "message"),
     [
-        (np.arange(27), 10, "27 evaluations: smoothing needs 28 at even distances"),
-        (np.arange(40) ** 2, 900, "40 evaluations: smoothing needs 28 at even distances"),
-        (np.arange(40), 2, "a period of 2 steps is no more than two evaluations"),
+        (np.arange(27), 10, "27 evaluations: smoothing needs at least 28 at even distances"),
+        (np.arange(40) ** 2, 900, "40 evaluations: smoothing needs at least 28 at even distances"),
+        (np.arange(40), 2, "a period of 2 steps is at most two evaluations"),
     ],
 )
 def test_what_cannot_be_smoothed_is_refused(

@@ -61,7 +61,7 @@ def plain(metrics: dict[str, Reliability]) -> list[object]:
 
 
 def test_every_metric_has_an_interval_with_enough_runs() -> None:
-    """Around its estimate, for all runs."""
+    """With enough runs, every metric has an interval that contains its estimate."""
     found = summary(curves_of(25))
     assert TRAINING == tuple(found)
     for metric in found.values():
@@ -108,7 +108,7 @@ def test_runs_that_never_rise_have_no_range() -> None:
     values[0] = 0
     found = summary(values)
     expected = (
-        "1 of 6 runs hardly ever rise above their first value, so shares of that mean nothing: "
+        "1 of 6 runs hardly ever rise above their first value, so the metric cannot be divided by it: "
         "give a baseline"
     )
     assert [expected] * 5 + [None] == [metric.reason for metric in found.values()]
@@ -116,10 +116,10 @@ def test_runs_that_never_rise_have_no_range() -> None:
 
 
 def test_one_run_has_metrics_of_its_own_but_none_across_runs() -> None:
-    """And no interval for those, with the reason."""
+    """A single run has metrics within the run, and a reason instead of metrics across runs."""
     found = summary(curves_of(1))
     for name in ("dispersion across runs", "risk across runs"):
-        assert "one run says nothing of how runs differ: add seeds" == found[name].reason
+        assert "a single run shows no difference between runs: add seeds" == found[name].reason
     own = found["long-term risk"].interval
     assert own is not None
     assert (None, "one run alone shows no spread") == (own.low, own.reason)
@@ -136,7 +136,7 @@ def test_few_runs_get_no_interval_that_would_mislead() -> None:
         assert f"the worst 5 % of {n} runs is the worst one alone" == worst.note
         assert (None, None) == (worst.interval.low, worst.interval.high)
         assert (0, None) == (worst.interval.repetitions, worst.interval.seed)
-        assert "resampling cannot vary" in str(worst.interval.reason)
+        assert "resamples vary it less than new runs" in str(worst.interval.reason)
 
 
 def test_few_evaluations_say_what_the_metrics_lack() -> None:
@@ -159,7 +159,7 @@ def test_one_evaluation_is_no_curve_but_no_fault() -> None:
 
 
 def test_equal_runs_have_no_interval() -> None:
-    """Of no width there is none, across runs either."""
+    """Equal runs have no interval of any metric, across runs either."""
     found = summary(np.repeat(curves_of(1), 8, axis=0))
     for metric in found.values():
         assert metric.interval is not None
@@ -167,7 +167,7 @@ def test_equal_runs_have_no_interval() -> None:
         assert metric.interval.reason
     spread = found["dispersion across runs"].interval
     assert spread is not None
-    assert (0, "every resample gives the same") == (spread.estimate, spread.reason)
+    assert (0, "all resamples give the same value") == (spread.estimate, spread.reason)
 
 
 def test_smoothing_narrows_the_dispersion_across_runs() -> None:
@@ -179,7 +179,7 @@ def test_smoothing_narrows_the_dispersion_across_runs() -> None:
     assert second is not None
     assert second.estimate < first.estimate / 2
     short = summary(curves_of(10, evaluations=20), period=3000)["risk across runs"]
-    assert "20 evaluations: smoothing needs 28" in str(short.reason)
+    assert "20 evaluations: smoothing needs at least 28" in str(short.reason)
 
 
 def test_intervals_of_what_cannot_be_negative_end_at_zero() -> None:
@@ -239,7 +239,9 @@ def test_rollouts_by_hand() -> None:
 def test_rollouts_in_units_of_the_return() -> None:
     """Negative returns are no share of their median; a baseline helps."""
     returns = [np.array([-8.0, -10, -12, -14]), np.array([-1.0, -2, -3, -4])]
-    expected = "2 of 2 runs have a median return of 0 or less, so shares of that mean nothing"
+    expected = (
+        "2 of 2 runs have a median return of 0 or less, so the metric cannot be divided by it"
+    )
     assert all(expected in str(metric.reason) for metric in rollout_reliability(returns, FEW))
     _, worst = rollout_reliability(returns, FEW, baseline=1)
     assert [-14, -4] == (worst.values if worst.values is None else [*worst.values])
@@ -253,15 +255,15 @@ def test_few_rollouts_have_no_dispersion() -> None:
 
 
 @pytest.mark.parametrize("baseline", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_baseline_that_divides_nothing_is_refused(baseline: float) -> None:
-    """In training and across rollouts."""
-    with pytest.raises(ValueError, match="divides nothing: give one above 0"):
+def test_an_invalid_baseline_is_refused(baseline: float) -> None:
+    """A baseline that is not above 0 is refused for curves and for rollouts."""
+    with pytest.raises(ValueError, match="the baseline must be a finite number above 0"):
         summary(curves_of(3), baseline=baseline)
-    with pytest.raises(ValueError, match="divides nothing: give one above 0"):
+    with pytest.raises(ValueError, match="the baseline must be a finite number above 0"):
         rollout_reliability([[1, 2, 3, 4]], FEW, baseline=baseline)
 
 
 def test_no_point_to_compare_at_is_refused() -> None:
-    """One or more is needed."""
-    with pytest.raises(ValueError, match="0 points to compare runs at: give 1 or more"):
+    """A number of points below 1 is refused."""
+    with pytest.raises(ValueError, match="points must be at least 1, not 0"):
         summary(curves_of(3), points=0)

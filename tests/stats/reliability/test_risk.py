@@ -33,10 +33,10 @@ def test_ties_at_the_quantile_all_count() -> None:
 
 
 @given(outcomes, st.sampled_from([0.05, 0.1, 0.25, 0.5, 1.0]))
-def test_it_is_the_mean_at_or_below_the_interpolated_quantile(
+def test_cvar_is_the_mean_at_or_below_the_interpolated_quantile(
     values: list[float], share: float
 ) -> None:
-    """As SciPy computes that quantile, up to its rounding."""
+    """CVaR equals the mean of the outcomes up to SciPy's interpolated quantile."""
     quantile = stats.scoreatpercentile(values, 100 * share)
     expected = np.mean([value for value in values if value <= quantile + 1e-9])
     assert pytest.approx(expected) == cvar(values, share)
@@ -56,8 +56,8 @@ def test_the_order_of_the_outcomes_does_not_matter(
     assert cvar(values, tail=tail) == cvar(random.sample(values, len(values)), tail=tail)
 
 
-def test_rows_are_taken_one_by_one() -> None:
-    """Along the last axis."""
+def test_cvar_is_computed_along_the_last_axis() -> None:
+    """Each row of outcomes gives its own CVaR."""
     values = np.random.default_rng(0).normal(size=(3, 2, 40))
     expected = [[float(cvar(row)) for row in rows] for rows in values]
     assert expected == cvar(values).tolist()
@@ -74,14 +74,16 @@ def test_few_outcomes_have_one_worst(n: int, expected: int) -> None:
 @pytest.mark.parametrize(
     ("values", "share", "message"),
     [
-        ([], 0.05, "there is no outcome: risk needs one or more"),
-        ([1, float("nan")], 0.05, "an outcome must be a finite number; a failure is no outcome"),
-        ([1], 0, "a share of 0 is none: it must lie above 0 and be at most 1"),
-        ([1], 1.5, "a share of 1.5 is none: it must lie above 0 and be at most 1"),
+        ([], 0.05, "there is no outcome: a risk needs at least one"),
+        ([1, float("nan")], 0.05, "an outcome must be a finite number: leave out failed runs"),
+        ([1], 0, "the share must be above 0 and at most 1, not 0"),
+        ([1], 1.5, "the share must be above 0 and at most 1, not 1.5"),
     ],
 )
-def test_what_has_no_risk_is_refused(values: list[float], share: float, message: str) -> None:
-    """In one line."""
+def test_invalid_outcomes_and_shares_are_refused(
+    values: list[float], share: float, message: str
+) -> None:
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match=message):
         cvar(values, share)
 
@@ -94,8 +96,8 @@ def test_a_failure_rate_is_a_share_with_wilsons_interval() -> None:
     assert pytest.approx([expected.low, expected.high]) == [found.low, found.high]
 
 
-def test_no_failure_is_no_proof_of_none() -> None:
-    """Of five runs none failed: more than a third may."""
+def test_the_interval_of_a_failure_rate_of_0_is_wide() -> None:
+    """If none of five runs fails, the true failure rate may still be above a third."""
     found = failure_rate(0, 5)
     assert 0 == found.low
     assert pytest.approx(0.4345, abs=1e-4) == found.high
@@ -104,5 +106,5 @@ def test_no_failure_is_no_proof_of_none() -> None:
 @pytest.mark.parametrize(("failed", "n"), [(3, 2), (-1, 2), (0, 0)])
 def test_failures_that_are_no_share_are_refused(failed: int, n: int) -> None:
     """More than all, fewer than none, or of no runs."""
-    with pytest.raises(ValueError, match=f"{failed} failures of {n} runs make no rate"):
+    with pytest.raises(ValueError, match=f"{failed} failures of {n} runs are impossible"):
         failure_rate(failed, n)

@@ -104,7 +104,7 @@ def test_a_parameter_that_is_hardly_there_says_nothing() -> None:
 
 @given(st.permutations(range(20)))
 def test_the_order_of_the_trials_does_not_matter(order: list[int]) -> None:
-    """Counts have no order."""
+    """Trials in another order have equal importances."""
     rows, values = drawn(20, seed=1)
     again = [rows[k] for k in order]
     first = divergences([observed(rows, n) for n in SIZES], best(values, 0.25))

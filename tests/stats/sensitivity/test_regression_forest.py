@@ -37,7 +37,7 @@ def test_a_split_stands_in_the_middle_of_a_gap() -> None:
 
 
 def test_equal_values_are_one_leaf() -> None:
-    """There is nothing to explain."""
+    """A tree of trials with equal values has a single leaf."""
     cells = np.arange(10)[:, np.newaxis]
     own = grow(Grid(cells, (10,)), np.full(10, 0.1), np.arange(10)[np.newaxis])
     assert [0.1] == pytest.approx(list(own.value))
@@ -63,8 +63,8 @@ def test_the_leaves_of_a_tree_fill_the_grid(seed: int) -> None:
         assert sorted(own.value[inside]) == sorted(own.predictions[:, trial])
 
 
-def test_trees_do_not_depend_on_who_grows_beside_them() -> None:
-    """Growing in batches only saves memory."""
+def test_trees_do_not_depend_on_the_batch() -> None:
+    """A tree is the same if it grows alone or in a batch."""
     generator = np.random.default_rng(3)
     grid = Grid.from_unit(generator.random((900, 2)), (32, 32))
     values = generator.standard_normal(900)

@@ -55,7 +55,7 @@ def test_retuned_scores_by_hand() -> None:
 
 
 def test_a_share_that_is_just_reached_is_reached() -> None:
-    """6 is two thirds of 9."""
+    """A score that equals the share of P counts: 6 is two thirds of 9."""
     assert 0 == sensitivity(SCORES, LEVELS, 6 / 9).dimensionality
 
 
@@ -84,12 +84,12 @@ def test_equal_settings_are_told_apart_by_their_levels() -> None:
     assert (5, 5) == sensitivity(scores, LEVELS[::-1]).best_by_task
 
 
-def test_a_share_of_a_score_below_0_says_nothing() -> None:
-    """So there is no dimensionality, and a reason."""
+def test_a_tuned_score_below_0_has_no_dimensionality() -> None:
+    """If P is not above 0, there is a reason instead of a dimensionality."""
     found = sensitivity(SCORES - 20, LEVELS)
     assert 3.0 == found.sensitivity
     assert found.dimensionality is None
-    assert "the tuned score is not above 0, and a share of that says nothing" == found.reason
+    assert "the tuned score is not above 0, so a share of it has no meaning" == found.reason
 
 
 def test_anchors_are_percentiles_over_all_algorithms() -> None:
@@ -104,21 +104,21 @@ def test_anchors_are_percentiles_over_all_algorithms() -> None:
 @pytest.mark.parametrize(
     ("scores", "levels", "message"),
     [
-        (SCORES[:1], LEVELS[:1], "two settings and two tasks or more"),
-        (SCORES[:, :1], LEVELS, "two settings and two tasks or more"),
+        (SCORES[:1], LEVELS[:1], "at least two settings and two tasks"),
+        (SCORES[:, :1], LEVELS, "at least two settings and two tasks"),
         (SCORES, LEVELS[:5], "levels of each setting"),
         (SCORES[0], LEVELS, "settings × tasks"),
         (SCORES, LEVELS[:, :0], "between 1 and 12 parameters"),
         (SCORES, np.zeros((6, 13)), "between 1 and 12 parameters"),
         (SCORES, LEVELS * [1, 0], "two settings have the same values"),
-        (SCORES, LEVELS + NAN, "a level must be a number"),
+        (SCORES, LEVELS + NAN, "a level must be a finite number"),
         (SCORES * 1e200, LEVELS, "a number up to 1e150"),
         (np.where(SCORES == 10, np.inf, SCORES), LEVELS, "a number up to 1e150"),
         (np.where(np.eye(6, 3, dtype=bool), 1.0, NAN), LEVELS, "no setting has a score on every"),
     ],
 )
-def test_what_is_no_grid_is_refused(scores: Array, levels: Array, message: str) -> None:
-    """In one line, that says what is."""
+def test_invalid_grids_are_refused(scores: Array, levels: Array, message: str) -> None:
+    """A message of one line names the mistake."""
     with pytest.raises(ValueError, match=message) as caught:
         sensitivity(scores, levels)
     assert "\n" not in str(caught.value)
@@ -127,7 +127,7 @@ def test_what_is_no_grid_is_refused(scores: Array, levels: Array, message: str) 
 @pytest.mark.parametrize("share", [0.0, 1.1, NAN])
 def test_a_share_is_above_0_and_at_most_1(share: float) -> None:
     """No other part of P can be reached."""
-    with pytest.raises(ValueError, match="above 0, up to 1"):
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
         sensitivity(SCORES, LEVELS, share)
 
 
@@ -139,7 +139,7 @@ def test_a_share_is_above_0_and_at_most_1(share: float) -> None:
     ],
 )
 def test_a_task_without_a_scale_is_refused(scores: list[list[float]], message: str) -> None:
-    """Its scores cannot be normalised."""
+    """A task whose percentiles are equal cannot be normalised, and is refused."""
     with pytest.raises(ValueError, match=message):
         percentile_anchors([scores])
 
@@ -195,7 +195,7 @@ def test_nothing_is_gained_by_tuning_less(grid: tuple[Array, Array]) -> None:
 def test_the_order_of_settings_and_tasks_changes_nothing(
     grid: tuple[Array, Array], random: Any
 ) -> None:
-    """Not a bit of any number."""
+    """Settings and tasks in another order give the same numbers to the last bit."""
     scores, levels = grid
     rows = random.sample(range(len(scores)), len(scores))
     columns = random.sample(range(scores.shape[1]), scores.shape[1])

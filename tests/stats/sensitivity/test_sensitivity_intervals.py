@@ -48,7 +48,7 @@ def holds(own: Interval, value: float) -> bool:
 
 
 def test_estimates_are_those_of_the_means() -> None:
-    """Intervals stand beside them."""
+    """The estimates equal those computed from the means over runs."""
     found = sensitivity_intervals(RUNS, LEVELS, FEW)
     assert found.found == sensitivity(means(RUNS), LEVELS)
     assert found.found.tuned == found.tuned.estimate
@@ -59,7 +59,7 @@ def test_estimates_are_those_of_the_means() -> None:
 
 
 def test_an_interval_says_where_it_comes_from() -> None:
-    """Runs, tasks, repetitions, level, seed."""
+    """An interval names its runs, tasks, repetitions, level and seed."""
     own = sensitivity_intervals(RUNS, LEVELS, FEW).tuned
     assert (108, 3, 300, 0.95, 3) == (own.n, own.tasks, own.repetitions, own.level, own.seed)
 
@@ -74,7 +74,7 @@ def test_where_one_setting_is_far_above_it_is_the_interval_of_its_mean() -> None
         assert own.low is not None
         assert own.high is not None
         assert (10 - half, 10 + half) == pytest.approx((own.low, own.high), rel=0.03)
-    assert "every resample gives the same" == found.sensitivity.reason
+    assert "all resamples give the same value" == found.sensitivity.reason
     assert found.dimensionality is not None
     assert (0.0, 0.0) == (found.dimensionality.low, found.dimensionality.high)
 
@@ -111,7 +111,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_promise() -> None:
 
 
 def test_no_sensitivity_is_below_0() -> None:
-    """Its interval is cut there."""
+    """The interval of the sensitivity is cut at 0."""
     generator = np.random.default_rng(2)
     runs = generator.normal(size=(9, 3, 3)) + 5
     own = sensitivity_intervals(runs, LEVELS, FEW).sensitivity
@@ -130,7 +130,7 @@ def test_no_sensitivity_is_below_0() -> None:
     ],
 )
 def test_without_spread_there_is_no_interval(runs: Array, reason: str) -> None:
-    """Nowhere, and a reason."""
+    """Runs without spread have a reason instead of each interval."""
     found = sensitivity_intervals(runs, LEVELS, FEW)
     assert found.dimensionality is not None
     for own in (found.tuned, found.cross_tuned, found.sensitivity, found.dimensionality):
@@ -144,10 +144,10 @@ def test_without_spread_there_is_no_interval(runs: Array, reason: str) -> None:
 
 
 def test_a_dimensionality_that_a_resample_lacks_has_no_interval() -> None:
-    """Where the tuned score may well be below 0."""
+    """If the tuned score of a resample is not above 0, the dimensionality has no interval."""
     found = sensitivity_intervals(RUNS - 0.93, LEVELS, FEW)
     assert found.dimensionality is not None
-    assert "in a resample the tuned score is not above 0" == found.dimensionality.reason
+    assert "the tuned score of a resample is not above 0" == found.dimensionality.reason
     assert sensitivity_intervals(RUNS - 5, LEVELS, FEW).dimensionality is None
 
 
@@ -157,14 +157,14 @@ def test_runs_that_are_missing_leave_the_others_their_weight() -> None:
     np.testing.assert_array_equal([[2.0, NAN]], means(runs))
 
 
-def test_a_mean_that_is_no_number_is_refused() -> None:
-    """Without a warning on the way."""
+def test_a_mean_that_overflows_is_refused() -> None:
+    """Scores whose mean overflows are refused without a warning of NumPy."""
     with pytest.raises(ValueError, match="up to 1e150"):
         sensitivity(means(np.full((9, 2, 2), 1e308)), LEVELS)
 
 
 def test_runs_have_three_axes() -> None:
-    """Means have no spread."""
+    """A table of means, without an axis of runs, is refused."""
     with pytest.raises(ValueError, match="settings × tasks × runs"):
         sensitivity_intervals(RUNS[..., 0], LEVELS, FEW)
 
@@ -178,7 +178,7 @@ def test_threads_change_nothing(threads: int) -> None:
 
 
 def test_the_seed_decides() -> None:
-    """Another one gives other draws."""
+    """Another seed gives other draws."""
     other = sensitivity_intervals(RUNS, LEVELS, Resampling(seed=4, repetitions=300))
     assert sensitivity_intervals(RUNS, LEVELS, FEW).tuned.low != other.tuned.low
 
@@ -186,7 +186,7 @@ def test_the_seed_decides() -> None:
 @settings(max_examples=30)
 @given(st.randoms(use_true_random=False), st.integers(0, 20))
 def test_the_order_of_settings_tasks_and_runs_changes_nothing(random: Any, seed: int) -> None:
-    """Not a bit of any end, some settings not run included."""
+    """Settings, tasks and runs in another order give the same ends to the last bit."""
     _, runs = sampled(seed)
     runs[random.randrange(1, 9), random.randrange(3)] = NAN
     runs[0, 0, 3] = NAN

@@ -30,7 +30,7 @@ def enumerated(values: Sequence[float]) -> float:
 
 @pytest.mark.parametrize("count", range(1, 12))
 def test_the_least_p_value_is_half_to_the_power_of_the_seeds(count: int) -> None:
-    """Where every difference is negative."""
+    """If all n differences are negative, the p-value is 2⁻ⁿ."""
     assert 0.5**count == signed_rank_p(-np.arange(1.0, count + 1))
 
 
@@ -40,14 +40,14 @@ def test_a_known_case() -> None:
 
 
 @given(differences)
-def test_it_is_the_share_of_sign_patterns(values: list[int]) -> None:
-    """Ties and zeros included."""
+def test_the_p_value_is_the_fraction_of_sign_patterns(values: list[int]) -> None:
+    """Enumerating all sign patterns gives the same p-value, with ties and zeros."""
     assert enumerated(values) == signed_rank_p(np.array(values, dtype=float))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_agrees_with_scipy(seed: int) -> None:
-    """Without ties and zeros."""
+def test_the_p_value_is_that_of_scipy(seed: int) -> None:
+    """Without ties and zeros the p-value equals SciPy's."""
     from scipy.stats import wilcoxon
 
     values = np.random.default_rng(seed).normal(-0.3, 1.0, size=20)
@@ -60,8 +60,8 @@ def test_many_seeds_are_exact_too() -> None:
     assert 0.5**100 == signed_rank_p(-np.arange(1.0, 101.0))
 
 
-def test_worse_takes_four_seeds_at_a_tenth() -> None:
-    """With three the p-value is an eighth at least."""
+def test_four_seeds_are_needed_at_a_threshold_of_a_tenth() -> None:
+    """With three seeds the smallest p-value is an eighth, which is above a tenth."""
     best = (1.0, 2.0, 3.0, 4.0)
     own = (0.0, 0.0, 0.0, 0.0)
     assert worse_than_best(own[:3], best, 0.1) is None
@@ -82,15 +82,15 @@ def test_nothing_in_common_says_nothing(own: tuple[float], best: tuple[float]) -
 
 
 def test_equal_scores_are_not_worse() -> None:
-    """All differences are zero."""
+    """A configuration whose differences are all 0 is not worse."""
     assert worse_than_best((1.0,) * 5, (1.0,) * 5, 0.9) is None
 
 
 def test_a_failure_is_refused() -> None:
     """It is no score, on either side."""
-    with pytest.raises(ValueError, match="a failure is no score"):
+    with pytest.raises(ValueError, match="leave out failed runs"):
         worse_than_best((nan, 1.0), (1.0, 1.0), 0.1)
-    with pytest.raises(ValueError, match="a failure is no score"):
+    with pytest.raises(ValueError, match="leave out failed runs"):
         worse_than_best((1.0, 1.0), (1.0, nan), 0.1)
 
 
@@ -101,7 +101,7 @@ def test_a_failure_is_refused() -> None:
 def test_the_order_of_the_seeds_does_not_matter(
     pairs: list[tuple[int, int]], random: Random
 ) -> None:
-    """To the last bit."""
+    """Seeds in another order give the same p-value to the last bit."""
     shuffled = list(pairs)
     random.shuffle(shuffled)
     (own, best), (others, theirs) = (tuple(zip(*each, strict=True)) for each in (pairs, shuffled))

@@ -41,7 +41,7 @@ def test_drawn_ways_are_equally_likely() -> None:
 
 
 def test_the_same_seed_draws_the_same_and_each_block_its_own() -> None:
-    """In whatever order blocks are asked for."""
+    """A block's random relabellings depend on the seed and the block's number only."""
     found = Relabellings(group=10, blocks=3, limit=50, seed=4)
     first = found.signs(2)
     found.signs(1)

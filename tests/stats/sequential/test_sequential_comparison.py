@@ -142,7 +142,7 @@ def test_the_order_of_the_runs_within_a_block_does_not_matter(
 def test_swapping_the_labels_of_all_pairs_swaps_better_and_worse(
     family: Family, seed: int
 ) -> None:
-    """With every relabelling looked at, a pair has no preferred side."""
+    """If all relabellings are enumerated, swapping the labels of a pair swaps its decision."""
     design = study("abc", group=3, family=family)
     swapped = replace(design, pairs=tuple((b, a) for a, b in design.pairs))
     scores = random_blocks("abc", 2, 3, seed)
@@ -157,7 +157,7 @@ def test_swapping_the_labels_of_all_pairs_swaps_better_and_worse(
 def test_scores_in_another_unit_give_the_same_decisions(
     family: Family, seed: int, factor: float
 ) -> None:
-    """Only differences matter, and only relative to each other."""
+    """Scaling and shifting all scores changes no decision."""
     design = study("abc", group=3, family=family)
     scores = random_blocks("abc", 2, 3, seed)
     moved = {label: factor * (blocks + 10) for label, blocks in scores.items()}
@@ -213,7 +213,7 @@ def test_equal_scores_are_never_told_apart(family: Family) -> None:
 
 
 def test_holm_decides_whatever_bonferroni_does() -> None:
-    """Of 200 studies, and in some of them more."""
+    """In 200 studies, Holm decides every pair that Bonferroni decides, and more in some."""
     holm, bonferroni = (study("abc", group=5, family=family) for family in per_pair)
     more = 0
     for seed in range(200):
@@ -254,13 +254,13 @@ def test_the_first_interim_that_can_decide_is_known_in_advance(
         ({"a": [[1, 2]]}, "label 'b' of the design has no blocks: give an empty list"),
         (
             {"a": [[1, 2]], "b": [[1, 2], [3]]},
-            "block 2 of 'b' has shape (1,); the design needs (2,): give whole blocks only",
+            "block 2 of 'b' has shape (1,); the design needs (2,): give complete blocks only",
         ),
         (
             {"a": [[1, float("nan")]], "b": []},
             (
-                "block 1 of 'a' holds a score that is no number up to 1e100; "
-                "a failure is no score: run its seed again"
+                "block 1 of 'a' has a score that is no finite number up to 1e100: "
+                "run a failed seed again"
             ),
         ),
     ],
@@ -275,8 +275,8 @@ def test_scores_that_do_not_fit_the_design_are_refused(
 
 
 def test_every_mistake_of_a_design_is_named() -> None:
-    """In one line."""
-    with pytest.raises(ValueError, match="not a design") as caught:
+    """One message names all mistakes of a design."""
+    with pytest.raises(ValueError, match="invalid design") as caught:
         Design(
             group=0,
             interims=1,
@@ -286,12 +286,12 @@ def test_every_mistake_of_a_design_is_named() -> None:
             repetitions=1,
         )
     expected = (
-        "not a design: group 0 and interims 1 must be 1 or more; alpha 1 must lie between 0 and 1; "
-        "there is no family 'fdr'; families: holm, bonferroni, maxt; repetitions must be 2 or "
-        "more, and the seed 0 or more; a pair is named twice; 'a' cannot be compared with itself"
+        "invalid design: group 0 and interims 1 must be 1 or more; alpha 1 must lie between 0 and 1; "
+        "family 'fdr' must be one of holm, bonferroni, maxt; repetitions must be 2 or "
+        "more, and the seed 0 or more; a pair is given twice; 'a' cannot be compared with itself"
     )
     assert expected == str(caught.value)
-    with pytest.raises(ValueError, match="there is no pair to decide: name two labels"):
+    with pytest.raises(ValueError, match="there is no pair to decide: give at least two labels"):
         Design(group=1, interims=1, pairs=())
 
 

@@ -51,7 +51,7 @@ def test_every_step_has_the_reference_numbers(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("case", [c for c in GOLDEN["cases"] if len(c["scores"]) == 2])
 def test_one_pair_needs_no_family(case: dict[str, Any], family: Family) -> None:
-    """With two labels, all ways to share alpha are the same test."""
+    """With two labels, all families give the same test."""
     expected, found = outcome(case).looks, outcome(case, family).looks
     assert len(expected) == len(found)
     for (joint,), (own,) in zip(expected, found, strict=True):

@@ -9,7 +9,7 @@ from sequential_cases import FAMILIES
 
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.sequential.comparison import Design, Family, decide, every_pair
-from rlexp.stats.sequential.looks import open_ledger, take_look
+from rlexp.stats.sequential.looks import take_look, unspent
 from rlexp.stats.sequential.plan import ExpectedRuns, decide_many, expected_runs
 
 STUDIES = 2000 if IN_FULL else 800
@@ -33,7 +33,7 @@ def simulated(design: Design, effects: dict[str, float] | None = None) -> Expect
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_of_studies_ends_as_each_does_alone(family: Family) -> None:
-    """The same decisions, interims and runs."""
+    """Studies decided in a batch have the same decisions, interims and runs as alone."""
     design = design_of("abc", 5, 3, family)
     scores = np.random.default_rng(0).normal(size=(40, 3, 3, 5))
     scores[:, 2] += 1.5
@@ -56,10 +56,10 @@ def test_two_equal_labels_are_told_apart_no_more_often_than_alpha(
 
 
 @pytest.mark.parametrize(("family", "group"), [("holm", 5), ("holm", 10), ("bonferroni", 5)])
-def test_three_equal_labels_are_told_apart_no_more_often_than_alpha(
+def test_three_equal_labels_are_distinguished_with_probability_alpha_at_most(
     family: Family, group: int
 ) -> None:
-    """Over all pairs and interims together."""
+    """The family-wise error over all pairs and interims is at most alpha in simulations."""
     found = simulated(design_of("abc", group, 3, family)).any_decided
     assert 0.03 < found < 0.05 + ERROR
 
@@ -94,7 +94,7 @@ def test_signed_relabellings_would_double_the_level() -> None:
     signed = relabellings.differences(scores[:, 0], scores[:, 1], 0)
     observed, allowed = np.abs(signed[:, 0]), np.full(STUDIES, 0.05)
     for values, low, high in ((np.abs(signed), 0.03, 0.05 + ERROR), (signed, 0.08, 0.12)):
-        ledger = open_ledger((STUDIES,), relabellings.count)
+        ledger = unspent((STUDIES,), relabellings.count)
         _, look = take_look(ledger, values, observed, allowed, np.zeros(STUDIES))
         assert low < look.rejected.mean() < high
 
@@ -119,7 +119,7 @@ def test_expected_runs_agree_with_the_published_study() -> None:
 
 
 def test_the_same_seed_expects_the_same() -> None:
-    """And another seed something else."""
+    """A plan depends on the seed only: the same seed repeats it, another seed changes it."""
     design = design_of("ab", 3, 2)
     first, same, other = (
         expected_runs(design, {"a": 1}, Resampling(seed=seed, repetitions=100))
@@ -130,6 +130,6 @@ def test_the_same_seed_expects_the_same() -> None:
 
 
 def test_effects_of_unknown_labels_are_refused() -> None:
-    """Naming those that there are."""
-    with pytest.raises(ValueError, match="'z' is no label of the design; labels: a, b"):
+    """The message names the unknown label and the labels of the design."""
+    with pytest.raises(ValueError, match="label 'z' is not in the design; its labels: a, b"):
         simulated(design_of("ab", 3, 2), {"z": 1})

@@ -8,7 +8,7 @@ from aggregate_cases import tasks
 from hypothesis import given
 
 from rlexp.stats.aggregate import Aggregate, Centre, mean
-from rlexp.stats.spread import acceleration, degrees_of_freedom, unbiased
+from rlexp.stats.standard_error import acceleration, degrees_of_freedom, unbiased
 from rlexp.stats.task_scores import TaskScores
 
 EQUAL = TaskScores.from_tasks([[0.0, 2.0, 4.0], [10.0, 12.0, 14.0]])
@@ -37,7 +37,7 @@ EQUAL = TaskScores.from_tasks([[0.0, 2.0, 4.0], [10.0, 12.0, 14.0]])
 def test_degrees_of_freedom(
     centre: Centre, cap: float | None, runs: list[list[float]], expected: float
 ) -> None:
-    """By Satterthwaite's formula."""
+    """Degrees of freedom equal Satterthwaite's formula by hand."""
     found = degrees_of_freedom(TaskScores.from_tasks(runs), Aggregate(centre, cap))
     assert expected == pytest.approx(found)
 
@@ -50,8 +50,8 @@ def test_an_interquartile_mean_winsorises() -> None:
     assert expected == pytest.approx(found)
 
 
-def test_of_an_unknown_statistic_the_fewest_runs_decide() -> None:
-    """Nothing is known of how its tasks combine."""
+def test_an_unknown_statistic_has_the_fewest_degrees_of_freedom() -> None:
+    """An unknown statistic has n - 1 degrees of freedom of the task with fewest runs."""
     assert 1.0 == degrees_of_freedom(TaskScores.from_tasks([[1.0, 2.0], [1.0, 2.0, 3.0]]), None)
 
 
@@ -91,5 +91,5 @@ def test_acceleration_of_two_tasks_adds_their_moments() -> None:
 
 
 def test_without_influence_there_is_no_acceleration() -> None:
-    """A statistic that no single run changes."""
+    """A statistic that no single run changes has an acceleration of 0."""
     assert 0.0 == acceleration(EQUAL, lambda scores: scores.values[..., 0] * 0)

@@ -5,33 +5,33 @@ import pytest
 from aggregate_cases import tasks
 from hypothesis import given
 
-from rlexp.stats import draws, whole_runs
+from rlexp.stats import bootstrap_indices, curve_bootstrap
 from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.draws import blocks, draw
+from rlexp.stats.bootstrap_indices import blocks, draw
+from rlexp.stats.curve_bootstrap import resampled_curves
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import whole_run_replicates
 
 FEW = Resampling(seed=6, repetitions=200)
 
 
 @given(tasks())
 def test_counting_gives_what_sorting_gives(runs: list[list[float]]) -> None:
-    """For every resample, with equal scores and with different numbers of runs."""
+    """Counting draws gives the interquartile means that sorting every resample gives."""
     scores = TaskScores.from_tasks(runs)
     curves = np.stack([scores.values, -scores.values, scores.values**2])
     positions = np.concatenate(
         [draw(scores.sizes, FEW, block).positions for block in blocks(scores.n, FEW)]
     )
     expected = [interquartile_mean(TaskScores(own[positions], scores.sizes)) for own in curves]
-    found = whole_run_replicates(curves, scores.sizes, FEW)
+    found = resampled_curves(curves, scores.sizes, FEW)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
 
 
 def test_a_repetition_draws_the_same_runs_at_every_point() -> None:
-    """Of curves that only differ by a constant, so do the replicates."""
+    """If curves differ by a constant between two points, so do the replicates."""
     runs = np.asarray([1.0, 2.0, 4.0, 8.0, 16.0])
-    found = whole_run_replicates(np.stack([runs, runs + 3]), (5,), FEW)
+    found = resampled_curves(np.stack([runs, runs + 3]), (5,), FEW)
     np.testing.assert_allclose(found[1] - found[0], 3.0, rtol=1e-12)
     assert found[0].std() > 0
 
@@ -45,7 +45,7 @@ def test_a_run_far_away_takes_no_digits_from_the_others(
     near = np.random.default_rng(4).normal(1, 0.3, size=sum(sizes))
     apart = near.copy()
     apart[0] = far
-    found = whole_run_replicates(np.stack([near, apart]), sizes, FEW)
+    found = resampled_curves(np.stack([near, apart]), sizes, FEW)
     without = (draw(sizes, FEW, 0).positions > 0).all(axis=-1)
     assert 0 < without.sum() < FEW.repetitions
     np.testing.assert_allclose(found[1][without], found[0][without], rtol=1e-12)
@@ -53,13 +53,13 @@ def test_a_run_far_away_takes_no_digits_from_the_others(
 
 @pytest.mark.parametrize("sizes", [(6, 6, 6), (3, 5, 9)])
 def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does how many blocks there are."""
-    monkeypatch.setattr(draws, "BLOCK", 20 * sum(sizes))
+    """The number of threads and of blocks changes no byte."""
+    monkeypatch.setattr(bootstrap_indices, "BLOCK", 20 * sum(sizes))
     curves = np.random.default_rng(3).normal(size=(4, sum(sizes)))
-    one, three = (whole_run_replicates(curves, sizes, FEW, threads=n) for n in (1, 3))
+    one, three = (resampled_curves(curves, sizes, FEW, threads=n) for n in (1, 3))
     assert one.tobytes() == three.tobytes()
-    monkeypatch.setattr(whole_runs, "TOGETHER", 1)
-    assert one.tobytes() == whole_run_replicates(curves, sizes, FEW).tobytes()
+    monkeypatch.setattr(curve_bootstrap, "TOGETHER", 1)
+    assert one.tobytes() == resampled_curves(curves, sizes, FEW).tobytes()
 
 
 def test_many_runs_are_counted_without_overflow() -> None:
@@ -82,5 +82,5 @@ def test_many_runs_are_counted_without_overflow() -> None:
                 sizes,
             )
         )
-        found = whole_run_replicates(runs[np.newaxis], sizes, resampling)[0]
+        found = resampled_curves(runs[np.newaxis], sizes, resampling)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-10)

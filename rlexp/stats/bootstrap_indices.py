@@ -1,0 +1,106 @@
+"""The runs that each repetition of a bootstrap draws, block by block."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import comb, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.stats.resampling import Resampling
+
+BLOCK = 100_000
+"""Drawn runs in a block of repetitions: a block fits into the cache of a processor core."""
+
+MOST_DISTINCT = 2_000
+"""Largest number of distinct draws that are kept: 7 runs of one task have 1,716."""
+MOST_CODED = 15
+"""Largest number of runs whose sorted positions fit into one 64-bit integer."""
+LEAST_REPEATS = 10
+"""Repetitions per distinct draw from which on finding equal draws saves time."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Runs drawn with replacement within each task.
+
+    Attributes:
+        bits: Random 32-bit words, of shape (rows, N). Word w draws run ⌊w n / 2³²⌋ of a task of n
+            runs. No run is favoured by more than n / 2³² (Lemire 2019, "Fast Random Integer
+            Generation in an Interval", without its rejection step).
+        sizes: Runs of each task, m numbers that sum to N.
+    """
+
+    bits: NDArray[np.uint32]
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """Position of each drawn run among the runs of all tasks, of shape (rows, N)."""
+        drawn = self.bits.astype(np.int64)
+        drawn *= np.repeat(self.sizes, self.sizes)
+        drawn >>= 32
+        drawn += np.repeat(self.starts, self.sizes)
+        return drawn
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Position of the first run of each task, of shape (m,)."""
+        return np.cumsum((0, *self.sizes[:-1]))
+
+
+def rows_of_block(n: int) -> int:
+    """Number of repetitions in a block if each draws n runs."""
+    return max(1, BLOCK // n)
+
+
+def blocks(n: int, resampling: Resampling) -> range:
+    """Numbers of the blocks that hold all repetitions if each draws n runs."""
+    return range(-(-resampling.repetitions // rows_of_block(n)))
+
+
+def draw(sizes: tuple[int, ...], resampling: Resampling, block: int) -> Draws:
+    """The draws of one block; each block has its own generator, so that order is irrelevant."""
+    n = sum(sizes)
+    rows = rows_of_block(n)
+    rows = min(rows, resampling.repetitions - block * rows)
+    pairs = -(-rows * n // 2)
+    generator = resampling.generator(block)
+    # Each 64-bit number gives two 32-bit words. The explicit little-endian order makes every
+    # machine split it in the same way, and so draw the same runs.
+    bits = generator.integers(0, 2**64, size=pairs, dtype=np.uint64).astype("<u8", copy=False)
+    halves = bits.view("<u4").astype(np.uint32, copy=False)
+    return Draws(halves[: rows * n].reshape(rows, n), sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctDraws:
+    """The distinct draws of all repetitions; draws that differ only in order are the same draw.
+
+    Attributes:
+        draws: The k distinct draws, of shape (k, N).
+        index: For each repetition, the index of its draw, of shape (repetitions,).
+    """
+
+    draws: Draws
+    index: NDArray[np.intp]
+
+
+@lru_cache(maxsize=16)
+def distinct_draws(sizes: tuple[int, ...], resampling: Resampling) -> DistinctDraws | None:
+    """The distinct draws of few runs; None if there are too many to be worth finding.
+
+    With few runs the same draw occurs in thousands of repetitions, and its statistic is computed
+    once. The result is cached because all labels with the same numbers of runs share it.
+    """
+    most, n = prod(comb(2 * size - 1, size) for size in sizes), sum(sizes)
+    if n > MOST_CODED or most > MOST_DISTINCT or most * LEAST_REPEATS > resampling.repetitions:
+        return None
+    every = [draw(sizes, resampling, block) for block in blocks(n, resampling)]
+    ordered = np.concatenate([np.sort(drawn.positions, axis=1) for drawn in every])
+    # Sorted positions written as digits of base n: `unique` is much faster on integers than on rows.
+    codes = ordered @ (n ** np.arange(n, dtype=np.int64))
+    _, first, index = np.unique(codes, return_index=True, return_inverse=True)
+    bits = np.concatenate([drawn.bits for drawn in every])[first]
+    # NumPy 2.0 returns the inverse as a column, every other version as a vector.
+    return DistinctDraws(Draws(bits, sizes), index.reshape(-1))
