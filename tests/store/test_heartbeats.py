@@ -20,19 +20,19 @@ from in_full import IN_FULL
 from rlexp.errors import HeldError, RecordError
 from rlexp.store import lease, shared_leases
 from rlexp.store.processes import Process, this_process
-from rlexp.store.shared_leases import Beating, Rhythm, look, remove, take
+from rlexp.store.shared_leases import LeaseTiming, SharedLease, inspect, remove, take
 
-QUICK = Rhythm(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
+QUICK = LeaseTiming(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
 CODE = """
 import sys, time
 from pathlib import Path
-from rlexp.store.shared_leases import Rhythm, take
+from rlexp.store.shared_leases import LeaseTiming, take
 
-path, begin, *rhythm = sys.argv[1:]
+path, begin, *timing = sys.argv[1:]
 while time.time() < float(begin):
     time.sleep(0.001)
 lost = lambda: print("lost", flush=True)
-held = take(Path(path), "it", now=0.0, on_loss=lost, rhythm=Rhythm(*map(float, rhythm)))
+held = take(Path(path), "it", now=0.0, on_loss=lost, timing=LeaseTiming(*map(float, timing)))
 print("held" if held else "refused", flush=True)
 sys.stdin.readline()
 if held:
@@ -47,9 +47,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def process(path: Path, rhythm: Rhythm = QUICK, begin: float = 0.0) -> Iterator[Any]:
+def process(path: Path, timing: LeaseTiming = QUICK, begin: float = 0.0) -> Iterator[Any]:
     """A process that takes the lease and holds it until its input ends."""
-    told = (rhythm.beat, rhythm.lease, rhythm.second_look, rhythm.settling)
+    told = (timing.beat, timing.lease, timing.second_look, timing.settling)
     words = [sys.executable, "-c", CODE, os.fspath(path), str(begin), *map(str, told)]
     started = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -73,9 +73,9 @@ def left(path: Path, age: float = 0.0, **entry: Any) -> str:
     return "t"
 
 
-def quick(path: Path, **more: Any) -> Beating | None:
-    """Take the lease in a test's rhythm."""
-    return take(path, "it", now=0.0, rhythm=QUICK, **more)
+def quick(path: Path, **more: Any) -> SharedLease | None:
+    """Take the lease in a test's timing."""
+    return take(path, "it", now=0.0, timing=QUICK, **more)
 
 
 def test_a_holder_on_another_machine_is_believed_while_it_beats(path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_holder_on_another_machine_that_fell_silent_is_replaced(path: Path) ->
 
 def test_a_holder_that_was_killed_on_this_machine_is_replaced_at_once(path: Path) -> None:
     """Nobody waits for the silence of a process that is known to be gone, a zombie included."""
-    with process(path, shared_leases.USUAL) as other:
+    with process(path, shared_leases.DEFAULT_TIMING) as other:
         assert "held" == word(other)
         assert quick(path) is None
         other.kill()
@@ -204,7 +204,7 @@ def test_of_two_that_race_for_a_silent_lease_one_wins(path: Path) -> None:
 
 def test_of_many_threads_one_holds_a_lease_that_is_free(path: Path) -> None:
     """Making a link is atomic."""
-    barrier, found = threading.Barrier(8), list[Beating | None]()
+    barrier, found = threading.Barrier(8), list[SharedLease | None]()
 
     def race() -> None:
         barrier.wait()
@@ -224,7 +224,7 @@ def test_who_comes_too_late_puts_back_what_it_took(
 ) -> None:
     """A takeover that saw a silent lease, and takes a new one in its place, undoes that."""
     left(path, age=61.0)
-    silent = look(path)
+    silent = inspect(path)
     assert silent is not None
     path.unlink()
     held = quick(path)
@@ -244,8 +244,8 @@ def test_who_comes_too_late_puts_back_what_it_took(
 def test_a_lease_that_is_put_back_was_not_lost(path: Path) -> None:
     """One that is missing is looked at again before that is believed."""
     told: list[int] = []
-    patient = Rhythm(beat=0.05, second_look=1.0)
-    held = take(path, "it", now=0.0, on_loss=lambda: told.append(1), rhythm=patient)
+    patient = LeaseTiming(beat=0.05, second_look=1.0)
+    held = take(path, "it", now=0.0, on_loss=lambda: told.append(1), timing=patient)
     assert held is not None
     aside = path.rename(path.with_name("aside"))
     time.sleep(0.3)
@@ -258,7 +258,7 @@ def test_a_lease_that_is_put_back_was_not_lost(path: Path) -> None:
 def test_a_holder_that_wakes_in_the_last_moment_is_not_taken_over(path: Path) -> None:
     """What was touched since it was looked at is not the silent one any more."""
     left(path, age=61.0)
-    silent = look(path)
+    silent = inspect(path)
     assert silent is not None
     os.utime(path)
     assert not remove(path, silent.token, silent.touched)
@@ -327,7 +327,7 @@ def test_the_clock_of_this_machine_does_not_matter(
     monkeypatch.setattr(time, "time_ns", lambda: int((clock() + error) * 1e9))
     assert held is not None
     time.sleep(0.2)
-    found = look(path)
+    found = inspect(path)
     assert found is not None
     assert -0.1 < found.silent < QUICK.lease
     assert quick(path) is None
@@ -388,7 +388,9 @@ def test_a_folder_without_links_is_named(path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(RecordError, match=r"makes no links .* set RLEXP_RUNS to another folder"):
+    with pytest.raises(
+        RecordError, match=r"supports no hard links .* set RLEXP_RUNS to another folder"
+    ):
         quick(path)
     assert [] == list(path.parent.iterdir())
 

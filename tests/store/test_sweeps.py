@@ -148,7 +148,7 @@ def test_the_choice_is_made_once(paths: ExperimentPaths) -> None:
     """A second choice and a further trial are refused, and the first choice stays."""
     assert read_selection(paths) is None
     write_selection(paths, SELECTION)
-    with pytest.raises(ProtocolError, match="a choice is made once"):
+    with pytest.raises(ProtocolError, match="a winner is chosen once"):
         write_selection(paths, replace(SELECTION, winner=0))
     with pytest.raises(ProtocolError, match="takes no further trial"):
         append_trial(paths, trial(3))
@@ -158,7 +158,7 @@ def test_the_choice_is_made_once(paths: ExperimentPaths) -> None:
 def test_the_store_refuses_test_runs_before_the_choice(paths: ExperimentPaths) -> None:
     """Before the choice no test run can be written, after it no run to choose by."""
     specs = {phase: configuration().spec(phase, 0, 0) for phase in Phase}
-    with pytest.raises(ProtocolError, match="there is no test run before"):
+    with pytest.raises(ProtocolError, match="test runs come after that"):
         write_run(paths.run("early"), specs[Phase.TEST])
     write_run(paths.run("tuning"), specs[Phase.TUNING])
     write_selection(paths, SELECTION)
