@@ -12,7 +12,7 @@ from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, evaluated, plan, quality
 
 from rlexp.engine.progress import Proposal, steps_of
-from rlexp.engine.search import Earlier, Search
+from rlexp.engine.search import EarlierValues, Search
 from rlexp.engine.sweeping import Stage
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -222,7 +222,7 @@ def test_what_no_score_can_be_is_not_compared(huge: float) -> None:
 def test_earlier_values_are_those_below_a_number(values: dict[int, float], before: int) -> None:
     """The mapping that is gathered late equals the one that is gathered at once."""
     expected = {n: v for n, v in values.items() if n < before}
-    earlier = Earlier(values, before)
+    earlier = EarlierValues(values, before)
     assert expected == dict(earlier)
     assert (len(expected), list(expected.values())) == (len(earlier), list(earlier.values()))
 
