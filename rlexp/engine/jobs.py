@@ -36,7 +36,9 @@ class Jobs:
 
     def take_up(self) -> None:
         """Find the jobs of an earlier command."""
-        self._earlier = {run: batch.key for batch in self.session.known() for run in batch.runs}
+        self._earlier = {
+            run: batch.key for batch in self.session.earlier_jobs() for run in batch.runs
+        }
 
     def enter(self, run: str) -> str | None:
         """The job that an earlier command submitted for a run; without one, the run is unsent."""

@@ -218,12 +218,12 @@ def test_what_was_left_is_found_again(tmp_path: Path) -> None:
         session.leave()
     (there.jobs / "other.json").write_text("{}")
     with slurm().dispatch(there) as session:
-        assert {batch.key for batch in session.known()} == {"key0", "key1"}
+        assert {batch.key for batch in session.earlier_jobs()} == {"key0", "key1"}
         wait_until(lambda: is_running(session, "key0"))
     # That context ended with neither word: so do the jobs.
     with slurm().dispatch(there) as session:
-        session.known()
-        wait_until(lambda: session.poll(0.2) is not None and not session.known())
+        session.earlier_jobs()
+        wait_until(lambda: session.poll(0.2) is not None and not session.earlier_jobs())
 
 
 def test_jobs_are_cancelled_from_what_is_kept(tmp_path: Path) -> None:

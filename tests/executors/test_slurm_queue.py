@@ -11,7 +11,7 @@ from slurm_programs import HOSTILE, install, site
 from rlexp.errors import ExecutorError
 from rlexp.executors import Batch
 from rlexp.executors.slurm import Slurm
-from rlexp.executors.slurm.queue import Seen, expand, parse_queue
+from rlexp.executors.slurm.queue import JobState, expand, parse_queue
 from rlexp.executors.slurm.tasks import read_tasks
 
 SETTINGS: dict[str, Any] = {
@@ -83,9 +83,9 @@ def test_the_queue_is_read_line_by_line() -> None:
     """A state may be followed by who brought it about, a reason may hold anything."""
     text = "12_[0-1]|PENDING|(a|b)\n12_2|CANCELLED by 1000|None\n\n"
     assert parse_queue(text) == {
-        "12_0": Seen("PENDING", "(a|b)"),
-        "12_1": Seen("PENDING", "(a|b)"),
-        "12_2": Seen("CANCELLED", "None"),
+        "12_0": JobState("PENDING", "(a|b)"),
+        "12_1": JobState("PENDING", "(a|b)"),
+        "12_2": JobState("CANCELLED", "None"),
     }
 
 

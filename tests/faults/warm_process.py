@@ -45,7 +45,7 @@ WAITS = {
     "rlexp.engine.dispatch": ("LOOK_EVERY", 0.2),
     "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
     "rlexp.app.execution.run_process": ("CLOSE_LIMIT", 1.0),
-    "rlexp.executors.server": ("TIME", 0.6),
+    "rlexp.executors.server": ("DUMP_TIME", 0.6),
 }
 """Seconds between looks at what others have done, and those that something may take in the end.
 
