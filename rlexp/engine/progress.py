@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Any
+from typing import Any, Self
 
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
@@ -61,11 +61,11 @@ class Progress:
     intermediate: dict[int, float] = field(default_factory=dict)
     trial: Trial | None = None
     stop: TrialStop | None = None
-    twin: "Progress | None" = None
+    twin: Self | None = None
 
-    def twin_for(self, proposal: Proposal) -> "Progress":
+    def twin_for(self, proposal: Proposal) -> Self:
         """The state of a later trial with the same configuration."""
-        return Progress(
+        return type(self)(
             proposal,
             records=self.records,
             curves=self.curves,
@@ -73,7 +73,7 @@ class Progress:
             twin=self,
         )
 
-    def follow(self, elder: "Progress") -> bool:
+    def follow(self, elder: Self) -> bool:
         """Copy the outcome of the twin; returns False while the twin goes on."""
         if elder.trial is None:
             return False

@@ -49,10 +49,10 @@ class _Rounded:
 
     def suggest(self, trials: Any, number: int) -> Suggestion | None:
         """The nearest multiple of 1/4."""
-        found = self.inner.suggest(trials, number)
-        assert found is not None
+        results = self.inner.suggest(trials, number)
+        assert results is not None
         return replace(
-            found, parameters={k: round(4 * v) / 4 for k, v in found.parameters.items()}
+            results, parameters={k: round(4 * v) / 4 for k, v in results.parameters.items()}
         )
 
 
@@ -62,13 +62,13 @@ class Crossing(World):
 
     def record(self, spec: RunSpec) -> RunRecord:
         """The run with noise on its curve, which depends on the run and the step alone."""
-        found = World.record(self, spec)
+        results = World.record(self, spec)
         name = f"{spec.algorithm['x']:.9f} {spec.seed}"
         curve = tuple(
             evaluated(e.step, e.mean + random.Random(f"{name} {e.step}").gauss(0, 0.5))
-            for e in found.evaluations
+            for e in results.evaluations
         )
-        return replace(found, evaluations=curve)
+        return replace(results, evaluations=curve)
 
 
 HYPERBAND = Hyperband(minimum=0.1, eta=2)
@@ -254,8 +254,10 @@ def _made() -> World:
 
 
 def _search_of(pruner: Any, every: int) -> Search:
-    known = World(plan=plan(lag=0)).open().search
-    return Search(replace(known.question, every=every), known.suggester, pruner, one_by_one=True)
+    existing = World(plan=plan(lag=0)).open().search
+    return Search(
+        replace(existing.question, every=every), existing.suggester, pruner, one_by_one=True
+    )
 
 
 def _search(world: World, sweeping: Any, workers: int) -> None:

@@ -39,9 +39,9 @@ def send(source: RunPaths, intake: Intake, returns: RunFiles, **how: bool) -> No
 
 def journal(paths: RunPaths, number: int, text: str) -> None:
     """Append to the journal of an attempt."""
-    place = paths.attempt(number).journal
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("a") as file:
+    location = paths.attempt(number).journal
+    location.parent.mkdir(parents=True, exist_ok=True)
+    with location.open("a") as file:
         file.write(text)
 
 
@@ -76,7 +76,7 @@ def test_checkpoints_follow_those_of_the_worker(there: RunPaths, here: RunPaths)
     saved = read_checkpoint(here, 3, run_id="x")
     assert {"state.npz": b"3"} == saved.files
     assert [b"experience 1", b"experience 2", b"experience 3"] == [
-        one.content for one in saved.transitions()
+        item.content for item in saved.transitions()
     ]
 
 
@@ -310,8 +310,8 @@ def test_runs_come_back_from_a_node_that_does_not(letter: Message, shared: objec
 
 def test_an_interpreter_that_is_not_there_is_replaced(letter: Message) -> None:
     """A node that has its Python elsewhere starts the worker with that of its task."""
-    words = ["/nowhere/python", *letter["worker"][1:]]
-    told = command(letter, worker=words)
+    arguments = ["/nowhere/python", *letter["worker"][1:]]
+    told = command(letter, worker=arguments)
     told.serve(until=lambda: False)
     assert 0 == told.result["code"]
 
@@ -362,10 +362,10 @@ def test_folders_of_nodes_are_not_left(
     letter: Message, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The temporary folder of a job is gone with it."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    location = tmp_path / "temporary"
+    location.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(location))
     told = command(letter, shared=False)
-    told.serve(until=lambda: bool(list(place.glob("rlexp-node-*"))))
+    told.serve(until=lambda: bool(list(location.glob("rlexp-node-*"))))
     told.serve(until=lambda: False)
-    assert [] == list(place.iterdir())
+    assert [] == list(location.iterdir())

@@ -156,8 +156,8 @@ def test_folders_of_the_dead_are_removed_by_who_comes_next(tmp_path: Path) -> No
     (tmp_path / "rlexp-x-dead").mkdir()
     (tmp_path / "rlexp-x-dead" / ".lock").touch()
     (tmp_path / "rlexp-x-link").symlink_to(tmp_path)
-    with scratch("rlexp-x-", tmp_path) as (one, _), scratch("rlexp-x-", tmp_path) as (two, _):
+    with scratch("rlexp-x-", tmp_path) as (item, _), scratch("rlexp-x-", tmp_path) as (two, _):
         names = {path.name for path in tmp_path.iterdir()}
-        assert {one.name, two.name, "rlexp-x-link"} == names
-        assert stat.S_IMODE(os.stat(one).st_mode) == 0o700  # noqa: PTH116
+        assert {item.name, two.name, "rlexp-x-link"} == names
+        assert stat.S_IMODE(os.stat(item).st_mode) == 0o700  # noqa: PTH116
     assert ["rlexp-x-link"] == [path.name for path in tmp_path.iterdir()]

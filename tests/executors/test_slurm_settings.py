@@ -17,8 +17,8 @@ from rlexp.executors.slurm.words import minutes
 @cache
 def packaged() -> str:
     """The values of conf/executor/slurm.yaml."""
-    words = ["executor=slurm", "algorithm=ppo", "environment=cartpole"]
-    return json.dumps(compose(words, Path.cwd())[0].plain["executor"])
+    arguments = ["executor=slurm", "algorithm=ppo", "environment=cartpole"]
+    return json.dumps(compose(arguments, Path.cwd())[0].plain["executor"])
 
 
 def slurm(**changes: Any) -> Slurm:
@@ -39,7 +39,7 @@ def test_what_is_unset_is_left_to_the_cluster() -> None:
 
 def test_every_setting_is_a_word() -> None:
     """Partition to GPUs, and the user's own words last."""
-    asked = slurm(
+    requested = slurm(
         partition="gpu",
         account="lab",
         qos="low",
@@ -52,7 +52,7 @@ def test_every_setting_is_a_word() -> None:
         signal_before=60,
         options=["--mail-type=END", "--exclusive"],
     )
-    assert asked.sbatch_options(1) == (
+    assert requested.sbatch_options(1) == (
         *("--partition=gpu", "--account=lab", "--qos=low", "--constraint=ice&ssd"),
         *("--exclude=n[1-3]", "--time=1-12:00:00", "--mem=4G", "--gres=gpu:a100:1"),
         *("--nodes=1", "--ntasks=1", "--cpus-per-task=8", "--signal=B:USR1@60"),
@@ -84,7 +84,7 @@ def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: fl
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "messages"),
     [
         ({"options": ["--array=0-9"]}, "rlexp sets"),
         ({"options": ["--arr=0-9"]}, "rlexp sets"),
@@ -108,15 +108,15 @@ def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: fl
         ({"polls": 3}, "did you mean"),
     ],
 )
-def test_what_would_break_a_job_is_refused(changes: dict[str, Any], told: str) -> None:
+def test_what_would_break_a_job_is_refused(changes: dict[str, Any], messages: str) -> None:
     """One line says what is wrong, before anything is submitted."""
     with pytest.raises(ConfigError) as error:
         slurm(**changes)
-    assert told in str(error.value)
+    assert messages in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_options_that_only_look_alike_are_taken() -> None:
     """Other words that begin as one of rlexp's own do are the user's to give."""
-    words = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
-    assert slurm(options=words).options == words
+    arguments = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
+    assert slurm(options=arguments).options == arguments
