@@ -1,6 +1,7 @@
-"""The loop of runs that workers elsewhere execute: gives orders, starts jobs, watches the folders.
+"""The loop for runs that remote workers execute: queues runs, submits jobs, watches run folders.
 
-What a run came to stands in its folder; what an executor says of a job is a hint where to look.
+The result of a run is read from its folder only. What an executor reports about a job is a hint
+which folder to read, because a cluster may report late, wrongly or not at all.
 """
 
 from collections import deque
@@ -10,7 +11,7 @@ from math import ceil
 
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import POLL
-from rlexp.engine.running import Claimer, Orders, Running, Watcher, read_news, read_progress
+from rlexp.engine.running import ClaimRun, Orders, Running, Watcher, read_new_events, read_progress
 from rlexp.engine.source import Listed, Source
 from rlexp.errors import ExecutorError
 from rlexp.executors import Gone, RemoteSession
@@ -31,39 +32,45 @@ from rlexp.store.runs import (
 from rlexp.store.sealing import Seals
 
 LOOK_EVERY = 2.0
-"""Seconds in which every run that is out is looked at once, if there are not too many."""
+"""Seconds in which every dispatched run is looked at once, if there are not too many."""
 LOOKS = 30
-"""Runs that are looked at in one turn of the loop, at most: a login node is for others too."""
-STOPPED = "the command that asked for it was stopped"
+"""Most runs that one turn of the loop looks at, to spare the shared login node."""
+STOPPED = "the command that queued the run was stopped"
 
 
 @dataclass(slots=True)
-class Out(Running):
-    """A run that some worker has or will have.
+class DispatchedRun(Running):
+    """A run that is queued for a worker, or executed by one.
 
     Attributes:
-        job: The job that is to execute it, where one is known.
-        begun: Whether an attempt is known that is an answer to the order.
-        asked: Whether its attempt was to end already when the order was given.
+        job: The job that should execute the run, if known.
+        begun: Whether a worker has begun an attempt since the run was queued.
+        ending: Whether the attempt was already asked to end when the run was queued.
     """
 
     job: str | None = None
     begun: bool = False
-    asked: bool = False
+    ending: bool = False
 
 
 @dataclass(slots=True)
 class Dispatch:
-    """Gives orders until no run is left, or the user stops it.
+    """Queues runs for workers until no run is left, or the user stops the command.
 
     Attributes:
-        jobs: Are submitted for what is ordered.
+        jobs: Submits jobs for the queued runs.
         grace: Seconds that jobs get to end themselves.
-        orders: What the attempts of a run are asked for.
-        command: What the user typed.
-        claim: See `Loop`.
-        left: Whether the jobs are to go on without this command.
-        detach: Whether to give all orders at once and leave.
+        orders: Returns the settings of a run's attempts.
+        command: The command that the user typed.
+        claim: Takes the claim of a run; see `Loop`.
+        left: Whether the jobs should go on without this command.
+        detach: Whether to queue all runs at once and leave.
+        out: The dispatched runs, by name.
+        rounds: Names of the dispatched runs, in the order of the next looks at them.
+        again: Runs to be queued again.
+        stopped_at: When the user stopped the command.
+        disk_error: The error after which no further run is queued.
+        seals: Writes ended attempts to the ledger.
     """
 
     experiment: ExperimentPaths
@@ -72,14 +79,14 @@ class Dispatch:
     grace: float
     orders: Callable[[RunSpec], Orders]
     command: tuple[str, ...]
-    claim: Claimer
+    claim: ClaimRun
     watcher: Watcher
     asked_to_stop: Callable[[], bool]
     left: Callable[[], bool]
     monotonic: Callable[[], float]
     now: Callable[[], float]
     detach: bool = False
-    out: dict[str, Out] = field(default_factory=dict)
+    out: dict[str, DispatchedRun] = field(default_factory=dict)
     rounds: deque[str] = field(default_factory=deque)
     again: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
@@ -87,18 +94,18 @@ class Dispatch:
     seals: Seals = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare the ledger, in which every attempt is entered that ends."""
+        """Prepare the writer of the ledger."""
         self.seals = Seals(self.experiment)
 
     def close_gap(self, source: Source) -> None:
-        """See the runs through, or leave them to their workers."""
+        """Supervise the runs until they end, or leave them to their workers."""
         self.seals.enter_late()
         self.jobs.take_up()
         self._submit(source)
         while self.out and not self._is_left():
             for gone in self.session.poll(POLL):
-                self._lose(gone, source)
-            self.jobs.tell_what_is_wrong(o.job for o in self.out.values() if not o.begun)
+                self._job_lost(gone, source)
+            self.jobs.report_problems(o.job for o in self.out.values() if not o.begun)
             self._look_at_some(source)
             self._end_early(source)
             self._obey()
@@ -110,14 +117,15 @@ class Dispatch:
             self.session.leave()
 
     def abandon(self) -> None:
-        """End what is still out; nothing where the jobs were left."""
+        """End the remaining runs; does nothing where the jobs go on without the command."""
         if not self.out or self._is_left():
             return
+        # The queue first: otherwise a worker that is still alive would take the next run.
         for name in self.out:
             withdraw(self.experiment, name)
         self.session.kill()
         for name in list(self.out):
-            self._bury(name, "its job was ended with the command", interrupted=True)
+            self._record_end(name, "its job was ended with the command", interrupted=True)
         self.out.clear()
 
     def _may_submit(self) -> bool:
@@ -135,30 +143,31 @@ class Dispatch:
                 spec = self.again.popleft() if self.again else source.take()
                 if spec is None:
                     break
-                self._order(spec, source)
+                self._queue(spec, source)
         except OSError as error:
             self.disk_error = error
         if self._may_submit():
             self._send()
 
-    def _order(self, spec: RunSpec, source: Source) -> None:
+    def _queue(self, spec: RunSpec, source: Source) -> None:
         name, paths, orders = spec.name, self.experiment.run(spec.name), self.orders(spec)
         write_run(paths, spec)
         record = read_run(paths, spec).record
         if record.state in {State.COMPLETED, State.PRUNED}:
-            # A worker came to its end with it since this command looked.
+            # A worker has finished the run since this command planned it.
             self.watcher.ended(record, again=False)
             source.ended(record)
             return
-        # What runs now answers the order; what has ended does not. State and number are those of
-        # one reading: a worker may begin an attempt at any moment.
+        # A running attempt answers the order; an ended one does not. State and number come from
+        # one reading, because a worker may begin an attempt between two readings.
         after = record.attempts - (record.state is State.RUNNING)
-        asked = record.state is State.RUNNING and _is_asked_to_end(paths)
-        order = Order(after=after + asked, settings=orders.settings, command=self.command)
+        ending = record.state is State.RUNNING and _is_asked_to_end(paths)
+        # An attempt that is about to end does not answer the order: a further one is needed.
+        order = Order(after=after + ending, settings=orders.settings, command=self.command)
         write_order(self.experiment, name, order)
         job, since = self.jobs.enter(name), self.monotonic()
         attempt = paths.attempt(after)
-        self.out[name] = Out(spec, attempt, since=since, job=job, asked=asked)
+        self.out[name] = DispatchedRun(spec, attempt, since=since, job=job, ending=ending)
         self.rounds.append(name)
 
     def _send(self) -> None:
@@ -171,14 +180,14 @@ class Dispatch:
         for run, job in sent.items():
             self.out[run].job = job
 
-    def _lose(self, gone: Gone, source: Source) -> None:
-        """Find out what became of the runs of a job that is no longer there."""
+    def _job_lost(self, gone: Gone, source: Source) -> None:
+        """Read the state of the runs whose job no longer exists."""
         for name in [n for n, out in self.out.items() if out.job == gone.key]:
             self.out[name].job = None
-            self._settle(name, source, gone.reason)
+            self._resolve(name, source, gone.reason)
 
     def _look_at_some(self, source: Source) -> None:
-        """Look at a share of the runs, so that each is looked at every few seconds."""
+        """Look at some of the runs in turn, so that each is looked at every few seconds."""
         for _ in range(min(ceil(len(self.rounds) * POLL / LOOK_EVERY), LOOKS)):
             name = self.rounds.popleft()
             if name not in self.out:
@@ -186,28 +195,32 @@ class Dispatch:
             self.rounds.append(name)
             self._look(self.out[name], source)
 
-    def _look(self, out: Out, source: Source) -> None:
+    def _look(self, out: DispatchedRun, source: Source) -> None:
+        """Read a run's new events and progress, and act if it has ended or lost its worker."""
         name, paths = out.spec.name, self.experiment.run(out.spec.name)
         self._follow_attempt(out, paths)
-        is_over = out.begun and (read_news(self.experiment, out) or out.attempt.verdict.exists())
+        is_over = out.begun and (
+            read_new_events(self.experiment, out) or out.attempt.verdict.exists()
+        )
         if out.begun:
             out.step = max(read_progress(out.attempt.progress)[0], out.step)
         if out.last is not None:
             source.evaluated(out.spec, out.evaluations)
         if isinstance(source, Listed):
-            # Nobody asks for those before, and the runs may be thousands.
+            # Only a search needs the earlier evaluations, and the runs may be thousands.
             del out.evaluations[:-1]
         if self.stopped_at is not None:
             self._ask_to_stop(out)
         if (is_over or self._is_carried_out(out, paths)) and self._is_over(out, paths):
             self._finish(name, source)
         elif (out.job is None and name not in self.jobs.unsent) or self.stopped_at is not None:
-            self._settle(name, source, "its worker is gone")
+            self._resolve(name, source, "its worker is gone")
 
-    def _is_carried_out(self, out: Out, paths: RunPaths) -> bool:
-        """Whether a worker answered the order by an attempt that it began before it saw it.
+    def _is_carried_out(self, out: DispatchedRun, paths: RunPaths) -> bool:
+        """Whether a worker has removed the order although no new attempt was seen.
 
-        It withdraws the order then, and no further attempt follows.
+        A worker does so when the attempt that it had begun before the order answers it; no further
+        attempt follows then.
         """
         return (
             not out.begun
@@ -215,28 +228,30 @@ class Dispatch:
             and not is_held(paths.claim)
         )
 
-    def _follow_attempt(self, out: Out, paths: RunPaths) -> None:
-        """Go over to the run's last attempt."""
+    def _follow_attempt(self, out: DispatchedRun, paths: RunPaths) -> None:
+        """Switch to the run's last attempt, if there is a newer one."""
         attempts = paths.attempts()
         if attempts and attempts[-1].number > out.attempt.number:
             out.attempt, out.offset, out.evaluations = attempts[-1], 0, []
             out.ends_early, out.step, out.since = False, 0, self.monotonic()
-            out.begun, out.asked = True, False
+            out.begun, out.ending = True, False
 
-    def _settle(self, name: str, source: Source, reason: str) -> None:
-        """Send a run out again that nobody is at any more and that has not come to its end."""
+    def _resolve(self, name: str, source: Source, reason: str) -> None:
+        """Finish an ended run, or queue an unfinished run again whose worker is gone."""
         out, paths = self.out[name], self.experiment.run(name)
+        # A worker may live although its job is gone for the executor: the claim decides.
         if is_held(paths.claim):
             return
+        # Read again now that no worker can write: the attempt may have ended since the last look.
         self._follow_attempt(out, paths)
         if out.begun and self._is_over(out, paths):
             self._finish(name, source)
             return
         if self.asked_to_stop():
-            self._bury(name, reason, interrupted=True)
+            self._record_end(name, reason, interrupted=True)
             self._drop(name)
             return
-        record = self._bury(name, reason, interrupted=False)
+        record = self._record_end(name, reason, interrupted=False)
         if record is None:
             return
         if record.may_run():
@@ -246,13 +261,18 @@ class Dispatch:
         else:
             self._finish(name, source)
 
-    def _bury(self, name: str, reason: str, *, interrupted: bool) -> RunRecord | None:
-        """Say how a run's last attempt ended, if nobody did; its record, if nobody holds it."""
+    def _record_end(self, name: str, reason: str, *, interrupted: bool) -> RunRecord | None:
+        """Write a verdict for an attempt that ended without one.
+
+        Returns:
+            The run's record; None if another process holds the run, or the disk failed.
+        """
         out, paths = self.out[name], self.experiment.run(name)
-        held = self.claim(paths, lambda: None)
-        if held is None:
+        claim = self.claim(paths, lambda: None)
+        if claim is None:
             return None
         try:
+            # Read again under the claim: another worker may have executed the run before.
             self._follow_attempt(out, paths)
             record = read_run(paths, out.spec).record
             open_ended = record.state in {State.RUNNING, State.LOST, State.PLANNED}
@@ -265,18 +285,19 @@ class Dispatch:
             self.disk_error = error
             return None
         finally:
-            held.release()
+            claim.release()
         return record
 
-    def _attempt(self, out: Out, paths: RunPaths) -> AttemptPaths:
-        """The attempt to say something of; a job that is gone before it began counts as one."""
+    def _attempt(self, out: DispatchedRun, paths: RunPaths) -> AttemptPaths:
+        """The attempt that gets a verdict; created for a job that died before it began one."""
+        # Without an attempt, a job that always dies at its start would be submitted for ever.
         if not out.begun:
             orders = self.orders(out.spec)
             out.attempt = new_attempt(paths, orders.settings, orders.provenance, orders.patch)
             out.begun = True
         return out.attempt
 
-    def _verdict(self, out: Out, reason: str, interrupted: bool) -> RunEnded:
+    def _verdict(self, out: DispatchedRun, reason: str, interrupted: bool) -> RunEnded:
         return RunEnded(
             time=self.now(),
             step=out.step,
@@ -286,13 +307,13 @@ class Dispatch:
             reason=reason,
         )
 
-    def _is_over(self, out: Out, paths: RunPaths) -> bool:
-        """Whether a run has come to an end that nothing follows while this command lasts."""
+    def _is_over(self, out: DispatchedRun, paths: RunPaths) -> bool:
+        """Whether a run has ended and this command makes no further attempt."""
         record = read_run(paths, out.spec).record
-        return not record.may_run() or (is_cancelled(paths, record) and not out.asked)
+        return not record.may_run() or (is_cancelled(paths, record) and not out.ending)
 
     def _finish(self, name: str, source: Source) -> None:
-        """A run is over for good, or until the user wants it again."""
+        """Record that a run has ended and remove it from the queue."""
         out, paths = self.out[name], self.experiment.run(name)
         record = read_run(paths, out.spec).record
         self.seals.enter(paths, out.attempt.number)
@@ -307,16 +328,17 @@ class Dispatch:
         self.jobs.forget(name)
 
     def _end_early(self, source: Source) -> None:
-        """Ask the runs to end that are not worth their remaining steps."""
+        """Ask the runs of pruned trials to end."""
         for out in self.out.values():
             request = None if out.ends_early or not out.begun else source.stopping(out.spec)
             if request is not None and out.has_reached(request.rung):
                 out.ends_early = True
                 request_stop(self.experiment.run(out.spec.name), request)
 
-    def _ask_to_stop(self, out: Out) -> None:
-        """Ask a run to end that somebody is at; it may just have begun."""
+    def _ask_to_stop(self, out: DispatchedRun) -> None:
+        """Ask a run to end if a worker executes it."""
         paths = self.experiment.run(out.spec.name)
+        # Repeated until the attempt is seen: a new attempt removes older stop requests.
         if not out.stopped and is_held(paths.claim) and paths.attempts():
             request_stop(paths, StopRequest(Ending.INTERRUPTED, STOPPED))
             out.stopped = out.begun
@@ -335,7 +357,7 @@ class Dispatch:
 
 
 def is_cancelled(paths: RunPaths, record: RunRecord) -> bool:
-    """Whether a run was interrupted because somebody asked that of it, and not of its process."""
+    """Whether a run was interrupted by a request in its folder, and not by a signal."""
     return record.state is State.INTERRUPTED and _is_asked_to_end(paths)
 
 

@@ -1,11 +1,11 @@
-"""The loop that closes the gap: submits runs, watches them, judges those that died silently."""
+"""The loop for runs on this machine: submits runs, supervises them, records silent deaths."""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from signal import SIGKILL
 
-from rlexp.engine.running import Claimer, Orders, Running, Watcher, read_news, read_progress
+from rlexp.engine.running import ClaimRun, Orders, Running, Watcher, read_new_events, read_progress
 from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
@@ -18,27 +18,35 @@ from rlexp.store.sealing import Seals
 
 POLL = 0.2
 LOOK_EVERY = 1.0
-"""Seconds between looks for runs that another process holds."""
+"""Seconds between two looks at the runs that other processes hold."""
 OVERTIME = 60.0
-"""Seconds after its time limit in which a run can still say itself that its time is up."""
+"""Seconds after its time limit in which a run can still end itself and record the reason."""
 
 
 @dataclass(slots=True)
 class Loop:
-    """Executes runs until none is left, or the user stops it.
+    """Executes runs until none is left, or the user stops the command.
 
     Attributes:
-        orders: What the attempts of a run are asked for.
-        claim: A run is claimed as long as this loop sees it through its attempts.
-        seals: The ledger, where this loop is the one that writes it.
-        passes_by: Leave runs that others hold to them, instead of waiting for their end.
+        orders: Returns the settings of a run's attempts.
+        claim: Takes the claim of a run, which this loop holds through all attempts of the run.
+        seals: Writes ended attempts to the ledger; None where another process writes it.
+        passes_by: Whether to skip runs that other processes hold, instead of waiting for them.
+        running: Runs with a live process, by the folder of their attempt.
+        claims: The claims that this loop holds, by the name of the run.
+        elsewhere: Runs that other processes hold.
+        fenced: Names of runs whose claim another process has taken over.
+        again: Runs to be attempted next.
+        stopped_at: When the user stopped the command.
+        looked_at: When the runs in `elsewhere` were last looked at.
+        disk_error: The error after which no further run is started.
     """
 
     experiment: ExperimentPaths
     executor: Executor
     session: Session
     orders: Callable[[RunSpec], Orders]
-    claim: Claimer
+    claim: ClaimRun
     watcher: Watcher
     asked_to_stop: Callable[[], bool]
     monotonic: Callable[[], float]
@@ -55,7 +63,7 @@ class Loop:
     disk_error: OSError | None = None
 
     def close_gap(self, source: Source) -> None:
-        """Execute the runs; each ends with a verdict in its folder, whatever happens to it."""
+        """Execute the runs; however a run ends, its folder holds an end event or a verdict."""
         if self.seals is not None:
             self.seals.enter_late()
         self._submit(source)
@@ -72,7 +80,7 @@ class Loop:
             self._submit(source)
 
     def abandon(self) -> None:
-        """Record the runs whose processes were ended with the session as interrupted."""
+        """Record the runs whose processes ended with the session as interrupted."""
         for running in self.running.values():
             running.stopped = True
             if read_run(self.experiment.run(running.spec.name), running.spec).record.ended is None:
@@ -95,22 +103,23 @@ class Loop:
                 if self._claimed(spec, source):
                     self._start(spec)
             except OSError as error:
-                # What runs may still finish; nothing new is begun that cannot be recorded.
+                # Running runs may still finish; a new run is not started, as it could not be recorded.
                 self.disk_error = error
                 return
 
     def _claimed(self, spec: RunSpec, source: Source) -> bool:
-        """Whether the run is this loop's to attempt; another may hold it, or have ended it."""
+        """Claim a run; returns False where another process holds the run or has completed it."""
         paths = self.experiment.run(spec.name)
         if spec.name in self.claims:
             return True
         write_run(paths, spec)
-        held = self.claim(paths, lambda: self.fenced.add(spec.name))
-        if held is None:
+        claim = self.claim(paths, lambda: self.fenced.add(spec.name))
+        if claim is None:
             if not self.passes_by:
                 self.elsewhere.append(spec)
             return False
-        self.claims[spec.name] = held
+        self.claims[spec.name] = claim
+        # Read under the claim: its former holder may have completed the run since it was planned.
         record = read_run(paths, spec).record
         if record.state in {State.COMPLETED, State.PRUNED}:
             self._release(spec.name)
@@ -120,15 +129,15 @@ class Loop:
         return True
 
     def _look_elsewhere(self) -> None:
-        """Ask once a second for one of the runs that another process sees through."""
+        """Try again, once a second, to claim one of the runs that other processes hold."""
         if self.elsewhere and self.monotonic() - self.looked_at > LOOK_EVERY:
             self.looked_at = self.monotonic()
             self.again.append(self.elsewhere.popleft())
 
     def _release(self, name: str) -> None:
-        held = self.claims.pop(name, None)
-        if held is not None:
-            held.release()
+        claim = self.claims.pop(name, None)
+        if claim is not None:
+            claim.release()
 
     def _seal(self, running: Running) -> None:
         if self.seals is not None:
@@ -139,23 +148,27 @@ class Loop:
         attempt = new_attempt(paths, orders.settings, orders.provenance, orders.patch)
         running = Running(spec, attempt, since=self.monotonic(), timeout=orders.timeout)
         self.running[str(attempt.folder)] = running
-        words = (str(paths.folder), str(attempt.number))
-        self.session.submit(Job(str(attempt.folder), words, attempt.log))
-        # The first waits for the server, which takes nothing off its time.
+        arguments = (str(paths.folder), str(attempt.number))
+        self.session.submit(Job(str(attempt.folder), arguments, attempt.log))
+        # After `submit`: the first job waits for the server's imports, which must not count
+        # against the time limit of the run.
         running.since = running.beat_at = self.monotonic()
 
     def _watch(self, running: Running, source: Source) -> None:
+        """Read a run's progress and new events; kill it if it hangs or exceeds its time limit."""
         step, beats = read_progress(running.attempt.progress)
         now = self.monotonic()
+        # Heartbeats are compared, not steps: a long evaluation takes no environment steps.
         if beats != running.beats:
             running.step, running.beats, running.beat_at = step, beats, now
-        read_news(self.experiment, running)
+        read_new_events(self.experiment, running)
         if running.last is not None:
             source.evaluated(running.spec, running.evaluations)
         overdue = running.timeout is not None and (
             now - running.since > running.timeout + OVERTIME
         )
         if running.spec.name in self.fenced:
+            # Another process has the claim: this attempt must not write beside the next one.
             self.session.kill(str(running.attempt.folder))
         if running.killed_as is None and (
             overdue or now - running.beat_at > self.executor.hang_timeout
@@ -164,7 +177,7 @@ class Loop:
             self.session.kill(str(running.attempt.folder))
 
     def _end_early(self, source: Source) -> None:
-        """Ask the runs to end that are not worth their remaining steps."""
+        """Ask the runs of pruned trials to end."""
         for running in self.running.values():
             request = None if running.ends_early else source.stopping(running.spec)
             if request is not None and running.has_reached(request.rung):
@@ -184,10 +197,11 @@ class Loop:
                 self.session.kill(key)
 
     def _judge(self, ended: Exit, source: Source) -> None:
+        """Record how a run ended whose process is gone, and decide whether to try it again."""
         running = self.running.pop(ended.key)
         paths = self.experiment.run(running.spec.name)
         if running.spec.name in self.fenced:
-            # Whoever took it over says what becomes of it.
+            # The process that took over the run records its outcome.
             self.fenced.discard(running.spec.name)
             self._release(running.spec.name)
             if not self.passes_by:
@@ -213,8 +227,9 @@ class Loop:
             source.ended(record)
 
     def _verdict(self, running: Running, ended: Exit) -> RunEnded:
-        """What to say of a run whose process is gone without a word."""
+        """The verdict of a run whose process ended without recording its end."""
         failure, reason = running.killed_as, str(ended)
+        # By the exit code: on a full disk, the process cannot write why it ended.
         if ended.code == DISK_FULL:
             failure, reason = Failure.DISK, "the disk is full"
         match failure:

@@ -1,4 +1,4 @@
-"""What a trial is worth: numbers of its runs, put together over the tuning seeds."""
+"""The objectives of a search: values of a trial's runs, aggregated over the tuning seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,12 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objectives:
-    """What is optimised, and how runs are put together. The first one leads.
+    """The objectives of a search and the aggregate over runs.
 
-    `threshold` is the return at which a task counts as solved, for `steps_to_threshold`.
+    Attributes:
+        names: The objectives; the first one decides the ranking.
+        aggregate: The aggregate over the seeds of a trial.
+        threshold: Return at which a task counts as solved, for `steps_to_threshold`.
     """
 
     names: tuple[Objective, ...]
@@ -24,30 +27,30 @@ class Objectives:
     threshold: float | None = None
 
     def values(self, records: Sequence[RunRecord]) -> tuple[float, ...] | None:
-        """One value for each objective, in its own units; nothing where a run lacks one.
+        """The value of each objective in its units; None where a run lacks a value.
 
         Args:
             records: Completed runs of one configuration, in order of their seeds.
         """
-        found = [self._value(name, records) for name in self.names]
-        return None if None in found else tuple(v for v in found if v is not None)
+        values = [self._value(name, records) for name in self.names]
+        return None if None in values else tuple(v for v in values if v is not None)
 
     def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
-        """The values such that greater is better."""
+        """The values with signs such that greater is better."""
         pairs = zip(self.names, values, strict=True)
         return tuple(-v if name in MINIMISED else v for name, v in pairs)
 
     def merits(self, records: Sequence[RunRecord]) -> tuple[float, ...]:
-        """The leading objective of each run such that greater is better.
+        """The first objective of each run, with the sign such that greater is better.
 
-        Nothing where a run lacks it, or where it is no number of a single run.
+        Empty where a run lacks a value, or the objective is not defined for a single run.
         """
-        found = [self._of_run(self.names[0], record) for record in records]
-        known = [value for value in found if _is_value(value)]
-        if self.names[0] == "spread" or len(known) < len(found):
+        per_run = [self._of_run(self.names[0], record) for record in records]
+        values = [value for value in per_run if _is_value(value)]
+        if self.names[0] == "spread" or len(values) < len(per_run):
             return ()
         sign = -1 if self.names[0] in MINIMISED else 1
-        return tuple(sign * value for value in known)
+        return tuple(sign * value for value in values)
 
     def combine(self, values: Sequence[float]) -> float:
         """The aggregate over seeds."""
@@ -56,9 +59,9 @@ class Objectives:
     def _value(self, name: Objective, records: Sequence[RunRecord]) -> float | None:
         if name == "spread":
             return _spread([r.score for r in records if r.score is not None])
-        found = [self._of_run(name, record) for record in records]
-        known = [value for value in found if _is_value(value)]
-        return self.combine(known) if known and len(known) == len(found) else None
+        per_run = [self._of_run(name, record) for record in records]
+        values = [value for value in per_run if _is_value(value)]
+        return self.combine(values) if values and len(values) == len(per_run) else None
 
     def _of_run(self, name: Objective, record: RunRecord) -> float | None:
         match name:
@@ -74,7 +77,7 @@ class Objectives:
                 return record.score
 
     def _steps_to_threshold(self, record: RunRecord) -> float | None:
-        """Environment steps of the first evaluation that reaches it; the budget if none does."""
+        """Environment steps of the first evaluation at the threshold; the budget without one."""
         if self.threshold is None:
             return None
         reached = (e.step for e in record.evaluations if self.threshold <= e.mean <= LARGEST_SCORE)
@@ -82,15 +85,16 @@ class Objectives:
 
 
 def _is_value(value: float | None) -> TypeGuard[float]:
-    """Whether it is a number that may be compared: no larger one than a score can be."""
+    """Whether a value can be compared: a number no larger than a score can be."""
     return value is not None and abs(value) <= LARGEST_SCORE
 
 
 def _spread(scores: Sequence[float]) -> float | None:
     if len(scores) < 2:
         return None
-    middle = fsum(scores) / len(scores)
-    return sqrt(fsum((s - middle) ** 2 for s in scores) / (len(scores) - 1))
+    # `fsum` rounds once: the sum does not depend on the order of the scores.
+    mean = fsum(scores) / len(scores)
+    return sqrt(fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,9 +1,9 @@
-"""One trial of a search while it goes on: its runs, and how far they have been judged."""
+"""State of one trial during a search: its runs, and how far the pruner has judged them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Any
+from typing import Any, Self
 
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
@@ -12,7 +12,7 @@ from rlexp.records.trial import Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A configuration to be tried. `refused` says why it cannot be run at all."""
+    """A proposed configuration; `refused` gives the reason if the configuration is invalid."""
 
     number: int
     parameters: Mapping[str, Any]
@@ -22,8 +22,14 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """Ends a run at an evaluation, `step`, because its trial is given up."""
+class TrialStop:
+    """The evaluation at which a trial is pruned.
+
+    Attributes:
+        position: Position of the seed whose run is stopped.
+        step: Environment step of the evaluation.
+        reason: Why the trial is pruned.
+    """
 
     position: int
     step: int
@@ -32,19 +38,19 @@ class Stop:
 
 @dataclass(slots=True)
 class Progress:
-    """What is known of one trial.
+    """The state of one trial.
 
     Attributes:
-        proposal: What is tried.
+        proposal: The configuration of the trial.
         records: Runs that have ended for good, by position of their seed.
-        curves: Evaluations, by position.
-        position: Of the run that is judged next.
-        judged: How many of its evaluations have been.
+        curves: Evaluations of each run, by position of its seed.
+        position: Position of the run that is judged next.
+        judged: Number of evaluations of that run that have been judged.
         intermediate: Mean evaluation over the seeds so far, by environment steps of the trial.
-        trial: The outcome, once there is one.
-        stop: Where it was pruned, if it was.
-        twin: The earlier trial with the same configuration, if there is one. Its runs are the
-            runs of both, and its outcome is.
+        trial: The outcome; None while the trial goes on.
+        stop: Where the trial was pruned, if it was.
+        twin: The earlier trial with the same configuration, if any. Both trials share its runs
+            and its outcome.
     """
 
     proposal: Proposal
@@ -54,12 +60,12 @@ class Progress:
     judged: int = 0
     intermediate: dict[int, float] = field(default_factory=dict)
     trial: Trial | None = None
-    stop: Stop | None = None
-    twin: "Progress | None" = None
+    stop: TrialStop | None = None
+    twin: Self | None = None
 
-    def twin_for(self, proposal: Proposal) -> "Progress":
-        """A later trial of the same configuration."""
-        return Progress(
+    def twin_for(self, proposal: Proposal) -> Self:
+        """The state of a later trial with the same configuration."""
+        return type(self)(
             proposal,
             records=self.records,
             curves=self.curves,
@@ -67,8 +73,8 @@ class Progress:
             twin=self,
         )
 
-    def follow(self, elder: "Progress") -> bool:
-        """End as the trial ended whose runs this one shares; says whether that one has."""
+    def follow(self, elder: Self) -> bool:
+        """Copy the outcome of the twin; returns False while the twin goes on."""
         if elder.trial is None:
             return False
         self.position, self.judged, self.stop = elder.position, elder.judged, elder.stop
@@ -82,14 +88,14 @@ class Progress:
         return True
 
     def next_evaluation(self) -> Evaluated | None:
-        """The first evaluation of the present run that was not judged yet."""
+        """The first evaluation of the present run that has not been judged yet."""
         curve = self.curves.get(self.position, ())
         return curve[self.judged] if self.judged < len(curve) else None
 
     def mean_at(self, index: int) -> float | None:
-        """Mean over the seeds so far of their evaluation with this index; nothing without one.
+        """The mean of the evaluations with this index over the seeds so far.
 
-        What is larger than any score, or no number, is none.
+        None where a seed lacks the evaluation, or its value is not a number that a score can have.
         """
         curves = [self.curves.get(p, ()) for p in range(self.position + 1)]
         if any(len(curve) <= index for curve in curves):
@@ -99,33 +105,34 @@ class Progress:
         return fsum(means) / len(means) if comparable else None
 
     def scores(self) -> tuple[float, ...]:
-        """Scores of the runs that are over, in order, as far as they have one."""
-        found = []
+        """The scores of the ended runs, in order, up to the first run without a score."""
+        scores = []
         for position in range(self.position + 1):
             record = self.records.get(position)
             if record is None or record.score is None:
                 break
-            found.append(record.score)
-        return tuple(found)
+            scores.append(record.score)
+        return tuple(scores)
 
     def run_failed(self) -> bool:
-        """Whether the present run is over without a score."""
+        """Whether the present run has ended without a score and was not pruned."""
         record = self.records.get(self.position)
         return record is not None and record.state is not State.PRUNED and record.score is None
 
     def judged_runs(self) -> list[RunRecord]:
-        """The runs that were judged whole, in order: what runs did besides does not count."""
+        """The runs that were judged to their end, in order; later runs do not count."""
         stop = self.stop
         if stop is None:
             return [self.records[p] for p in range(self.position + 1) if p in self.records]
+        # A run that was stopped at its last step has a score and counts as a whole run.
         last = stop.position + (stop.step >= self.proposal.steps)
         return [self.records[p] for p in range(last)]
 
 
 def steps_of(progress: Progress) -> int:
-    """Environment steps of a trial as a plan counts them, whatever was spent besides.
+    """The planned environment steps of a trial; restarts and late stops are not counted.
 
-    A twin takes none: its runs are counted already.
+    A twin counts as 0, because its runs are counted already.
     """
     if progress.twin is not None:
         return 0

@@ -1,4 +1,4 @@
-"""A run while somebody executes it: what it is asked for, how far it is, who is told."""
+"""State of a run in progress, its settings and its observer."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +15,27 @@ from rlexp.store.lease import Held
 from rlexp.store.runs import read_run
 
 PROGRESS = struct.Struct("<qq")
-"""What a progress file holds: environment steps, and heartbeats of any kind."""
+"""Format of a progress file: environment steps, and a counter of heartbeats."""
 
 
 @dataclass(slots=True)
 class Running:
-    """A run while its process lives."""
+    """A run in progress.
+
+    Attributes:
+        spec: The definition of the run.
+        attempt: The present attempt.
+        since: When the attempt began, on the monotonic clock.
+        timeout: Time limit of the attempt in seconds.
+        step: Environment steps so far.
+        beats: Counter of heartbeats at the last look; -1 before the first heartbeat.
+        beat_at: When the counter last changed, on the monotonic clock.
+        offset: Bytes of the journal that were read.
+        evaluations: Evaluations during training so far.
+        ends_early: Whether the run was asked to end because its trial was pruned.
+        killed_as: The failure for which the loop killed the process.
+        stopped: Whether the run was asked to end with the command.
+    """
 
     spec: RunSpec
     attempt: AttemptPaths
@@ -37,20 +52,21 @@ class Running:
 
     @property
     def last(self) -> Evaluated | None:
-        """Its last evaluation during training."""
+        """The last evaluation during training."""
         return self.evaluations[-1] if self.evaluations else None
 
     def has_reached(self, rung: int | None) -> bool:
-        """Whether this attempt has the evaluation that the run is judged by.
+        """Whether this attempt has the evaluation at environment step `rung`.
 
-        After a crash the next attempt has to come to it again: it is part of the record.
+        The record of a pruned run ends at this evaluation: after a crash, the next attempt must
+        reach it again before it may end.
         """
         return rung is None or (self.last is not None and self.last.step >= rung)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What the attempts are asked for besides their runs."""
+    """Settings and provenance of a run's attempts, which are not part of the run."""
 
     settings: Mapping[str, Any]
     provenance: Mapping[str, Any]
@@ -58,35 +74,35 @@ class Orders:
     timeout: float | None
 
 
-class Claimer(Protocol):
-    """Claims a run for this loop; told what to do when the claim is lost to another."""
+class ClaimRun(Protocol):
+    """Claims runs for a loop."""
 
     def __call__(self, paths: RunPaths, on_loss: Callable[[], None]) -> Held | None:
-        """The claim, or nothing where another process holds it."""
+        """The claim, or None where another process holds it; `on_loss` is called if it is lost."""
         ...
 
 
 class Watcher(Protocol):
-    """Told how things stand, several times a second; shows it."""
+    """Receives progress updates several times per second and displays them."""
 
     def update(self, running: Sequence[Running], waiting: int) -> None:
-        """What runs now, and how many runs wait."""
+        """Show the runs in progress, and the number of waiting runs."""
         ...
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
-        """A run's attempt ended; `again` says whether another follows."""
+        """Show that an attempt ended; `again` says whether another attempt follows."""
         ...
 
 
-def read_news(experiment: ExperimentPaths, running: Running) -> bool:
-    """Read what a run wrote since the last look; returns whether that was its end."""
+def read_new_events(experiment: ExperimentPaths, running: Running) -> bool:
+    """Read the events since the last call; returns whether the attempt has ended."""
     lines, running.offset = follow(running.attempt.journal, running.offset)
     is_over = False
     for event in events_of(lines):
         if isinstance(event, Evaluated) and not event.final:
             running.evaluations.append(event)
         elif isinstance(event, Continued):
-            # What the run had shown before is part of its record again.
+            # A resumed attempt keeps the evaluations of earlier attempts up to its checkpoint.
             record = read_run(experiment.run(running.spec.name), running.spec).record
             running.evaluations = [e for e in record.evaluations if e.step <= event.step]
         is_over = is_over or isinstance(event, RunEnded)
@@ -94,7 +110,7 @@ def read_news(experiment: ExperimentPaths, running: Running) -> bool:
 
 
 def read_progress(path: Path) -> tuple[int, int]:
-    """Environment steps and heartbeats of a run; (0, -1) before its first sign of life."""
+    """Environment steps and heartbeats of a run; (0, -1) before its first heartbeat."""
     try:
         content = path.read_bytes()
         step, beats = PROGRESS.unpack(content)

@@ -1,8 +1,11 @@
-"""The search of a sweep: which trial comes next, which runs it needs, which are given up.
+"""The search of a sweep: which trial comes next, which runs it needs, which trials are pruned.
 
-Nothing here reads a clock or a disk. A trial is suggested, and pruned, by what the trials before
-it showed, never by which of them happened to end first: so one worker and eight, and a search
-that was killed and begun again, come to the same trials.
+This module reads no clock and no disk. A trial is suggested and pruned by the results of the trials
+with lower numbers, never by the order in which they happened to end. Therefore one worker and eight
+workers, and a search that was killed and resumed, come to the same trials.
+
+The module holds the fixed settings of a search (`Question`), its budget (`is_reached`), the values
+that the pruner compares (`PruningContext`), and the state of the search (`Search`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
@@ -12,7 +15,7 @@ from math import ceil
 from typing import Any
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.progress import Progress, Proposal, Stop, steps_of
+from rlexp.engine.progress import Progress, Proposal, TrialStop, steps_of
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Point, Pruner
 from rlexp.records.events import Evaluated
@@ -24,14 +27,14 @@ from rlexp.tuners import Suggester, Suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a search is about.
+    """The fixed settings of a search.
 
     Attributes:
-        plan: With a number for `lag`.
-        seeds: How many tuning seeds there are.
+        plan: The plan of the sweep, in which `lag` is a number.
+        seeds: Number of tuning seeds.
         steps: Environment steps of a run at the full budget.
-        every: Environment steps between its evaluations, if there are any.
-        objectives: What is optimised.
+        every: Environment steps between two evaluations; None without evaluations.
+        objectives: The objectives and their aggregate.
         default: The value of every parameter in the default configuration.
     """
 
@@ -44,122 +47,133 @@ class Question:
 
     @property
     def screening(self) -> int:
-        """Runs of a trial before it is judged against the others."""
+        """Number of runs of a trial before it is compared with the other trials."""
         return 1 if self.plan.allocation == "two_stage" else self.seeds
 
     @property
     def lag(self) -> int:
-        """How many trials before the next one it must not depend on."""
+        """Number of trials before the next one that it must not depend on."""
         return self.plan.lag or 0
 
 
-def is_reached(question: Question, entries: Sequence[Progress], known: int, hours: float) -> bool:
-    """Whether a limit keeps a further trial from being suggested.
+def is_reached(
+    question: Question, entries: Sequence[Progress], visible: int, hours: float
+) -> bool:
+    """Whether the budget of the search is spent, so that no further trial is suggested.
 
     Args:
-        question: Which limits there are.
+        question: The settings of the search with its limits.
         entries: The trials so far.
-        known: How many of the first of them the further one may depend on. Those count with the
-            steps that they took, and all others with the steps that were planned for them.
-        hours: Wall-clock that the search has taken.
+        visible: Number of leading trials that the next one may depend on. These count with the
+            steps that they took, all others with the steps that were planned for them.
+        hours: Wall-clock time of the search so far.
     """
+    # Steps of trials that are not visible depend on how fast workers are: counting them would
+    # make the number of trials depend on it, too.
     plan = question.plan
     return (
         (plan.full_runs is not None and full_runs(question, entries) >= plan.full_runs)
-        or (plan.steps is not None and _steps_with_another(question, entries, known) > plan.steps)
+        or (
+            plan.steps is not None and _steps_with_another(question, entries, visible) > plan.steps
+        )
         or (plan.hours is not None and hours >= plan.hours)
     )
 
 
 def full_runs(question: Question, entries: Sequence[Progress]) -> float:
-    """Full-run equivalents so far: configurations at their fidelity, whatever their seeds."""
+    """Full-run equivalents so far: the sum over trials of their share of the full budget."""
     return sum(e.proposal.steps for e in entries) / question.steps
 
 
 def promotions(question: Question, screened: int) -> int:
-    """How many trials go on from their first tuning seed to all of them.
+    """The number of trials that are promoted from their first tuning seed to all tuning seeds.
 
-    A share of the full-run equivalents that screening took, so that what pruning saves there is
-    spent where it decides. None go on where trials are run on all seeds from the start.
+    It is a share of the full-run equivalents that screening took. 0 where every trial is run on
+    all seeds from the start.
 
     Args:
-        question: With the share.
+        question: The settings of the search with the share.
         screened: Environment steps of all trials on their first seed.
     """
     if question.screening == question.seeds:
         return 0
     share = question.plan.promoted * screened / question.steps
-    # One more would come of rounding alone: 0.07 × 100 is a little above 7.
+    # In floats, 0.07 × 100 is slightly above 7: without the slack, `ceil` would give 8.
     return max(ceil(share - 1e-9), 1)
 
 
-def _steps_with_another(question: Question, entries: Sequence[Progress], known: int) -> int:
-    """Environment steps of the trials so far and of one more, those of promotion included."""
-    spent = sum(map(steps_of, entries[:known]))
-    planned = sum(e.proposal.steps for e in entries[known:] if e.twin is None)
+def _steps_with_another(question: Question, entries: Sequence[Progress], visible: int) -> int:
+    """Environment steps of the trials so far, of one more trial, and of all promotions."""
+    spent = sum(map(steps_of, entries[:visible]))
+    planned = sum(e.proposal.steps for e in entries[visible:] if e.twin is None)
     screened = spent + question.screening * (planned + question.steps)
     further = promotions(question, screened) * (question.seeds - question.screening)
     return screened + further * question.steps
 
 
 RACING_THRESHOLD = 0.51
-"""Of Wilcoxon's test between a trial and the best one, below which a race is lost.
+"""p-value of Wilcoxon's test between a trial and the best trial, below which the trial is pruned.
 
-Above one half, so that a trial which is behind at all on the seeds that both had gets no further
-one. On ten published landscapes this reaches a better score at equal runs than 0.1 or 0.3, which
-five seeds let stop hardly any trial (`benchmarks/landscapes.py`).
+The threshold is above one half, so that a trial which is behind at all on the common seeds gets no
+further seed. On ten published landscapes this reaches a better score at equal runs than 0.1 or 0.3,
+which with five seeds stop hardly any trial (`benchmarks/landscapes.py`).
 """
-Place = tuple[int, int, int]
-"""Position of the seed, environment steps, and those of the whole run."""
+PruningPoint = tuple[int, int, int]
+"""Position of the seed, environment steps so far, and environment steps of the whole run."""
 
 
-class Earlier(Mapping[int, float]):
-    """What trials below a number came to, gathered when it is first asked for: few pruners do."""
+class EarlierValues(Mapping[int, float]):
+    """The values of the trials with numbers below `before`.
+
+    The values are gathered at the first access, because few pruners read them.
+    """
 
     def __init__(self, values: Mapping[int, float], before: int) -> None:
-        self._values, self._before = values, before
+        self._all, self._before = values, before
 
     @cached_property
-    def _found(self) -> dict[int, float]:
-        return {n: value for n, value in self._values.items() if n < self._before}
+    def _earlier(self) -> dict[int, float]:
+        return {n: value for n, value in self._all.items() if n < self._before}
 
     def __getitem__(self, number: int) -> float:
         """The value of a trial."""
-        return self._found[number]
+        return self._earlier[number]
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers."""
-        return iter(self._found)
+        """The numbers of the trials."""
+        return iter(self._earlier)
 
     def __len__(self) -> int:
-        """How many there are."""
-        return len(self._found)
+        """The number of trials."""
+        return len(self._earlier)
 
     def values(self) -> ValuesView[float]:
-        """The values alone, as fast as a dict has them."""
-        return self._found.values()
+        """The values; the view of a dict is much faster than that of `Mapping`."""
+        return self._earlier.values()
 
 
 @dataclass(slots=True)
-class Shown:
-    """The values that trials came to, place by place."""
+class PruningContext:
+    """The values that trials reached, by point of comparison: what the pruner compares."""
 
-    _values: dict[Place, dict[int, float]] = field(default_factory=dict)
+    _values: dict[PruningPoint, dict[int, float]] = field(default_factory=dict)
 
-    def note(self, place: Place, number: int, value: float, before: int) -> Mapping[int, float]:
-        """Take note of a trial's value; returns those of the trials below `before`, by number."""
-        there = self._values.setdefault(place, {})
-        there[number] = value
-        return Earlier(there, before)
+    def note(
+        self, point: PruningPoint, number: int, value: float, before: int
+    ) -> Mapping[int, float]:
+        """Store a trial's value; returns the values of the trials below `before`, by number."""
+        values = self._values.setdefault(point, {})
+        values[number] = value
+        return EarlierValues(values, before)
 
     def forget(self, number: int) -> None:
-        """Take back what a trial came to."""
-        for there in self._values.values():
-            there.pop(number, None)
+        """Remove the values of a trial."""
+        for values in self._values.values():
+            values.pop(number, None)
 
 
 def best_merits(entries: Sequence[Progress], question: Question) -> tuple[float, ...]:
-    """Run by run, the leading objective of the best trial that is complete; nothing without one."""
+    """The first objective of each run of the best complete trial; empty without such a trial."""
     complete = [
         (e.trial.values[0], -e.proposal.number, e)
         for e in entries
@@ -169,11 +183,12 @@ def best_merits(entries: Sequence[Progress], question: Question) -> tuple[float,
     ]
     if not complete:
         return ()
-    return question.objectives.merits(max(complete, key=lambda found: found[:2])[2].judged_runs())
+    # Only value and number are compared: the third item has no order.
+    return question.objectives.merits(max(complete, key=lambda item: item[:2])[2].judged_runs())
 
 
 def lost_race(point: Point, plan: SweepPlan) -> str | None:
-    """Why a trial gets no further seed in a race, or nothing where it does, or where none is run."""
+    """Why a trial gets no further seed in a race; None if it gets one, or without racing."""
     if plan.allocation != "racing":
         return None
     p = worse_than_best(point.scores, point.best, RACING_THRESHOLD)
@@ -184,10 +199,16 @@ def lost_race(point: Point, plan: SweepPlan) -> str | None:
 
 @dataclass(slots=True)
 class Search:
-    """A search while it goes on. Feed it with what happens; ask it what to do.
+    """The state of a search: it takes results in, and says which trials and runs come next.
 
-    `one_by_one` says that the runs of a trial follow each other, so that a trial which is given
-    up costs no further seed.
+    Attributes:
+        question: The fixed settings of the search.
+        suggester: The tuner.
+        pruner: The pruner.
+        one_by_one: Whether the runs of a trial are executed one after the other, so that a pruned
+            trial costs no further seed.
+        entries: The trials so far, by number.
+        exhausted: Whether the tuner has no further trial to suggest.
     """
 
     question: Question
@@ -197,13 +218,13 @@ class Search:
     entries: list[Progress] = field(default_factory=list)
     exhausted: bool = False
     _open: set[int] = field(default_factory=set)
-    _shown: Shown = field(default_factory=Shown)
+    _context: PruningContext = field(default_factory=PruningContext)
 
     def due(self, hours: float = 0.0) -> int | None:
-        """The number of the trial that can be suggested now, if one can.
+        """The number of the trial that can be suggested now; None if none can.
 
         Args:
-            hours: Wall-clock that the search has taken.
+            hours: Wall-clock time of the search so far.
         """
         number = len(self.entries)
         if self.is_full(hours) or (number and not self._ended(self.sees(number))):
@@ -211,12 +232,12 @@ class Search:
         return number
 
     def is_full(self, hours: float = 0.0) -> bool:
-        """Whether no further trial may be suggested."""
+        """Whether the search makes no further trial."""
         number = len(self.entries)
         if self.exhausted or number >= self.question.plan.trials:
             return True
-        known = self.sees(number)
-        return number > 0 and is_reached(self.question, self.entries, known, hours)
+        visible = self.sees(number)
+        return number > 0 and is_reached(self.question, self.entries, visible, hours)
 
     @property
     def full_runs(self) -> float:
@@ -224,31 +245,31 @@ class Search:
         return full_runs(self.question, self.entries)
 
     def sees(self, number: int) -> int:
-        """How many of the first trials the suggestion of a trial depends on."""
+        """The number of leading trials that the suggestion of a trial may depend on."""
         return max(number - self.question.lag, self.suggester.needs(number), 0)
 
     def suggest(self, number: int) -> Suggestion | None:
-        """What to try as trial `number`; nothing where the space is exhausted."""
+        """The suggestion for trial `number`; None where the space is exhausted."""
         if number == 0:
             return Suggestion(self.question.default)
-        found = self.suggester.suggest(self.visible(self.sees(number)), number)
-        self.exhausted = found is None
-        return found
+        suggestion = self.suggester.suggest(self.visible(self.sees(number)), number)
+        self.exhausted = suggestion is None
+        return suggestion
 
     def visible(self, count: int) -> list[Trial]:
-        """The first trials, as a tuner may see them."""
+        """The first `count` trials as the tuner sees them."""
         trials = [e.trial for e in self.entries[:count] if e.trial is not None]
         if self.question.plan.failures == "exclude":
             return [t for t in trials if t.state is not TrialState.FAILED]
         return trials
 
     def add(self, proposal: Proposal, twin: int | None = None) -> None:
-        """Begin a trial; the numbers come in order.
+        """Begin a trial; trials are added in the order of their numbers.
 
         Args:
-            proposal: What is tried.
-            twin: The first trial that has the same configuration, if one has. The new one makes
-                no runs and comes to the same.
+            proposal: The configuration of the trial.
+            twin: Number of the first trial with the same configuration, if any. The new trial
+                makes no runs and gets the same outcome.
         """
         entry = Progress(proposal) if twin is None else self.entries[twin].twin_for(proposal)
         self.entries.append(entry)
@@ -257,26 +278,26 @@ class Search:
             self._close(entry, TrialState.FAILED)
         self._judge(entry)
 
-    def wanted(self) -> list[tuple[int, int]]:
-        """The runs that are to be made now and are not over: (trial, position of the seed)."""
-        found = []
+    def due_runs(self) -> list[tuple[int, int]]:
+        """The runs that are due and have not ended: (trial, position of the seed)."""
+        due = []
         for number in sorted(self._open):
             entry = self.entries[number]
             if entry.twin is not None:
                 continue
             last = entry.position + 1 if self.one_by_one else self.question.screening
-            found += [(number, p) for p in range(entry.position, last) if p not in entry.records]
-        return found
+            due += [(number, p) for p in range(entry.position, last) if p not in entry.records]
+        return due
 
     def observe(self, number: int, position: int, evaluations: Sequence[Evaluated]) -> None:
-        """Take note of the evaluations of a run that goes on."""
+        """Take in the evaluations of a run in progress."""
         entry = self.entries[number]
         if entry.trial is None and len(evaluations) > len(entry.curves.get(position, ())):
             entry.curves[position] = tuple(evaluations)
             self._settle(entry)
 
     def end(self, number: int, position: int, record: RunRecord) -> None:
-        """Take note of a run that is over for good."""
+        """Take in the record of a run that has ended for good."""
         entry = self.entries[number]
         entry.records[position] = record
         if entry.trial is not None:
@@ -285,34 +306,34 @@ class Search:
             entry.curves[position] = record.evaluations
         self._settle(entry)
 
-    def unneeded(self, number: int, position: int) -> Stop | None:
-        """Why a run that its trial was to be judged by is to be ended, if it is."""
+    def unneeded(self, number: int, position: int) -> TrialStop | None:
+        """Why a screening run should be stopped; None if it should go on."""
         entry = self.entries[number]
         if entry.trial is None or position >= self.question.screening:
             return None
         if entry.stop is not None and entry.stop.position == position:
             return entry.stop
-        return Stop(position, 0, "another run of its trial ended it")
+        return TrialStop(position, 0, "another run of its trial ended it")
 
     def is_over(self, hours: float = 0.0) -> bool:
-        """Whether every trial has ended and no further one is to come."""
+        """Whether every trial has ended and no further trial comes."""
         return self.is_full(hours) and not self._open
 
     def _ended(self, count: int) -> bool:
         return not self._open or min(self._open) >= count
 
     def _settle(self, entry: Progress) -> None:
-        """Judge a trial; where that ends it, judge those that waited for it."""
+        """Judge a trial; if that ends it, judge the trials that waited for it."""
         self._judge(entry)
         if entry.trial is not None:
             for number in sorted(self._open):
                 self._judge(self.entries[number])
 
     def _judge(self, entry: Progress) -> None:
-        """Follow the runs of a trial in order of seeds and steps, as far as they are known.
+        """Judge the evaluations and runs of a trial in order of seeds and steps.
 
-        Not before the trials have ended that it is compared with: one of them may be on its way
-        again, as its runs were lost, or failed and are tried once more.
+        A trial waits until all trials that it is compared with have ended: one of them may be in
+        progress again, because its runs were lost, or failed and are repeated.
         """
         if entry.twin is not None:
             if entry.follow(entry.twin):
@@ -328,7 +349,7 @@ class Search:
             elif entry.run_failed():
                 self._close(entry, TrialState.FAILED)
             elif entry.records[entry.position].state is State.PRUNED:
-                # It was ended for what no longer holds, and is made again.
+                # It was pruned by a comparison that is no longer valid: the run is repeated.
                 del entry.records[entry.position]
             else:
                 self._judge_run(entry)
@@ -339,6 +360,8 @@ class Search:
         every = self.question.every
         assert every is not None
         steps, value = entry.proposal.steps, entry.mean_at(index)
+        # Vectorised environments evaluate slightly after each multiple: trials are compared at
+        # the multiple itself, so that different numbers of environments stay comparable.
         step = min(evaluation.step, steps) // every * every
         if value is None or max(step, evaluation.step) >= steps:
             return
@@ -372,13 +395,13 @@ class Search:
             steps=steps,
             every=self.question.every or steps,
             value=value,
-            peers=self._shown.note((position, step, steps), number, value, before),
+            peers=self._context.note((position, step, steps), number, value, before),
             scores=merits,
             best=best_merits(self.entries[:before], self.question) if merits else (),
         )
 
     def _stop(self, entry: Progress, step: int, reason: str) -> None:
-        entry.stop = Stop(entry.position, step, reason)
+        entry.stop = TrialStop(entry.position, step, reason)
         self._close(entry, TrialState.PRUNED)
 
     def _close(self, entry: Progress, state: TrialState) -> None:
@@ -386,16 +409,17 @@ class Search:
         entry.trial = self._outcome(entry, state)
         self._open.discard(number)
         if entry.trial.state is TrialState.FAILED:
-            # How far it came can differ from one attempt to the next.
-            self._shown.forget(number)
+            # A failing run can reach another step in the next attempt: its values would make the
+            # pruning of other trials depend on chance.
+            self._context.forget(number)
 
     def _outcome(self, entry: Progress, state: TrialState) -> Trial:
         records = entry.judged_runs()[: self.question.screening]
         values: tuple[float, ...] = ()
         if state is TrialState.COMPLETE:
-            found = self.question.objectives.values(records)
-            state = TrialState.COMPLETE if found else TrialState.FAILED
-            values = self.question.objectives.oriented(found) if found else ()
+            measured = self.question.objectives.values(records)
+            state = TrialState.COMPLETE if measured else TrialState.FAILED
+            values = self.question.objectives.oriented(measured) if measured else ()
         return Trial.from_records(
             entry.proposal.number,
             entry.proposal.parameters,

@@ -1,4 +1,4 @@
-"""Where the runs of a loop come from: a list, or a search that makes them up as it goes on."""
+"""The source of a loop's runs: a fixed list, or a search that proposes runs as it goes on."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from rlexp.records.run import RunRecord, State
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The runs asked for, sorted by what is to be done with them."""
+    """The planned runs, sorted into missing, done and finally failed ones."""
 
     missing: tuple[RunSpec, ...]
     done: tuple[RunSpec, ...]
@@ -20,7 +20,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Environment steps that are still to be trained."""
+        """Environment steps of the missing runs."""
         return sum(spec.budget["steps"] for spec in self.missing)
 
 
@@ -30,7 +30,7 @@ def make_plan(
     *,
     retry: bool = False,
 ) -> Plan:
-    """Sort the runs asked for; `records` is keyed by run id, `retry` tries final failures again."""
+    """Sort runs by their records, keyed by run id; with `retry`, final failures are missing."""
     missing, done, failed = [], [], []
     for spec in specs:
         record = records.get(spec.id)
@@ -44,50 +44,50 @@ def make_plan(
 
 
 class Source(Protocol):
-    """Where the runs come from, and who is told how they go. It is asked again and again."""
+    """Supplies the runs of a loop one by one, and receives their results."""
 
     @property
     def waiting(self) -> int:
-        """How many runs are known to follow."""
+        """The number of further runs that are known so far."""
         ...
 
     def take(self) -> RunSpec | None:
-        """The next run to start; nothing where there is none, or none until another has ended."""
+        """The next run to start; None if there is none until another run has ended."""
         ...
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
-        """A run goes on, and was evaluated so far at these steps."""
+        """Receive the evaluations so far of a run in progress."""
         ...
 
     def stopping(self, spec: RunSpec) -> StopRequest | None:
-        """Why a run is to end early, if it is."""
+        """The request to end a run early; None if the run should go on."""
         ...
 
     def ended(self, record: RunRecord) -> None:
-        """A run is over for good."""
+        """Receive the record of a run that has ended for good."""
         ...
 
 
 @dataclass(slots=True)
 class Listed:
-    """Runs that are known from the start."""
+    """A source with a fixed list of runs."""
 
     missing: deque[RunSpec]
 
     @property
     def waiting(self) -> int:
-        """How many are left."""
+        """The number of runs that are left."""
         return len(self.missing)
 
     def take(self) -> RunSpec | None:
-        """The next one."""
+        """The next run."""
         return self.missing.popleft() if self.missing else None
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
-        """Nothing follows from it."""
+        """Do nothing: the list does not depend on results."""
 
     def stopping(self, spec: RunSpec) -> None:
-        """No run ends early."""
+        """Return None: no run ends early."""
 
     def ended(self, record: RunRecord) -> None:
-        """Nothing follows from it."""
+        """Do nothing: the list does not depend on results."""

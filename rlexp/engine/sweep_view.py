@@ -1,4 +1,4 @@
-"""Where a sweep stands, for those who watch it."""
+"""The state of a sweep as the console and the JSON output show it."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ class TrialLine:
     """A trial that has ended.
 
     Attributes:
-        number: Its number.
+        number: Number of the trial.
         state: `complete`, `pruned` or `failed`.
-        value: What was optimised, in its own units; nothing where the trial is not complete.
-        seeds: Tuning seeds on which it has a score.
-        reason: Why it was pruned or failed.
-        best: Whether it was the best so far when it ended.
-        scores: Of its runs, in order of their seeds.
+        value: Value of the objective in its units; None where the trial is not complete.
+        seeds: Number of tuning seeds with a score.
+        reason: Why the trial was pruned or failed.
+        best: Whether the trial was the best so far when it ended.
+        scores: Scores of its runs, in order of their seeds.
     """
 
     number: int
@@ -33,7 +33,7 @@ class TrialLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialCounts:
-    """How many trials a sweep has.
+    """The numbers of trials of a sweep.
 
     Attributes:
         planned: The most that the search makes; once the search is over, those that it made.
@@ -52,7 +52,7 @@ class TrialCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestTrial:
-    """The best trial so far: its number, and its value in units of what is optimised."""
+    """The best trial so far: its number, and its value in the units of the objective."""
 
     trial: int
     value: float
@@ -60,20 +60,20 @@ class BestTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """How far a sweep is, in few values.
+    """The state of a sweep as a JSON document shows it.
 
     Attributes:
         stage: `search`, `promotion`, `selection`, `test` or `done`.
-        stopped: Why it cannot come to a winner as things are, if it cannot.
-        trials: How many trials there are.
+        stopped: Why the sweep cannot choose a winner; None if it can.
+        trials: Numbers of trials.
         latest: The trials that ended last, by number.
         best: The best trial so far.
-        winner: Number of the trial that was chosen, once there is one.
-        stage_runs_ended: Runs of the present stage that are over.
-        stage_runs: Runs of the present stage.
+        winner: Number of the winner; None before it is chosen.
+        stage_runs_ended: Number of ended runs of the present stage.
+        stage_runs: Number of runs of the present stage.
         steps: Environment steps spent so far.
-        limits: What limits the search besides the number of trials.
-        seconds_left: Expected duration of what is still to come, in seconds, if it is known.
+        limits: Limits of the search besides the number of trials, as text.
+        seconds_left: Expected remaining time in seconds; None if unknown.
     """
 
     stage: str
@@ -91,20 +91,20 @@ class SweepStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepView:
-    """Where a sweep stands.
+    """The state of a sweep.
 
     Attributes:
         stage: `search`, `promotion`, `selection`, `test` or `done`.
-        trials: Of the plan, at most.
+        trials: Most trials that the search makes.
         ended: Trials that have ended, by number.
-        running: Trials that have begun and not ended.
+        running: Number of trials that have begun and not ended.
         best: Number and value of the best trial so far.
-        runs: Of the present stage: how many are over, and how many there are.
+        runs: Number of ended runs, and number of all runs, of the present stage.
         steps: Environment steps spent so far.
-        limits: Further limits of the search, in words.
-        left: Seconds that everything is expected to take, if that can be told.
-        driven: Whether a command drives it; without one nothing runs.
-        winner: Number of the trial that was chosen, once one is.
+        limits: Further limits of the search, as text.
+        left: Expected remaining time in seconds; None if unknown.
+        driven: Whether a command executes the sweep now.
+        winner: Number of the winner; None before it is chosen.
     """
 
     stage: str
@@ -120,7 +120,7 @@ class SweepView:
     winner: int | None = None
 
     def status(self, stopped: str | None = None) -> SweepStatus:
-        """The same in few values, with the reason why the sweep stopped, if it did."""
+        """The state as a JSON document shows it; `stopped` is the reason why the sweep stopped."""
         return SweepStatus(
             stage=self.stage,
             stopped=stopped,

@@ -1,4 +1,8 @@
-"""A sweep as a source of runs: search, choice and test, one after the other."""
+"""A sweep as a source of runs: search, promotion, selection of the winner, and test.
+
+The first functions rank the trials and choose the winner; `Sweeping` supplies the runs of each
+stage and takes their results.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +24,8 @@ from rlexp.tuners import Suggestion
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A trial that was run on every tuning seed at the full budget: only such a one can win."""
+class WinnerCandidate:
+    """A trial that can win: it has a run on every tuning seed at the full budget."""
 
     number: int
     scores: tuple[float, ...]
@@ -30,15 +34,15 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, float, int]:
-        """Sorts the better first: by the leading objective, then the steadier, then the earlier."""
+        """Sort key, best first: first objective, then smaller variance, then lower number."""
         return (-self.merits[0], _spread(self.scores), self.number)
 
 
 def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
-    """The screened trials that go on to all tuning seeds, best first; the others stay behind.
+    """The numbers of the screened trials that are promoted to all tuning seeds, best first.
 
-    For one that fails there, the next one goes on, too. Everything is promoted where trials are
-    run on all seeds from the start.
+    If a promoted trial fails, the next best trial is promoted as well. All trials are promoted
+    where every trial is run on all seeds from the start.
     """
     complete = [
         (e.trial.values, e.proposal.number)
@@ -52,34 +56,37 @@ def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
         return [number for _, number in complete]
     left = promotions(question, sum(map(steps_of, entries)))
     numbers = []
-    for _, number in sorted(complete, key=lambda pair: (-pair[0][0], pair[1])):
+    for _, number in sorted(complete, key=lambda item: (-item[0][0], item[1])):
         if left == 0:
             break
         numbers.append(number)
-        left -= not _fell(entries[number], question)
+        left -= not _failed_after_promotion(entries[number], question)
     return numbers
 
 
 def candidates(
-    entries: Sequence[Progress], question: Question, known: dict[int, Candidate]
-) -> list[Candidate]:
+    entries: Sequence[Progress], question: Question, cache: dict[int, WinnerCandidate]
+) -> list[WinnerCandidate]:
     """The trials that can win, best first.
 
     Args:
         entries: The trials.
-        question: What the search is about.
-        known: Candidates found before, by number; those found now are added.
+        question: The settings of the search.
+        cache: Candidates of earlier calls, by number; new candidates are added.
     """
     for entry in entries:
-        if entry.proposal.number in known or not _is_whole(entry, question):
+        if entry.proposal.number in cache or not _is_whole(entry, question):
             continue
         if (candidate := _candidate(entry, question)) is not None:
-            known[candidate.number] = candidate
-    return sorted(known.values(), key=lambda c: c.rank)
+            cache[candidate.number] = candidate
+    return sorted(cache.values(), key=lambda c: c.rank)
 
 
-def finalists(ranked: Sequence[Candidate], question: Question) -> list[Candidate]:
-    """The candidates that are scored again: the best, or the best that no other dominates."""
+def finalists(ranked: Sequence[WinnerCandidate], question: Question) -> list[WinnerCandidate]:
+    """The candidates that run on selection seeds: the best ones.
+
+    With several objectives, only candidates that no other candidate dominates.
+    """
     if len(question.objectives.names) == 1:
         return list(ranked[: question.plan.finalists])
     front = [c for c in ranked if not any(_dominates(o.merits, c.merits) for o in ranked)]
@@ -87,31 +94,31 @@ def finalists(ranked: Sequence[Candidate], question: Question) -> list[Candidate
 
 
 def choose(
-    chosen: Sequence[Candidate],
+    ranked: Sequence[WinnerCandidate],
     selection: Mapping[int, Sequence[RunRecord]],
     seeds: int,
     question: Question,
 ) -> Selection:
-    """The winner among finalists.
+    """Choose the winner among the finalists.
 
     Args:
-        chosen: The finalists, best first by tuning seeds; one or more.
-        selection: Runs of each on selection seeds, by number.
-        seeds: How many selection seeds there are.
-        question: What the search was about.
+        ranked: The finalists, best first by tuning seeds; one or more.
+        selection: Runs of each finalist on selection seeds, by number.
+        seeds: Number of selection seeds.
+        question: The settings of the search.
     """
-    told = [
+    scored = tuple(
         Finalist(
             number=c.number,
             tuning=c.scores,
             selection=tuple(r.score for r in selection.get(c.number, ()) if r.score is not None),
         )
-        for c in chosen
-    ]
+        for c in ranked
+    )
     objective = question.objectives.names[0]
     aggregate = question.plan.aggregate
-    found = [(c.number, _merit(selection.get(c.number, ()), seeds, question)) for c in chosen]
-    merits = {number: merit for number, merit in found if merit is not None}
+    by_number = {c.number: _merit(selection.get(c.number, ()), seeds, question) for c in ranked}
+    merits = {number: merit for number, merit in by_number.items() if merit is not None}
     if not merits:
         why = (
             f"no finalist has a {objective} on all {seeds} selection seeds"
@@ -119,44 +126,45 @@ def choose(
             else "there are no selection seeds to select by"
         )
         rule = f"best {aggregate} {objective} on {question.seeds} tuning seeds ({why})"
-        return Selection(winner=chosen[0].number, finalists=tuple(told), rule=rule)
-    # Of equal finalists, the first: the better on tuning seeds.
+        return Selection(winner=ranked[0].number, finalists=scored, rule=rule)
+    # `max` returns the first of equal finalists: the one that is better on tuning seeds.
     winner = max(merits, key=lambda number: merits[number])
     rule = (
         f"best {aggregate} {objective} on {seeds} selection seeds among {len(merits)} finalists, "
         f"which were the best on {question.seeds} tuning seeds"
     )
-    return Selection(winner=winner, finalists=tuple(told), rule=rule)
+    return Selection(winner=winner, finalists=scored, rule=rule)
 
 
-def _fell(entry: Progress, question: Question) -> bool:
-    """Whether a run of the trial failed on a further tuning seed."""
+def _failed_after_promotion(entry: Progress, question: Question) -> bool:
+    """Whether a run of the trial failed on a tuning seed after the screening."""
     further = range(question.screening, question.seeds)
-    found = [entry.records[p] for p in further if p in entry.records]
-    return any(record.score is None for record in found)
+    records = [entry.records[p] for p in further if p in entry.records]
+    return any(record.score is None for record in records)
 
 
 def _is_whole(entry: Progress, question: Question) -> bool:
-    """Whether a trial was judged well and has a run on every tuning seed at the full budget.
+    """Whether a trial is complete and has a run on every tuning seed at the full budget.
 
-    A twin is left out: its configuration takes part already.
+    A twin is left out: its configuration is a candidate already.
     """
     complete = entry.trial is not None and entry.trial.state is TrialState.COMPLETE
     at_full_budget = entry.proposal.steps == question.steps and entry.twin is None
     return complete and at_full_budget and all(p in entry.records for p in range(question.seeds))
 
 
-def _candidate(entry: Progress, question: Question) -> Candidate | None:
+def _candidate(entry: Progress, question: Question) -> WinnerCandidate | None:
     records = [entry.records[p] for p in range(question.seeds)]
     scores = tuple(r.score for r in records if r.score is not None)
     values = question.objectives.values(records)
     if values is None or len(scores) < question.seeds:
         return None
-    return Candidate(entry.proposal.number, scores, question.objectives.oriented(values), values)
+    merits = question.objectives.oriented(values)
+    return WinnerCandidate(entry.proposal.number, scores, merits, values)
 
 
 def _merit(records: Sequence[RunRecord], seeds: int, question: Question) -> float | None:
-    """The leading objective on all selection seeds, greater is better; nothing where one lacks."""
+    """The first objective on all selection seeds, greater is better; None if a seed lacks it."""
     if not seeds or sum(record.score is not None for record in records) < seeds:
         return None
     values = question.objectives.values(records)
@@ -164,8 +172,8 @@ def _merit(records: Sequence[RunRecord], seeds: int, question: Question) -> floa
 
 
 def _spread(scores: Sequence[float]) -> float:
-    middle = fsum(scores) / len(scores)
-    return fsum((s - middle) ** 2 for s in scores)
+    mean = fsum(scores) / len(scores)
+    return fsum((s - mean) ** 2 for s in scores)
 
 
 def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
@@ -174,7 +182,7 @@ def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
 
 
 class Stage(StrEnum):
-    """Where a sweep stands."""
+    """The stages of a sweep."""
 
     SEARCH = "search"
     PROMOTION = "promotion"
@@ -184,33 +192,35 @@ class Stage(StrEnum):
 
 
 class Ledger(Protocol):
-    """Where a sweep writes down what it decides, before it acts on it."""
+    """Stores the decisions of a sweep, each before the sweep acts on it."""
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
-        """The configuration of a trial; nothing, and why, where it cannot be run."""
+        """The configuration of a trial; None and the reason where it is invalid."""
         ...
 
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
-        """Write a trial down."""
+        """Store a proposed trial."""
         ...
 
     def choose(self, selection: Selection) -> None:
-        """Freeze the choice."""
+        """Store the selection."""
         ...
 
 
 @dataclass(slots=True)
 class Sweeping:
-    """Gives out the runs of a sweep in their order, and takes their results.
+    """Supplies the runs of a sweep in their order, and takes their results.
 
     Attributes:
-        search: With the trials so far.
-        configurations: Of the trials that can be run, by number.
-        records: Runs that are over for good, by id.
-        selection: The choice, once it was made.
-        until: The last stage to work on.
-        hours: Wall-clock that the search has taken.
-        halted: Why the sweep cannot go on, if it cannot.
+        search: The search with the trials so far.
+        seeds: The seeds of the experiment.
+        ledger: Stores the decisions.
+        hours: Returns the wall-clock time of the search so far.
+        configurations: The valid configurations of trials, by number.
+        records: Runs that have ended for good, by id.
+        selection: The selection; None before the winner is chosen.
+        until: The last stage to execute.
+        halted: Why the sweep cannot go on; None if it can.
     """
 
     search: Search
@@ -222,19 +232,19 @@ class Sweeping:
     selection: Selection | None = None
     until: Stage = Stage.TEST
     halted: str | None = None
-    _candidates: dict[int, Candidate] = field(default_factory=dict)
+    _candidates: dict[int, WinnerCandidate] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _specs: dict[tuple[int, int], RunSpec] = field(default_factory=dict)
     _owners: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
-        """Runs that are known to follow those that run now."""
-        return sum(spec.id not in self._taken for spec in self._wanted())
+        """The number of due runs that were not taken yet."""
+        return sum(spec.id not in self._taken for spec in self._due())
 
     @property
     def stage(self) -> Stage:
-        """What the next run is for."""
+        """The stage of the next run."""
         if self.selection is not None:
             return Stage.TEST if self._missing(self._tests()) else Stage.DONE
         if not self.search.is_over(self.hours()):
@@ -242,7 +252,7 @@ class Sweeping:
         return Stage.PROMOTION if self._missing(self._promotions()) else Stage.SELECTION
 
     def stage_runs(self) -> tuple[int, int]:
-        """How many runs of the present stage are over, and how many there are."""
+        """The number of ended runs, and of all runs, of the present stage."""
         match self.stage:
             case Stage.SEARCH:
                 screening = self.search.question.screening
@@ -256,9 +266,9 @@ class Sweeping:
         return len(specs) - len(self._missing(specs)), len(specs)
 
     def take(self) -> RunSpec | None:
-        """The next run to start; nothing where there is none, or none until another has ended."""
+        """The next run to start; None if there is none until another run has ended."""
         while self.halted is None:
-            for spec in self._wanted():
+            for spec in self._due():
                 if spec.id not in self._taken:
                     self._taken.add(spec.id)
                     return spec
@@ -267,38 +277,38 @@ class Sweeping:
         return None
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
-        """A run goes on: its trial may now be given up."""
+        """Take in the evaluations of a run in progress; its trial may be pruned by them."""
         if (owner := self._owners.get(spec.id)) is not None:
             self.search.observe(*owner, evaluations)
 
     def stopping(self, spec: RunSpec) -> StopRequest | None:
-        """Why a run is to end early: its trial was given up."""
+        """The request to end the run of a pruned trial; None if the run should go on."""
         owner = self._owners.get(spec.id)
         stop = self.search.unneeded(*owner) if owner is not None else None
         return None if stop is None else StopRequest(Ending.PRUNED, stop.reason, stop.step or None)
 
     def ended(self, record: RunRecord) -> None:
-        """A run is over for good."""
+        """Take in the record of a run that has ended for good."""
         self.records[record.spec.id] = record
         if (owner := self._owners.get(record.spec.id)) is not None:
             self.search.end(*owner, record)
 
     def runs_of(self, number: int) -> list[RunSpec]:
-        """The runs of a trial that were or may be made, in order of the tuning seeds."""
+        """The runs of a trial, in order of the tuning seeds."""
         positions = range(self.search.question.seeds)
         return [self._specs[number, p] for p in positions if (number, p) in self._specs]
 
-    def ranked(self) -> list[Candidate]:
-        """The trials that can win so far, best first; the incumbent leads."""
+    def ranked(self) -> list[WinnerCandidate]:
+        """The trials that can win so far, best first; the first one is the incumbent."""
         return candidates(self.search.entries, self.search.question, self._candidates)
 
     def resume(self, proposals: Sequence[tuple[Proposal, Configuration | None]]) -> None:
-        """Take up trials that were proposed before, in the order of their numbers."""
+        """Add the trials that earlier commands proposed, in the order of their numbers."""
         for proposal, configuration in proposals:
             self._begin(proposal, configuration)
 
     def _begin(self, proposal: Proposal, configuration: Configuration | None) -> None:
-        """Add a trial. Two of one configuration share their runs, which are never made twice."""
+        """Add a trial; trials with the same configuration share their runs."""
         number = proposal.number
         if configuration is None:
             self.search.add(proposal)
@@ -314,12 +324,12 @@ class Sweeping:
             if owner is None and (record := self.records.get(spec.id)) is not None:
                 self.search.end(number, position, record)
 
-    def _wanted(self) -> Iterator[RunSpec]:
-        """Runs of the present stage that are not over."""
+    def _due(self) -> Iterator[RunSpec]:
+        """The runs of the present stage that have not ended."""
         if self.selection is not None:
             yield from self._missing(self._tests())
             return
-        yield from (self._specs[pair] for pair in self.search.wanted())
+        yield from (self._specs[key] for key in self.search.due_runs())
         if self.search.is_over(self.hours()):
             ahead = self._missing(self._promotions())
             yield from ahead or self._missing(self._selections())
@@ -328,17 +338,17 @@ class Sweeping:
         return [spec for spec in specs if spec.id not in self.records]
 
     def _promotions(self) -> list[RunSpec]:
-        """Runs on all tuning seeds of the trials that go on to them."""
+        """The runs of the promoted trials on the further tuning seeds."""
         numbers = promoted(self.search.entries, self.search.question)
         positions = range(self.search.question.screening, self.search.question.seeds)
         return [self._specs[number, p] for p in positions for number in numbers]
 
     def _selections(self) -> list[RunSpec]:
-        """Runs of the finalists on selection seeds."""
+        """The runs of the finalists on selection seeds."""
         if self.until is Stage.SEARCH:
             return []
-        chosen = finalists(self.ranked(), self.search.question)
-        return [spec for c in chosen for spec in self._on_selection(c.number)]
+        best = finalists(self.ranked(), self.search.question)
+        return [spec for c in best for spec in self._on_selection(c.number)]
 
     def _on_selection(self, number: int) -> list[RunSpec]:
         seeds = self.seeds.seeds(Phase.SELECTION)
@@ -346,9 +356,10 @@ class Sweeping:
         return [configuration.spec(Phase.SELECTION, self.seeds.root, seed) for seed in seeds]
 
     def _tests(self) -> list[RunSpec]:
-        """Runs of the winner and of the default configuration on test seeds."""
+        """The runs of the winner and of the default configuration on test seeds."""
         if self.selection is None or self.until is not Stage.TEST:
             return []
+        # The default configuration may have won: then its runs are made once.
         numbers = dict.fromkeys((self.selection.winner, DEFAULT))
         return [
             self.configurations[number].spec(Phase.TEST, self.seeds.root, seed)
@@ -357,7 +368,7 @@ class Sweeping:
         ]
 
     def _advance(self) -> bool:
-        """Decide what comes next, if that can be decided now; says whether anything changed."""
+        """Suggest a trial or choose the winner, if possible now; returns whether that was done."""
         if self.selection is not None:
             return False
         self.halted = systematic_failure(self.search)
@@ -384,6 +395,7 @@ class Sweeping:
             refused=None if configuration is not None else refused,
             parent=suggestion.parent,
         )
+        # Stored first: after a crash, the resumed sweep has the trial that its runs belong to.
         self.ledger.propose(proposal, configuration)
         self._begin(proposal, configuration)
         return True

@@ -1,8 +1,9 @@
-"""Executors: start jobs, say how they ended, cancel them. The truth stays in the run folders.
+"""Executors start jobs, report how they ended, and cancel them; results stand in the run folders.
 
-There are two kinds. An `Executor` executes attempts as processes of this machine. A `Remote` one
-starts workers (`rlexp worker`) that take runs from the experiment's folder by themselves, wherever
-they are: it may lie about them, lag behind or lose them, and no result depends on it.
+There are two kinds. An `Executor` executes attempts as processes of this machine. A `Remote`
+executor starts workers (`rlexp worker`), which take runs from the experiment's queue themselves,
+wherever they run. A remote executor may report about its workers late, wrongly or not at all: no
+result depends on its reports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +15,26 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job is data: words for the entry function that executes it, and where its output goes."""
+    """A job as data.
+
+    Attributes:
+        key: Name of the job among the jobs of a session.
+        arguments: Arguments of the entry function that executes the job.
+        log: File for the output of the job.
+    """
 
     key: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     log: Path
 
 
 DISK_FULL = 74
-"""Exit code of a job that could not write how it ended (`EX_IOERR` of sysexits)."""
+"""Exit code of a job that could not record its end on a full disk (`EX_IOERR` of sysexits)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The process of a job is gone: with a code, or by a signal."""
+    """How the process of a job ended: with an exit code, or by a signal."""
 
     key: str
     code: int | None
@@ -35,7 +42,7 @@ class Exit:
     out_of_memory: bool = False
 
     def __str__(self) -> str:
-        """How it went, in words."""
+        """The end of the process as text for a message."""
         if self.signal is not None:
             return f"its process was killed by signal {self.signal}"
         return f"its process ended with code {self.code} and without a result"
@@ -46,7 +53,7 @@ class Session(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many jobs may run at a time."""
+        """The number of jobs that may run at the same time."""
         ...
 
     def submit(self, job: Job) -> None:
@@ -54,7 +61,7 @@ class Session(Protocol):
         ...
 
     def poll(self, seconds: float) -> list[Exit]:
-        """Wait up to so many seconds for jobs to end; returns those that did."""
+        """Wait up to `seconds` for a job to end; returns the jobs that have ended."""
         ...
 
     def stop(self) -> None:
@@ -62,12 +69,12 @@ class Session(Protocol):
         ...
 
     def kill(self, key: str) -> None:
-        """End a job and everything it started within a second; its log may say where it stood."""
+        """End a job and all its processes within a second; its log may then hold a stack dump."""
         ...
 
 
 class Executor(Protocol):
-    """A way to execute jobs: its fields are its settings, `open` is the behaviour."""
+    """Executes jobs on this machine; the fields are its settings."""
 
     @property
     def hang_timeout(self) -> float:
@@ -80,7 +87,7 @@ class Executor(Protocol):
         ...
 
     def workers_for(self, threads: int) -> int:
-        """How many jobs of so many threads run at a time."""
+        """The number of jobs with so many threads that run at the same time."""
         ...
 
     def open(
@@ -95,24 +102,24 @@ class Executor(Protocol):
 
         Args:
             entry: The function that executes a job, as `module:function`; it takes the job's
-                words and returns an exit code.
-            preload: Modules that every job needs; one after a `!` is kept from being imported by
-                them.
-            threads: Of each job.
-            folder: The study's folder, from which the jobs' code is importable.
+                arguments and returns an exit code.
+            preload: Modules that every job needs; a name after a `!` is hidden from them while
+                they are imported.
+            threads: Number of threads of each job.
+            folder: The user's folder, from which the jobs' code is importable.
 
         Raises:
-            ExecutorError: It cannot be started.
+            ExecutorError: The executor cannot be started.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Runs that one job of a remote executor executes: what its worker may take.
+    """The runs that the worker of one remote job may take.
 
     Attributes:
-        key: Its name among the jobs of the experiment, in letters and digits.
+        key: Name of the job among the jobs of the experiment, in letters and digits.
         runs: Names of run folders.
     """
 
@@ -122,7 +129,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A job of a remote executor is no longer there, as far as that can be known."""
+    """A remote job that no longer exists, as far as its executor knows."""
 
     key: str
     reason: str
@@ -130,16 +137,16 @@ class Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What the jobs of a remote executor work on.
+    """Folders, command and environment of the workers of a remote executor.
 
     Attributes:
-        experiment: Its folder.
-        jobs: The folder for what is kept of jobs: their ids, their output.
-        folder: The study's folder, in which commands are given.
+        experiment: Folder of the experiment.
+        jobs: Folder for the ids and the output of jobs.
+        folder: The user's folder, in which commands are given.
         worker: The command of a worker, to which `--job FILE` is added: a file with the names
-            of the runs that it may take, a line each.
-        variables: What its environment holds besides that of this command.
-        threads: Of each run.
+            of the runs that the worker may take, one per line.
+        variables: Environment variables besides those of this command.
+        threads: Number of threads of each run.
     """
 
     experiment: Path
@@ -155,36 +162,36 @@ class RemoteSession(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many runs may be out at a time, queued ones included."""
+        """The number of runs that may be dispatched at the same time, waiting ones included."""
         ...
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be told of jobs just now, if it cannot."""
+        """Why the state of jobs is unknown just now; None if it is known."""
         ...
 
-    def known(self) -> list[Batch]:
-        """The jobs of earlier commands that are still there."""
+    def earlier_jobs(self) -> list[Batch]:
+        """The jobs of earlier commands that still exist."""
         ...
 
     def submit(self, batches: Sequence[Batch]) -> None:
         """Start a job for each batch.
 
         Raises:
-            ExecutorError: None can be started; the same may be asked again later.
+            ExecutorError: No job can be started; the call may be repeated later.
         """
         ...
 
     def poll(self, seconds: float) -> list[Gone]:
-        """Wait up to so many seconds for jobs to end; returns those that are gone."""
+        """Wait up to `seconds` for a job to end; returns the jobs that no longer exist."""
         ...
 
     def reason(self, key: str) -> str | None:
-        """Why a job waits, as far as that is known."""
+        """Why a job waits; None if unknown."""
         ...
 
     def stop(self) -> None:
-        """Ask every job to end itself, and withdraw those that wait."""
+        """Ask every job to end itself, and cancel waiting jobs."""
         ...
 
     def kill(self) -> None:
@@ -195,18 +202,18 @@ class RemoteSession(Protocol):
         """Let the jobs go on without this command.
 
         Raises:
-            ExecutorError: They cannot.
+            ExecutorError: The jobs of this executor end with the command.
         """
         ...
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """A way to start workers: its fields are its settings, `dispatch` is the behaviour."""
+    """Starts workers elsewhere; the fields are its settings."""
 
     @property
     def runs_per_job(self) -> int:
-        """How many runs one job executes, one after the other."""
+        """The number of runs that one job executes, one after the other."""
         ...
 
     @property
@@ -215,29 +222,29 @@ class Remote(Protocol):
         ...
 
     def workers_for(self, threads: int) -> int:
-        """How many runs of so many threads are out at a time."""
+        """The number of runs with so many threads that are dispatched at the same time."""
         ...
 
     def check_detached(self) -> None:
-        """See that jobs can go on without the command that started them.
+        """Check that jobs can go on without the command that started them.
 
         Raises:
-            ExecutorError: They cannot; says what to do instead.
+            ExecutorError: They cannot; the message says what to do instead.
         """
         ...
 
     def dispatch(self, site: Site) -> AbstractContextManager[RemoteSession]:
-        """Open the executor; jobs that were neither stopped nor left end with the context.
+        """Open the executor; the context ends the jobs, unless `leave` was called.
 
         Raises:
-            ExecutorError: It cannot be reached.
+            ExecutorError: The executor cannot be reached.
         """
         ...
 
     def cancel(self, jobs: Path) -> int:
-        """Ask the jobs that are kept in a folder to end; returns how many there were.
+        """Ask the jobs that are listed in a folder to end; returns their number.
 
         Raises:
-            ExecutorError: They cannot be asked.
+            ExecutorError: The executor cannot be reached.
         """
         ...

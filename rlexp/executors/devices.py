@@ -1,4 +1,4 @@
-"""Accelerators of a machine, and which run gets which."""
+"""The accelerators of this machine, and their assignment to jobs."""
 
 import os
 import subprocess
@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""The variable by which a process is given its devices."""
+"""The environment variable that limits the devices of a process."""
 PATIENCE = 20.0
-"""Seconds that the driver gets to list its devices."""
+"""Seconds that `nvidia-smi` gets to list the devices."""
 
 
 @dataclass(slots=True)
 class Devices:
-    """Slots for runs on devices: each run gets the device with the fewest runs.
+    """Assigns devices to jobs: each job gets the device with the fewest jobs.
 
     Attributes:
         names: Numbers or identifiers of devices, as `CUDA_VISIBLE_DEVICES` takes them.
-        runs_per_device: How many runs share a device.
+        runs_per_device: Number of runs that share a device.
+        taken: The device of each job.
     """
 
     names: Sequence[str]
@@ -27,11 +28,11 @@ class Devices:
 
     @property
     def slots(self) -> int:
-        """How many runs they hold."""
+        """The number of jobs that all devices hold."""
         return len(self.names) * self.runs_per_device
 
     def take(self, job: str) -> dict[str, str]:
-        """Variables that show a job its device; none where there are no devices to share."""
+        """Assign a device to a job; returns its environment variables, {} without devices."""
         if not self.names:
             return {}
         runs = Counter(self.taken.values())
@@ -40,26 +41,27 @@ class Devices:
         return {VISIBLE: device}
 
     def give_back(self, job: str) -> None:
-        """A job is over."""
+        """Free the device of an ended job."""
         self.taken.pop(job, None)
 
 
-def found(variables: Mapping[str, str] = os.environ) -> list[str]:
-    """The devices that this process may use: those that it was given, or all of the machine."""
-    given = variables.get(VISIBLE)
-    if given is not None:
-        return [name.strip() for name in given.split(",") if name.strip()]
+def visible_devices(variables: Mapping[str, str] = os.environ) -> list[str]:
+    """The devices that this process may use: those of `CUDA_VISIBLE_DEVICES`, or all."""
+    visible = variables.get(VISIBLE)
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
     return ask_driver("index")
 
 
 def ask_driver(field: str) -> list[str]:
-    """What NVIDIA's own tool says of each device; asking torch would take seconds.
+    """A property of each NVIDIA device; [] without NVIDIA devices.
 
     Args:
-        field: A property that it can be asked for, such as `index` and `name`.
+        field: A property that `nvidia-smi --query-gpu` knows, such as `index` or `name`.
     """
+    # `nvidia-smi` answers at once; importing torch for this would take seconds.
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"],
             capture_output=True,
             check=True,
@@ -68,4 +70,4 @@ def ask_driver(field: str) -> list[str]:
         )
     except (OSError, subprocess.SubprocessError):
         return []
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in result.stdout.splitlines() if line.strip()]

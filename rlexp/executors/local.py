@@ -1,4 +1,4 @@
-"""Processes on this machine, forked from a warm server."""
+"""Executes jobs as processes of this machine, forked from a warm server (`server.py`)."""
 
 import json
 import os
@@ -17,18 +17,18 @@ from annotated_types import Ge, Gt
 
 from rlexp.errors import ExecutorError
 from rlexp.executors import Exit, Job
-from rlexp.executors.devices import Devices, found
+from rlexp.executors.devices import Devices, visible_devices
 from rlexp.executors.memory import out_of_memory_kills
 from rlexp.store.provenance import usable_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 START_LIMIT = 300.0
-"""Seconds that the server may take to import everything."""
+"""Seconds that the server may take to import all modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """Runs as processes of this machine: as many at a time as its cores hold."""
+    """Executes runs as processes of this machine, as many at a time as its cores hold."""
 
     workers: Annotated[int, Ge(1)] | Literal["auto"]
     hang_timeout: Annotated[float, Gt(0)]
@@ -38,16 +38,17 @@ class Local:
     runs_per_device: Annotated[int, Ge(1)] = 1
 
     def workers_for(self, threads: int) -> int:
-        """How many runs of so many threads fill the machine, or as many as were asked for.
+        """The number of runs with so many threads that fill the machine, or `workers` if set.
 
-        Where runs get devices, as many as these hold at most.
+        Where runs get devices, at most the number of runs that the devices hold.
         """
         by_cores = max(1, usable_cores() // threads) if self.workers == "auto" else self.workers
         devices = self._devices()
         return min(by_cores, devices.slots) if devices.names else by_cores
 
     def _devices(self) -> Devices:
-        names = found() if self.devices == "auto" else [str(name) for name in self.devices or ()]
+        listed = [str(name) for name in self.devices or ()]
+        names = visible_devices() if self.devices == "auto" else listed
         return Devices(names, self.runs_per_device)
 
     @contextmanager
@@ -59,8 +60,9 @@ class Local:
         threads: int,
         folder: Path,
     ) -> Iterator["LocalSession"]:
-        """Start the server; when the context ends, so does everything it started."""
-        # Imported with one thread, the server holds no thread pool that a fork would break.
+        """Start the server; the end of the context ends the server and all its jobs."""
+        # With one thread, the server's libraries start no thread pool: a fork copies only the
+        # calling thread, and a job would wait for ever for the others. A job sets its own number.
         variables = dict.fromkeys(THREAD_VARIABLES, "1")
         command = [
             *(sys.executable, "-P", "-m", "rlexp.executors.server"),
@@ -76,7 +78,7 @@ class Local:
 
 
 class LocalSession:
-    """A server and its jobs."""
+    """A session of the local executor: a server process and its jobs."""
 
     def __init__(
         self, command: list[str], environment: dict[str, str], slots: int, devices: Devices
@@ -96,6 +98,7 @@ class LocalSession:
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # Ctrl-C reaches every process of the terminal's group: the command alone handles it.
             start_new_session=True,
             env=self._environment,
         )
@@ -109,7 +112,8 @@ class LocalSession:
         return self._server.stdout.fileno()
 
     def submit(self, job: Job) -> None:
-        """Start a job; the first waits until the server has imported everything."""
+        """Start a job; the first call waits until the server has imported all modules."""
+        # The server itself may have been killed, for example for memory: start another.
         if self._server.poll() is not None:
             self._lost += self._lose_all()
             self._release()
@@ -119,14 +123,14 @@ class LocalSession:
         self._tell(
             {
                 "submit": job.key,
-                "words": list(job.words),
+                "arguments": list(job.arguments),
                 "log": str(job.log),
                 "variables": self._devices.take(job.key),
             }
         )
 
     def poll(self, seconds: float) -> list[Exit]:
-        """Wait up to so many seconds for jobs to end; returns those that did."""
+        """Wait up to `seconds` for a job to end; returns the jobs that have ended."""
         exits, self._lost = self._lost, []
         for message in self._messages(seconds):
             if "started" in message:
@@ -144,12 +148,14 @@ class LocalSession:
         self._tell({"signal": int(signal.SIGTERM), "keys": None})
 
     def kill(self, key: str) -> None:
-        """End a job and everything it started, once its log says where they stood."""
+        """End a job and all its processes, after a stack dump in its log."""
         self._tell({"signal": int(signal.SIGKILL), "keys": [key]})
 
     def close(self) -> None:
-        """End the server and with it every job."""
+        """End the server and all its jobs."""
         assert self._server.stdin is not None
+        # The end of its input makes the server kill every job and exit, also after kill -9 of
+        # this process.
         with suppress(OSError):
             self._server.stdin.close()
         try:
@@ -186,7 +192,7 @@ class LocalSession:
             return []
         content = os.read(self._stdout, 1 << 16)
         if not content:
-            # The end of the stream comes before the process can be waited for.
+            # The pipe closes slightly before the process has an exit code.
             with suppress(subprocess.TimeoutExpired):
                 self._server.wait(1.0)
         *lines, self._pending = (self._pending + content).split(b"\n")
@@ -195,12 +201,12 @@ class LocalSession:
     def _exit(self, message: dict[str, Any]) -> Exit:
         kills = out_of_memory_kills()
         by_kernel = message["signal"] == signal.SIGKILL and kills > self._killed_for_memory
-        # Of several that were killed at once, each accounts for one.
+        # The kernel's counter rises by one for each killed process: every kill explains one exit.
         self._killed_for_memory = self._killed_for_memory + 1 if by_kernel else kills
         return Exit(message["ended"], message["code"], message["signal"], by_kernel)
 
     def _lose_all(self) -> list[Exit]:
-        """The server is gone: end what it left behind, which its lifeline may not have reached."""
+        """End the jobs of a dead server, in case the lifeline has not reached them."""
         for pid in self._pids.values():
             if pid is not None:
                 with suppress(ProcessLookupError, PermissionError):
@@ -212,8 +218,8 @@ class LocalSession:
         self._pending = b""
         return exits
 
-    def _tell(self, command: dict[str, Any]) -> None:
+    def _tell(self, message: dict[str, Any]) -> None:
         assert self._server.stdin is not None
         with suppress(BrokenPipeError):
-            self._server.stdin.write(json.dumps(command).encode() + b"\n")
+            self._server.stdin.write(json.dumps(message).encode() + b"\n")
             self._server.stdin.flush()

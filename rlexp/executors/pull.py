@@ -1,4 +1,4 @@
-"""Workers that somebody else starts: wherever `rlexp worker` is given and sees `runs/`."""
+"""Workers that the user starts, on any machine that sees `runs/`, with `rlexp worker`."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,64 +14,64 @@ from rlexp.executors import Batch, Gone, Site
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
-    """Leaves runs to any worker that takes them."""
+    """Queues runs for the workers that the user starts."""
 
     workers: Annotated[int, Ge(1)]
     grace: Annotated[float, Gt(0)]
 
     @property
     def runs_per_job(self) -> int:
-        """Nobody starts jobs here."""
+        """1: this executor starts no jobs."""
         return 1
 
     def workers_for(self, threads: int) -> int:
-        """As many runs as the workers are expected to execute at a time, of any size."""
+        """The number of runs that the user's workers execute at the same time."""
         del threads
         return self.workers
 
     def check_detached(self) -> None:
-        """Workers do not ask who gave the orders."""
+        """Do nothing: workers never depend on the command that queued the runs."""
 
     @contextmanager
     def dispatch(self, site: Site) -> Iterator["PullSession"]:
-        """Nothing is to be opened."""
+        """Return a session; this executor has no connection to open."""
         del site
         yield PullSession(slots=self.workers)
 
     def cancel(self, jobs: Path) -> int:
-        """There are no jobs, only orders."""
+        """Return 0: this executor has no jobs."""
         del jobs
         return 0
 
 
 @dataclass(slots=True)
 class PullSession:
-    """Orders lie in the experiment's folder; who takes them is told by the runs."""
+    """A session without jobs: workers read the queue in the experiment's folder."""
 
     slots: int
     trouble: str | None = None
 
-    def known(self) -> list[Batch]:
-        """There are no jobs."""
+    def earlier_jobs(self) -> list[Batch]:
+        """Return no jobs."""
         return []
 
     def submit(self, batches: Sequence[Batch]) -> None:
-        """The orders have been given."""
+        """Do nothing: the runs are in the queue already."""
 
     def poll(self, seconds: float) -> list[Gone]:
-        """Wait; no job can go, for none is known."""
+        """Wait for `seconds`; returns no jobs."""
         time.sleep(seconds)
         return []
 
     def reason(self, key: str) -> None:
-        """It waits for a worker."""
+        """Return None: every run waits for a worker."""
         del key
 
     def stop(self) -> None:
-        """The runs are asked in their folders."""
+        """Do nothing: the command writes stop requests into the run folders."""
 
     def kill(self) -> None:
-        """Nobody here has a hold on the workers."""
+        """Do nothing: this executor has no access to the workers' processes."""
 
     def leave(self) -> None:
-        """The orders stay."""
+        """Do nothing: the runs stay in the queue."""

@@ -1,9 +1,12 @@
-"""The warm server: imports once, then forks a fresh process for each job.
+"""The warm server: imports all modules once, then forks a process for each job.
 
-It reads commands as JSON lines from standard input and writes what happens to standard output.
-At the end of its input, however that came about, it kills every job's process group and exits:
-nothing outlives the command that started it. It stays single-threaded and touches no
-accelerator, so that a fork of it is as good as a fresh process.
+The server reads commands as JSON lines from standard input and writes events to standard output. At
+the end of its input, it kills every job's process group and exits: no job outlives the command that
+started it, even after kill -9 of the command. The server stays single-threaded and touches no
+accelerator, so that a fork of it behaves like a fresh process.
+
+Besides, the server masks secrets in the logs of jobs, limits the size of the logs, and requests a
+stack dump from a job before it kills the job.
 """
 
 import faulthandler
@@ -27,25 +30,25 @@ from typing import Any
 from rlexp.store.secrets import secret_values
 
 BLOCK = 1 << 20
-"""Bytes that are looked at at once."""
+"""Bytes of a log that are searched at once."""
 
 
 def secrets_of_process() -> tuple[bytes, ...]:
-    """What no output may keep: the values of secret variables, the longest first."""
+    """The values of secret environment variables, the longest first."""
     values = {os.fsencode(value) for value in secret_values(os.environ)}
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
 def overwrite(log: Path, start: int, secrets: Sequence[bytes]) -> int:
-    """Overwrite secrets in a file that may still be appended to, each by as many asterisks.
+    """Overwrite secrets by asterisks in a log that a job may still append to.
 
     Args:
         log: The file.
-        start: Where to begin: what an earlier call returned.
-        secrets: The longest first.
+        start: Where to begin: the result of the previous call, or 0.
+        secrets: The secrets, the longest first.
 
     Returns:
-        Where the next call is to begin.
+        The position at which the next call should begin.
 
     Raises:
         OSError: The file cannot be read or written.
@@ -53,21 +56,23 @@ def overwrite(log: Path, start: int, secrets: Sequence[bytes]) -> int:
     size = log.stat().st_size
     if not secrets or size == start:
         return size
-    # What was cut off by the last look may end now; a file that became shorter is another one.
+    # The last call may have seen the first part of a secret only: begin slightly before its end.
+    # A file that became shorter was capped, and is searched as a whole.
     overlap = len(secrets[0]) - 1
     begin = max(start - overlap, 0) if start <= size else 0
     with log.open("r+b") as file:
         for position in range(begin, size, BLOCK):
             file.seek(position)
             block = file.read(BLOCK + overlap)
-            for at, length in _found(block, secrets):
+            # In place and of equal length: the job appends to the same file meanwhile.
+            for at, length in _occurrences(block, secrets):
                 file.seek(position + at)
                 file.write(b"*" * length)
             file.flush()
     return size
 
 
-def _found(block: bytes, secrets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+def _occurrences(block: bytes, secrets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
     for secret in secrets:
         at = block.find(secret)
         while at >= 0:
@@ -75,77 +80,87 @@ def _found(block: bytes, secrets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
             at = block.find(secret, at + 1)
 
 
-ASK = signal.SIGUSR2
-"""Asks a process for the stacks of all its threads; USR1 is taken by schedulers and NCCL."""
-TIME = 0.2
-"""Seconds that they take at most."""
+DUMP = signal.SIGUSR2
+"""The signal that requests a stack dump; schedulers and NCCL use SIGUSR1 already."""
+DUMP_TIME = 0.2
+"""Seconds that a stack dump takes at most."""
 
 
-def ignore_questions() -> None:
-    """Survive being asked, as this process and its forks until they can answer."""
-    signal.signal(ASK, signal.SIG_IGN)
+def ignore_dump_requests() -> None:
+    """Ignore requests for a stack dump, in this process and in new forks of it."""
+    signal.signal(DUMP, signal.SIG_IGN)
 
 
-def answer_questions() -> None:
-    """Write the stacks of all threads to standard error when asked, whatever they are doing."""
-    faulthandler.register(ASK, all_threads=True)
+def dump_stacks_on_request() -> None:
+    """Write the stacks of all threads to standard error at every request."""
+    # `faulthandler` writes from the signal handler in C: it works while Python code hangs in a
+    # library call.
+    faulthandler.register(DUMP, all_threads=True)
 
 
-def ask(session: int) -> bool:
-    """Ask every process of a session that can answer; a stopped one is woken for it.
+def request_stack_dumps(session: int) -> bool:
+    """Request a stack dump from every process of a session that handles the signal.
 
     Args:
-        session: Number of the session, which is that of the process that began it.
+        session: Id of the session, which is the pid of the process that created it.
 
     Returns:
-        Whether anyone was asked.
+        Whether a request was sent.
     """
-    asked = [pid for pid in _members(session) if _answers(pid)]
-    for pid in asked:
+    handlers = [pid for pid in _members(session) if _handles_dump_request(pid)]
+    for pid in handlers:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, ASK)
+            os.kill(pid, DUMP)
+            # A stopped process (SIGSTOP) handles the signal only once it continues.
             os.kill(pid, signal.SIGCONT)
-    return bool(asked)
+    return bool(handlers)
 
 
 def _members(session: int) -> list[int]:
-    found = []
+    pids = []
     with suppress(FileNotFoundError):
         for folder in Path("/proc").iterdir():
             with suppress(ValueError, ProcessLookupError, PermissionError):
                 if os.getsid(int(folder.name)) == session:
-                    found.append(int(folder.name))
-    return found
+                    pids.append(int(folder.name))
+    return pids
 
 
-def _answers(pid: int) -> bool:
-    """Whether a process handles the question: others would die of it."""
+def _handles_dump_request(pid: int) -> bool:
+    """Whether a process has a handler for the signal; without one, the signal would kill it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         caught = next(line.split()[1] for line in lines if line.startswith("SigCgt:"))
     except (OSError, StopIteration, IndexError):
         return False
-    return bool(int(caught, 16) >> (ASK - 1) & 1)
+    # A bit mask in hexadecimal digits; signal numbers begin with 1.
+    return bool(int(caught, 16) >> (DUMP - 1) & 1)
 
 
 TICK = 0.25
-"""Seconds between looks at the logs."""
+"""Seconds between two looks at the logs."""
 CAPPED = b"\n... the log was capped here ...\n"
 
 
 @dataclass(slots=True)
 class Child:
-    """A running job."""
+    """A running job.
+
+    Attributes:
+        key: Key of the job.
+        log: File for its output.
+        kill_at: When to kill the job, on the monotonic clock.
+        masked: Bytes of the log that were searched for secrets.
+    """
 
     key: str
     log: Path
     kill_at: float = math.inf
     masked: int = 0
-    """Bytes of the log that were looked through for secrets."""
 
 
 class Server:
-    """Forks jobs, reaps them, and keeps their logs within bounds."""
+    """Forks jobs, reports their end, and masks and caps their logs."""
 
     def __init__(self, entry: Callable[[list[str]], int], log_limit: int, answers: int) -> None:
         self._entry = entry
@@ -154,21 +169,26 @@ class Server:
         self._children: dict[int, Child] = {}
         self._pending = b""
         self._secrets = secrets_of_process()
+        # Only the server holds the writing end: when the server dies in any way, the kernel closes
+        # it, and every job that reads the lifeline sees the end of the pipe.
         self._lifeline, self._held_end = os.pipe()
+        # The death of a child writes a byte here and so ends the wait in `serve` at once.
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._woken, False)
 
     def serve(self) -> None:
-        """Serve until the input ends."""
+        """Execute commands until the input ends, then kill all jobs."""
+        # A handler must be set: with the default action, SIGCHLD writes no byte to the pipe.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        ignore_questions()
+        # A fork can be asked for a dump before it has its handler: it must not die of it.
+        ignore_dump_requests()
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
             self._answer({"ready": os.getpid()})
             while True:
-                ready = {key.fd for key, _ in selector.select(self._patience())}
+                ready = {key.fd for key, _ in selector.select(self._seconds_to_next_task())}
                 if self._wake in ready:
                     os.read(self._wake, 4096)
                 self._reap()
@@ -193,25 +213,27 @@ class Server:
                 if command["keys"] is not None and child.key not in command["keys"]:
                     continue
                 if command["signal"] == signal.SIGKILL:
-                    self._condemn(pid, child)
+                    self._schedule_kill(pid, child)
                 else:
-                    # Only the job itself is asked: it still needs the processes it started.
+                    # Not the process group: to end in order, the job needs its subprocesses.
                     with suppress(ProcessLookupError):
                         os.kill(pid, command["signal"])
 
     def _fork(self, command: dict[str, Any]) -> None:
         key, log = command["submit"], Path(command["log"])
-        # The server ignores SIGTERM. One that reaches the fork before it has become a job has to
-        # wait until then: a request to end would be lost, and the job would run on.
+        # The server ignores SIGTERM, and a fork inherits that. A SIGTERM that reaches the fork
+        # before it has reset the action would be lost and the job would run on: block it until
+        # then.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid == 0:
+            # `os._exit` and not `sys.exit`: the fork must not run the server's own clean-up.
             code = 70
             try:
                 os.environ.update(command["variables"])
                 self._become(log)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-                code = self._entry(command["words"])
+                code = self._entry(command["arguments"])
             except BaseException:  # noqa: BLE001
                 traceback.print_exc()
             finally:
@@ -224,26 +246,30 @@ class Server:
         self._answer({"started": key, "pid": pid})
 
     def _become(self, log: Path) -> None:
-        """Turn a fork of the server into a job: a session, an output and a lifeline of its own."""
+        """Turn a fork of the server into a job with a separate session, output and lifeline."""
+        # A session is also a process group: `killpg` reaches the job and its subprocesses.
         os.setsid()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # Above all the writing end of the lifeline: held by a job, it would never close.
         for descriptor in (self._held_end, self._wake, self._woken, self._answers):
             os.close(descriptor)
+        # O_APPEND: after the server has cut the log, the job writes at its new end.
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
+        null_device = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null_device, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        os.close(nothing)
+        os.close(null_device)
         faulthandler.enable()
-        answer_questions()
+        dump_stacks_on_request()
         threading.Thread(target=self._die_with_server, daemon=True).start()
 
     def _die_with_server(self) -> None:
+        # Returns only at the end of the pipe: no byte is ever written to it.
         os.read(self._lifeline, 1)
         os.killpg(0, signal.SIGKILL)
 
@@ -255,6 +281,7 @@ class Server:
             child = self._children.pop(pid, None)
             if child is None:
                 continue
+            # The job is dead, its subprocesses (environments, for example) may not be.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
             self._tend(child)
@@ -272,7 +299,7 @@ class Server:
             self._tend(child)
 
     def _tend(self, child: Child) -> None:
-        """Keep a log free of secrets, and within bounds."""
+        """Mask the secrets in a log, and limit its size."""
         with suppress(OSError):
             child.masked = overwrite(child.log, child.masked, self._secrets)
             if child.log.stat().st_size > self._log_limit:
@@ -280,6 +307,7 @@ class Server:
                 child.masked = overwrite(child.log, 0, self._secrets)
 
     def _cap(self, log: Path) -> None:
+        """Cut the middle of a log: keep its first half and its last quarter of the limit."""
         with log.open("r+b") as file:
             file.seek(-self._log_limit // 4, os.SEEK_END)
             end = file.read()
@@ -287,14 +315,14 @@ class Server:
         with log.open("ab") as file:
             file.write(CAPPED + end)
 
-    def _condemn(self, pid: int, child: Child) -> None:
-        """Let a job say where it stands, and kill it then."""
+    def _schedule_kill(self, pid: int, child: Child) -> None:
+        """Request a stack dump from the job, and kill the job shortly after."""
         if child.kill_at == math.inf:
-            patience = TIME if ask(pid) else 0.0
-            child.kill_at = time.monotonic() + patience
+            delay = DUMP_TIME if request_stack_dumps(pid) else 0.0
+            child.kill_at = time.monotonic() + delay
 
-    def _patience(self) -> float:
-        """Seconds until something is to be done that nobody asks for."""
+    def _seconds_to_next_task(self) -> float:
+        """Seconds until the next scheduled kill, or the next look at the logs."""
         due = min((child.kill_at for child in self._children.values()), default=math.inf)
         return min(max(due - time.monotonic(), 0.0), TICK)
 
@@ -302,6 +330,7 @@ class Server:
         for pid, child in self._children.items():
             if child.kill_at <= time.monotonic():
                 self._kill(pid)
+                # Again until it is reaped: the first kill may come before the fork has its group.
                 child.kill_at = time.monotonic() + TICK
 
     def _kill_all(self) -> None:
@@ -314,7 +343,7 @@ class Server:
 
     @staticmethod
     def _kill(pid: int) -> None:
-        """Kill a job that has not been reaped: its group, or itself before it has made one."""
+        """Kill the process group of a job, or the job alone before it has created its group."""
         with suppress(ProcessLookupError, PermissionError):
             try:
                 os.killpg(pid, signal.SIGKILL)
@@ -328,35 +357,39 @@ class Server:
 
 def _import(preload: Sequence[str]) -> None:
     hidden = [name.removeprefix("!") for name in preload if name.startswith("!")]
+    # None in `sys.modules` makes an import fail: libraries then go without the optional module.
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]
     for name in preload:
         if not name.startswith("!"):
             importlib.import_module(name)
-    # A job that wants it can have it.
+    # A job may import the hidden modules itself.
     for name in hidden:
         del sys.modules[name]
 
 
 def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
-    """Import everything, then serve.
+    """Import all modules, then serve.
 
     Args:
         entry: The function that executes a job, as `module:function`.
-        log_limit: Bytes of output kept of each job.
-        folder: The study's folder; importable, after everything that is installed.
-        preload: Modules to import before the first fork; one after a `!` is kept from being
-            imported by them.
+        log_limit: Bytes that are kept of each job's output.
+        folder: The user's folder; importable, after all installed packages.
+        preload: Modules to import before the first fork; a name after a `!` is hidden from them
+            while they are imported.
     """
+    # Libraries print while they are imported: their output must not mix with the JSON events.
     answers = os.dup(1)
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A scheduler tells every process of a job; this one goes on until its runs have ended.
+    # A scheduler sends SIGTERM to every process; the server must live until its jobs have ended.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.path.append(folder)
     _import(preload)
     module, _, function = entry.partition(":")
     server = Server(getattr(importlib.import_module(module), function), int(log_limit), answers)
+    # The garbage collector of a job would touch, and so copy, all memory that it shares with the
+    # server: frozen objects are left alone.
     gc.collect()
     gc.freeze()
     server.serve()

@@ -1,4 +1,4 @@
-"""The folders that checkpoints lie in: found, and read and removed without following links."""
+"""The folders of checkpoints ("bundles"): listed, read and removed without following links."""
 
 import os
 import re
@@ -18,21 +18,21 @@ from rlexp.store.manifest import MANIFEST, Manifest, Sum, decode_manifest
 _BUNDLE = re.compile(r"(?P<new>0|[1-9][0-9]{0,17})|\.(?P<old>0|[1-9][0-9]{0,17})\.old", re.ASCII)
 _STALE = re.compile(r"\.[0-9a-f]{8}\..+", re.ASCII | re.DOTALL)
 _MOST = 2**26
-"""Bytes that a manifest may have."""
+"""Most bytes of a manifest."""
 
 
 def hidden(folder: Path, name: str) -> Path:
-    """A new name in `folder` for what is not complete yet, or not any more."""
+    """A new hidden name in `folder` for a file or folder that is being written or removed."""
     return folder / f".{uuid4().hex[:8]}.{name}"
 
 
 def is_stale(path: Path) -> bool:
-    """Whether a writer that died has left this; a living one would hold the run's lease."""
+    """Whether a dead writer left this path; a living writer would hold the run's lease."""
     return _STALE.fullmatch(path.name) is not None
 
 
 def set_aside(folder: Path, step: int) -> Path:
-    """Where the checkpoint at `step` waits while another takes its place."""
+    """The name of the old checkpoint at `step` while a new one of the same step replaces it."""
     return folder / f".{step}.old"
 
 
@@ -47,22 +47,22 @@ def bundles(paths: RunPaths) -> dict[int, Path]:
 
     Raises:
         OSError: The folder of checkpoints cannot be read.
-        RecordError: It is a link.
+        RecordError: The folder of checkpoints is a link.
     """
-    found: dict[int, Path] = {}
-    # By name, one that was set aside comes before the one in its place, which counts.
+    by_step: dict[int, Path] = {}
+    # In order of names, `.100.old` comes before `100`: where both exist, the new one counts.
     for path in entries(paths.checkpoints):
         step = bundle_step(path)
         if step is not None and _has_manifest(path):
-            found[step] = path
-    return dict(sorted(found.items(), reverse=True))
+            by_step[step] = path
+    return dict(sorted(by_step.items(), reverse=True))
 
 
 def complete_bundles(paths: RunPaths) -> dict[Path, Manifest]:
-    """Every checkpoint whose manifest is right, newest first.
+    """The manifest of every checkpoint with a valid manifest, newest first.
 
     Raises:
-        OSError: One cannot be read for the moment.
+        OSError: A checkpoint cannot be read for the moment.
         RecordError: The folder of checkpoints is a link.
     """
     manifests = {}
@@ -73,11 +73,11 @@ def complete_bundles(paths: RunPaths) -> dict[Path, Manifest]:
 
 
 def entries(folder: Path) -> list[Path]:
-    """What is in a folder, hidden entries included, by name; nothing where it is missing.
+    """The entries of a folder, hidden ones included, sorted by name; none for a missing folder.
 
     Raises:
-        OSError: It cannot be read.
-        RecordError: It is a link: what is behind it is not ours to remove.
+        OSError: The folder cannot be read.
+        RecordError: The folder is a link: the files behind it are not ours to remove.
     """
     try:
         with opened(folder) as descriptor:
@@ -90,23 +90,24 @@ def read_manifest(bundle: Path) -> Manifest:
     """Read the manifest of a checkpoint.
 
     Raises:
-        OSError: It cannot be read.
-        RecordError: It is damaged, or of another step or version.
+        OSError: The manifest cannot be read.
+        RecordError: The manifest is damaged, or of another step or version.
     """
     try:
         manifest = decode_manifest(_read(bundle, MANIFEST, _MOST))
     except ValueError as error:
         raise RecordError(f"{bundle / MANIFEST} is damaged: {error}") from error
+    # A folder that was renamed or copied by hand would resume the run at a wrong step.
     if manifest.step != bundle_step(bundle):
         raise RecordError(f"{bundle / MANIFEST} is that of step {manifest.step}")
     return manifest
 
 
 def read_summed(folder: Path, name: str, expected: Sum) -> bytes:
-    """Read a file whose sum is known.
+    """Read a file and verify its checksum.
 
     Raises:
-        RecordError: It is missing, cannot be read or does not have this sum.
+        RecordError: The file is missing, unreadable or has another checksum.
     """
     try:
         content = _read(folder, name, expected.size)
@@ -120,14 +121,15 @@ def read_summed(folder: Path, name: str, expected: Sum) -> bytes:
 
 
 def make_folder(folder: Path) -> None:
-    """Make sure that there is a folder, and no link.
+    """Create a folder unless it exists.
 
     Raises:
-        OSError: It cannot be made.
-        RecordError: It is a link.
+        OSError: The folder cannot be created.
+        RecordError: The path is a link or a file.
     """
     if not folder.exists():
         folder.mkdir(parents=True)
+        # A synced file in a folder whose own name is not on disk would be lost with it.
         sync(folder.parent)
     with opened(folder):
         pass
@@ -146,7 +148,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Publish a file that something else is going to rest on: its name, too, must be durable.
+    """Publish a file that other files will depend on: its name must be durable as well.
 
     Raises:
         OSError: The disk is full or fails; a temporary file may be left.
@@ -154,19 +156,21 @@ def replace_file(path: Path, content: bytes) -> None:
     temporary = hidden(path.parent, path.name)
     write_file(temporary, content)
     temporary.replace(path)
+    # Unlike `files.publish`, an error here counts: a manifest will name this file.
     sync(path.parent)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder, which vanishes at once and not file by file."""
+    """Remove a file, a link or a folder; a folder disappears in one step."""
     if path.is_symlink() or not path.is_dir():
         path.unlink()
     else:
+        # Renamed first: a reader must never see a checkpoint with half of its files.
         shutil.rmtree(path if is_stale(path) else path.rename(hidden(path.parent, path.name)))
 
 
 def clear_stale(folder: Path, names: Container[str]) -> None:
-    """Remove what a writer of these files left that died; the caller is the only one now."""
+    """Remove the temporary files of dead writers; the caller must be the only writer now."""
     for path in entries(folder):
         if is_stale(path) and path.name.split(".", 2)[2] in names:
             remove(path)
@@ -174,13 +178,15 @@ def clear_stale(folder: Path, names: Container[str]) -> None:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[int]:
-    """The descriptor of a folder that is no link.
+    """The descriptor of a folder that is not a link.
 
     Raises:
-        OSError: It cannot be opened.
-        RecordError: It is a link, or no folder.
+        OSError: The folder cannot be opened.
+        RecordError: The path is a link or a file.
     """
     try:
+        # Names are then resolved against the descriptor: a link put in the folder's place after
+        # this check leads nowhere.
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in {ELOOP, ENOTDIR}:
@@ -193,6 +199,7 @@ def opened(folder: Path) -> Iterator[int]:
 
 
 def _has_manifest(path: Path) -> bool:
+    # A link is listed, so that reading it is refused with a message that names it.
     if path.is_symlink():
         return True
     try:
@@ -203,11 +210,11 @@ def _has_manifest(path: Path) -> bool:
 
 
 def _read(folder: Path, name: str, most: int) -> bytes:
-    """The content of a regular file that has at most so many bytes."""
+    """The content of a regular file of at most `most` bytes."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    with opened(folder) as place:
+    with opened(folder) as folder_descriptor:
         try:
-            descriptor = os.open(name, flags, dir_fd=place)
+            descriptor = os.open(name, flags, dir_fd=folder_descriptor)
         except OSError as error:
             if error.errno == ELOOP:
                 raise RecordError(f"{folder / name} must be a file, not a link") from error

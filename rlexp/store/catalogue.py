@@ -1,7 +1,8 @@
-"""The catalogue of an experiment: its runs that are over, in brief, so that they are read once.
+"""The catalogue of an experiment: a cache of its ended runs, so that their journals are read once.
 
-It is derived. What it says of a run counts only while the run's files are what they were; it is
-dropped whole where it cannot be read, and is written anew as a whole.
+The catalogue is derived from the records and may be deleted. An entry is valid while the stamp of
+the run (inode, size and times of its files) is unchanged. A catalogue that cannot be read is
+ignored as a whole; a catalogue is always written as a whole.
 """
 
 import json
@@ -26,22 +27,23 @@ from rlexp.store.runs import StoredRun
 from rlexp.store.schemas import CATALOGUE, VERSION, writer
 
 OF_A_FILE = 4
-"""Numbers of a file in a stamp: inode, size, and times of its content and of any change, in ns."""
-NOTHING = (-1,) * OF_A_FILE
+"""Numbers per file in a stamp: inode, size, mtime and ctime, times in nanoseconds."""
+NO_FILE = (-1,) * OF_A_FILE
+"""The numbers of a missing file."""
 SETTLED = 2.0
-"""Seconds after which a change shows in the times of a file on every file system."""
+"""Age in seconds after which a further change shows in the times on every file system."""
 
 Stamp = list[int]
-"""The numbers of every file that the record of a run is made from, one after the other."""
+"""The stamp of a run: the numbers of all files that its record is made from, in a fixed order."""
 
 
 def stamp_of(run: RunPaths, attempts: int) -> Stamp:
-    """The stamp of a run with so many attempts, numbered from 1 on.
+    """The stamp of a run with attempts numbered from 1 to `attempts`.
 
-    That of the folder of attempts tells whether one was added or removed. The time of any change
-    of a file is the kernel's: unlike the others nobody can set it, so that neither an edit that
-    puts the times back, nor a copy of the whole folder, has the stamp of before.
+    The stamp of the folder `attempts` changes when an attempt is added or removed. The ctime is set
+    by the kernel only: an edit that restores the mtime, or a copy of the folder, has another ctime.
     """
+    # Strings and `os.lstat`: this is done for each of thousands of runs.
     folder = str(run.folder)
     stamp = [*_of_file(f"{folder}/spec.json"), *_of_folder(f"{folder}/attempts")]
     for number in range(1, attempts + 1):
@@ -51,12 +53,12 @@ def stamp_of(run: RunPaths, attempts: int) -> Stamp:
 
 
 def length_of(attempts: int) -> int:
-    """How many numbers the stamp of a run with so many attempts has."""
+    """The number of integers in the stamp of a run with so many attempts."""
     return OF_A_FILE * (2 + 2 * attempts)
 
 
 def stamp_before_reading(run: RunPaths) -> Stamp | None:
-    """The stamp of a run as it is; nothing where its attempts are not numbered from 1 on."""
+    """The present stamp of a run; None where its attempts are not numbered from 1 without gaps."""
     with suppress(RecordError):
         numbers = [attempt.number for attempt in run.attempts()]
         if numbers == list(range(1, len(numbers) + 1)):
@@ -65,7 +67,9 @@ def stamp_before_reading(run: RunPaths) -> Stamp | None:
 
 
 def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
-    """Whether nothing changed in the last seconds, in which a further change may leave no trace."""
+    """Whether no file of a stamp changed in the last `seconds`."""
+    # Times of files have coarse steps, up to 2 s: a second change within one step of the clock
+    # would leave the stamp as it is.
     limit = int((now - seconds) * 1e9)
     times = (*stamp[2::OF_A_FILE], *stamp[3::OF_A_FILE])
     return all(time < limit for time in times)
@@ -74,65 +78,66 @@ def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
 def stamp_of_tree(
     folder: str, before: float, *, files: Collection[str] = (), folders: Collection[str] = ()
 ) -> str | None:
-    """A digest of the stamps of everything below a folder.
+    """A digest of the stamps of all files below a folder.
 
     Args:
         folder: The folder.
-        before: In seconds since 1970; what changed later may change again without a trace.
-        files: Names of files that do not count.
-        folders: Names of folders that do not.
+        before: A time in seconds since 1970; a file that changed later could change once more
+            without another stamp.
+        files: Names of files that are ignored.
+        folders: Names of folders that are ignored.
 
     Returns:
-        Nothing where something changed since then, cannot be read, or is a link: that may lead to
-        another file tomorrow.
+        None where a file changed after `before`, cannot be read, or is a link, because a link may
+        lead to another file tomorrow.
     """
     limit, waiting = int(before * 1e9), [folder]
     total = sha256()
     while waiting:
-        own = waiting.pop()
+        present = waiting.pop()
         try:
-            with os.scandir(own) as entries:
-                found = sorted((entry.name, entry) for entry in entries)
+            with os.scandir(present) as entries:
+                by_name = sorted((entry.name, entry) for entry in entries)
             numbers = [
                 (name, _numbers(entry))
-                for name, entry in found
+                for name, entry in by_name
                 if name not in (folders if entry.is_dir(follow_symlinks=False) else files)
             ]
         except OSError:
             return None
-        total.update(repr((own, numbers)).encode())
+        total.update(repr((present, numbers)).encode())
         for name, (is_link, is_folder, _, _, changed, touched) in numbers:
             if is_link or max(changed, touched) >= limit:
                 return None
             if is_folder:
-                waiting.append(f"{own}/{name}")
+                waiting.append(f"{present}/{name}")
     return total.hexdigest()
 
 
 def _numbers(entry: os.DirEntry[str]) -> tuple[bool, bool, int, int, int, int]:
-    """Whether it is a link, or a folder; inode, size, and the times of a stamp."""
-    found = entry.stat(follow_symlinks=False)
+    """Whether the entry is a link, whether it is a folder, and its four numbers of a stamp."""
+    status = entry.stat(follow_symlinks=False)
     kind = entry.is_symlink(), entry.is_dir(follow_symlinks=False)
-    return *kind, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return *kind, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _of_file(path: str) -> tuple[int, ...]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
-        return NOTHING
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return NO_FILE
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _of_folder(path: str) -> tuple[int, ...]:
     try:
-        found = os.stat(path)  # noqa: PTH116 (asked of every run)
+        status = os.stat(path)  # noqa: PTH116 (called for every run)
     except OSError:
-        return NOTHING
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return NO_FILE
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-AS_THEY_ARE: Mapping[str, tuple[type, ...]] = {
+COPIED: Mapping[str, tuple[type, ...]] = {
     "reason": (str, type(None)),
     "attempts": (int,),
     "machine_failures": (int,),
@@ -146,7 +151,7 @@ AS_THEY_ARE: Mapping[str, tuple[type, ...]] = {
     "spent": (int,),
     "seconds_spent": (float,),
 }
-"""Fields of a record that are JSON values, and their kinds."""
+"""Fields of a record that are stored unchanged, and their types."""
 COLUMNS: Mapping[str, tuple[type, ...]] = {
     "name": (str,),
     "stamp": (list,),
@@ -162,75 +167,86 @@ COLUMNS: Mapping[str, tuple[type, ...]] = {
     "last": (float, type(None)),
     "torn": (int,),
     "quarantined": (int,),
-    **AS_THEY_ARE,
+    **COPIED,
 }
-"""What is said of a run, and its kinds."""
+"""The columns of a catalogue, and their types."""
 
 OfKind = TypeVar("OfKind", bound=Event)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A run as a catalogue says it was; `configurations` are those that it counts from."""
+class CatalogueRow:
+    """The entry of one run.
 
-    told: Mapping[str, Any]
+    Attributes:
+        values: One value for each of `COLUMNS`.
+        configurations: All configurations of the catalogue; the row holds an index into them.
+    """
+
+    values: Mapping[str, Any]
     configurations: Sequence[RunSpec]
 
     @property
     def stamp(self) -> Stamp:
-        """The stamp of its files then."""
-        stamp: Stamp = self.told["stamp"]
+        """The stamp of the run when the catalogue was written."""
+        stamp: Stamp = self.values["stamp"]
         return stamp
 
     @property
     def configuration(self) -> RunSpec:
-        """A specification of its configuration.
+        """A run specification with the run's configuration.
 
         Raises:
-            IndexError: There is none.
+            IndexError: The catalogue has no such configuration.
         """
-        number: int = self.told["configuration"]
+        number: int = self.values["configuration"]
         return self.configurations[number]
 
     def is_seeded_as(self, spec: RunSpec) -> bool:
-        """Whether it has the phase, root and seed of a specification."""
-        told = self.told
-        return (told["phase"], told["root"], told["seed"]) == (spec.phase, spec.root, spec.seed)
+        """Whether the run has the phase, root and seed of a specification."""
+        values = self.values
+        return (values["phase"], values["root"], values["seed"]) == (
+            spec.phase,
+            spec.root,
+            spec.seed,
+        )
 
     def stored(self, run: RunPaths, spec: RunSpec | None = None) -> StoredRun:
-        """The run as reading its files would tell it, in brief.
+        """The run with its record in brief, as reading its files would give.
 
         Args:
-            run: Where it is.
-            spec: What specifies it; without one, it is made.
+            run: The files of the run.
+            spec: The specification of the run; made from the row if None.
 
         Raises:
-            RecordError: It makes no sense.
+            RecordError: A value is invalid.
             TypeError: The same.
             ValueError: The same.
             IndexError: The same.
         """
-        told = self.told
+        values = self.values
         again = self.configuration.again
         record = RunRecord(
-            spec=spec or again(Phase(told["phase"]), told["root"], told["seed"]),
-            state=State(told["state"]),
-            failure=None if told["failure"] is None else Failure(told["failure"]),
-            continuations=tuple(_events(told["continuations"], Continued)),
-            refused=tuple(_events(told["refused"], Refused)),
-            brief=Brief(told["score"], told["last"]),
-            **{name: told[name] for name in AS_THEY_ARE},
+            spec=spec or again(Phase(values["phase"]), values["root"], values["seed"]),
+            state=State(values["state"]),
+            failure=None if values["failure"] is None else Failure(values["failure"]),
+            continuations=tuple(_events(values["continuations"], Continued)),
+            refused=tuple(_events(values["refused"], Refused)),
+            brief=Brief(values["score"], values["last"]),
+            **{name: values[name] for name in COPIED},
         )
-        return StoredRun(run, record, told["torn"], told["quarantined"])
+        return StoredRun(run, record, values["torn"], values["quarantined"])
 
 
-def plain_columns(entries: Iterable[tuple[Stamp, StoredRun]]) -> dict[str, Any]:
-    """Runs as JSON values; those of one configuration name it by a number."""
+def columns_as_json(entries: Iterable[tuple[Stamp, StoredRun]]) -> dict[str, Any]:
+    """Runs as JSON values, one list per column; a configuration is stored once and numbered."""
     numbers: dict[tuple[int, ...], int] = {}
     firsts: list[RunSpec] = []
     rows = []
     for stamp, stored in entries:
         spec = stored.record.spec
+        # By identity: `Catalogue` keeps the parts of equal configurations in memory once, and
+        # comparing or hashing nested mappings for every run would be slow.
         key = tuple(id(getattr(spec, name)) for name in CONFIGURATION)
         if key not in numbers:
             numbers[key] = len(firsts)
@@ -243,21 +259,22 @@ def plain_columns(entries: Iterable[tuple[Stamp, StoredRun]]) -> dict[str, Any]:
     }
 
 
-def read_rows(plain: Mapping[str, Any]) -> dict[str, Row]:
-    """The inverse of `plain_columns`: what is said of every run, by its name.
+def read_rows(document: Mapping[str, Any]) -> dict[str, CatalogueRow]:
+    """The inverse of `columns_as_json`: the entry of every run, by its name.
 
     Raises:
-        TypeError: A value is of another kind.
-        ValueError: A column has another length.
+        TypeError: A value has a wrong type.
+        ValueError: A column has a wrong length.
         KeyError: A column is missing.
     """
-    columns = [plain["runs"][name] for name in COLUMNS]
+    columns = [document["runs"][name] for name in COLUMNS]
+    # Types are checked by column: one set operation instead of a check for each value.
     for column, kinds in zip(columns, COLUMNS.values(), strict=True):
         if not set(map(type, column)) <= set(kinds):
-            raise TypeError("a column holds other values")
-    configurations = [_first(parts) for parts in plain["configurations"]]
+            raise TypeError("a column holds values of a wrong type")
+    configurations = [_first(parts) for parts in document["configurations"]]
     rows = (dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True))
-    return {told["name"]: Row(told, configurations) for told in rows}
+    return {values["name"]: CatalogueRow(values, configurations) for values in rows}
 
 
 def _first(parts: Mapping[str, Any]) -> RunSpec:
@@ -269,7 +286,7 @@ def _first(parts: Mapping[str, Any]) -> RunSpec:
 def _row(stamp: Stamp, stored: StoredRun, configuration: int) -> list[Any]:
     record, brief = stored.record, stored.record.brief
     assert brief is not None
-    told = {
+    values = {
         "name": record.spec.name,
         "stamp": stamp,
         "configuration": configuration,
@@ -284,74 +301,79 @@ def _row(stamp: Stamp, stored: StoredRun, configuration: int) -> list[Any]:
         "last": brief.last,
         "torn": int(stored.torn),
         "quarantined": stored.quarantined,
-        **{name: getattr(record, name) for name in AS_THEY_ARE},
+        **{name: getattr(record, name) for name in COPIED},
     }
-    return [told[name] for name in COLUMNS]
+    return [values[name] for name in COLUMNS]
 
 
-def _events(plain: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator[OfKind]:
-    for one in plain:
-        event = from_plain(one)
+def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator[OfKind]:
+    for value in values:
+        event = from_plain(value)
         if not isinstance(event, kind):
             raise TypeError("it is another event")
         yield event
 
 
 FORMAT = 1
-"""Counted up where the same files would make another catalogue."""
+"""Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""
 SHARE = 50
-"""A catalogue is written when one run in so many is new in it."""
+"""A catalogue is written when at least one run in so many is new in it."""
 LARGEST = 1 << 28
-"""Bytes of a catalogue that is read."""
-NONSENSE = (
+"""Most bytes of a catalogue that is read."""
+INVALID = (
     *(RecordError, TypeError, ValueError, KeyError, IndexError, AttributeError),
     RecursionError,
 )
-"""What is raised where a file is JSON and makes no sense."""
+"""Exceptions that a JSON file with invalid content can cause."""
 
 
 @dataclass(slots=True)
 class Catalogue:
-    """What is known of an experiment's runs.
+    """The cached entries of an experiment's ended runs.
 
     Attributes:
-        places: Files that it may be, the one that is preferred first.
-        now: The time, in seconds since 1970.
+        locations: Files that may hold the catalogue, the preferred one first.
+        now: Returns the time in seconds since 1970.
     """
 
-    places: Sequence[Path]
+    locations: Sequence[Path]
     now: Callable[[], float]
-    _rows: dict[str, Row] = field(default_factory=dict)
+    _rows: dict[str, CatalogueRow] = field(default_factory=dict)
     _kept: dict[str, tuple[Stamp, StoredRun]] = field(default_factory=dict)
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
     _alike: dict[tuple[int, ...], bool] = field(default_factory=dict)
-    _asked: list[RunSpec] = field(default_factory=list)
+    _requested: list[RunSpec] = field(default_factory=list)
     _new: int = 0
 
     @classmethod
-    def read(cls, places: Sequence[Path], now: Callable[[], float]) -> "Catalogue":
-        """Read the newest; what is damaged, or another version's, counts as none."""
-        with suppress(OSError, *NONSENSE):
-            newest = max(filter(os.path.lexists, places), key=lambda p: p.lstat().st_mtime_ns)
-            return cls(places, now, _read(newest))
-        return cls(places, now)
+    def read(cls, locations: Sequence[Path], now: Callable[[], float]) -> "Catalogue":
+        """Read the newest file; a damaged file, or that of another version, reads as empty."""
+        with suppress(OSError, *INVALID):
+            newest = max(filter(os.path.lexists, locations), key=lambda p: p.lstat().st_mtime_ns)
+            return cls(locations, now, _read(newest))
+        return cls(locations, now)
 
     def look(
-        self, run: RunPaths, read: Callable[[RunPaths], StoredRun], asked: RunSpec | None = None
+        self,
+        run: RunPaths,
+        read: Callable[[RunPaths], StoredRun],
+        requested: RunSpec | None = None,
     ) -> StoredRun:
-        """A run as it is catalogued, or else as `read` reads it; in brief where it is over.
+        """The run from the catalogue, or else as `read` reads it; in brief if it has ended.
 
         Args:
-            run: Where it is.
-            read: Reads its files.
-            asked: What is asked for under its name; where that is what it is, it stands in the
-                record, so that it is in memory once.
+            run: The files of the run.
+            read: Reads the files.
+            requested: The specification that the caller has for this name. If it is that of the
+                run, the record refers to it, so that it is in memory once.
         """
-        known = self._find(run, asked)
-        if known is not None:
-            return known
+        cached = self._find(run, requested)
+        if cached is not None:
+            return cached
+        # The stamp is taken before reading: a change in between then makes the entry invalid,
+        # and not the entry of old content valid for new files.
         before = stamp_before_reading(run)
         stored = read(run)
         name = run.folder.name
@@ -366,71 +388,74 @@ class Catalogue:
         return brief
 
     def save(self, *, complete: bool) -> None:
-        """Write it where enough of it is new; a place that takes nothing is left out.
+        """Write the catalogue to the first writable location, if enough of it is new.
 
         Args:
-            complete: Whether every run was looked at, so that all others are gone.
+            complete: Whether every run was looked at, so that runs without a look are gone.
         """
         if len(self._kept) < FEWEST or self._new * SHARE < len(self._kept):
             return
         if not complete:
             self._keep_others()
-        plain = {
+        document = {
             VERSION: CATALOGUE.version,
             "of": _version(),
-            **plain_columns(self._kept.values()),
+            **columns_as_json(self._kept.values()),
         }
-        content = json.dumps(plain, separators=(",", ":")).encode()
-        for place in self.places:
+        content = json.dumps(document, separators=(",", ":")).encode()
+        for location in self.locations:
             with suppress(OSError):
-                _put(place, _sum_of(content) + b"\n" + content)
+                _write(location, _sum_of(content) + b"\n" + content)
                 return
 
-    def _find(self, run: RunPaths, asked: RunSpec | None = None) -> StoredRun | None:
+    def _find(self, run: RunPaths, requested: RunSpec | None = None) -> StoredRun | None:
         name = run.folder.name
         row = self._rows.get(name)
         if row is None:
             return None
-        attempts = row.told["attempts"]
+        attempts = row.values["attempts"]
         if len(row.stamp) != length_of(attempts) or row.stamp != stamp_of(run, attempts):
             return None
-        with suppress(*NONSENSE):
-            stored = row.stored(run, asked if asked and self._specifies(asked, row) else None)
+        with suppress(*INVALID):
+            matches = requested is not None and self._specifies(requested, row)
+            stored = row.stored(run, requested if matches else None)
             if stored.record.spec.name == name and stored.record.is_over:
                 self._kept[name] = row.stamp, stored
                 return stored
         return None
 
-    def _specifies(self, asked: RunSpec, row: Row) -> bool:
-        """Whether a catalogued run is what is asked for."""
-        if not row.is_seeded_as(asked):
+    def _specifies(self, requested: RunSpec, row: CatalogueRow) -> bool:
+        """Whether a specification is that of a catalogued run."""
+        if not row.is_seeded_as(requested):
             return False
-        # All of them are in memory as long as this catalogue, so that no identity is another's.
+        # Python reuses the `id` of a freed object: all these objects live as long as this
+        # catalogue (`_requested` keeps the caller's), so that an `id` stands for one object.
         key = tuple(
             id(getattr(spec, name))
-            for spec in (asked, row.configuration)
+            for spec in (requested, row.configuration)
             for name in CONFIGURATION
         )
         if key not in self._alike:
-            self._asked.append(asked)
-            self._alike[key] = _written(asked) == _written(row.configuration)
+            self._requested.append(requested)
+            self._alike[key] = _written(requested) == _written(row.configuration)
         return self._alike[key]
 
     def _keep_others(self) -> None:
+        """Keep the valid entries of runs that this command did not look at."""
         folders = {run.paths.folder.parent for _, run in self._kept.values()}
         (folder,) = folders
         for name in self._rows.keys() - self._kept.keys():
             self._find(RunPaths(folder / name))
 
     def _shared(self, spec: RunSpec) -> RunSpec:
-        """The same specification, its parts in memory once for all runs of a configuration."""
+        """The same specification; all runs of a configuration share its parts in memory."""
         return self._firsts.setdefault(_written(spec), spec).again(
             spec.phase, spec.root, spec.seed
         )
 
 
 def _written(spec: RunSpec) -> str:
-    """A configuration as it was written: the order of components is part of what a run is."""
+    """A configuration as text; the order of its keys counts, unlike in a comparison of dicts."""
     return repr([spec.schema, *(getattr(spec, name) for name in CONFIGURATION)])
 
 
@@ -438,35 +463,36 @@ def _version() -> str:
     return f"{FORMAT}, rlexp {writer()}"
 
 
-def _read(place: Path) -> dict[str, Row]:
-    """The rows of a catalogue of this version, whose first line is the sum of the others.
+def _read(location: Path) -> dict[str, CatalogueRow]:
+    """The rows of a catalogue of this version; its first line is the checksum of the rest.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged, of another version, or very large.
+        OSError: The file cannot be read.
+        ValueError: The file is damaged, of another version, or too large.
     """
-    if place.lstat().st_size > LARGEST:
+    if location.lstat().st_size > LARGEST:
         raise ValueError("it is very large")
-    head, _, content = read_file(place).partition(b"\n")
+    head, _, content = read_file(location).partition(b"\n")
     if head != _sum_of(content):
         raise ValueError("it is damaged")
-    plain = parse_json(content)
-    if (plain[VERSION], plain["of"]) != (CATALOGUE.version, _version()):
+    document = parse_json(content)
+    if (document[VERSION], document["of"]) != (CATALOGUE.version, _version()):
         raise ValueError("it is of another version")
-    return read_rows(plain)
+    return read_rows(document)
 
 
 def _sum_of(content: bytes) -> bytes:
     return sha256(content).hexdigest().encode()
 
 
-def _put(place: Path, content: bytes) -> None:
-    """Write a file whole or not at all; whether it outlasts a power cut does not matter."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f".{uuid4().hex[:8]}{place.name}")
+def _write(location: Path, content: bytes) -> None:
+    """Write a file completely or not at all."""
+    location.parent.mkdir(parents=True, exist_ok=True)
+    temporary = location.with_name(f".{uuid4().hex[:8]}{location.name}")
     try:
+        # Without fsync: a cache that a power cut damages fails its checksum and is ignored.
         temporary.write_bytes(content)
-        temporary.replace(place)
+        temporary.replace(location)
     except OSError:
         with suppress(OSError):
             temporary.unlink()

@@ -1,4 +1,10 @@
-"""Checkpoints on disk: complete or not there, verified when read, the newest two kept."""
+"""Checkpoints of a run and the replay-buffer chunks that they share.
+
+A checkpoint is a folder with a manifest of checksums. It is published by renaming a complete
+folder, so that every checkpoint on disk is complete; it is verified when it is read; the newest two
+are kept. The replay buffer of an off-policy run is stored once, in chunks of transitions that are
+never changed: a checkpoint names the chunks that it needs, and adds only the new transitions.
+"""
 
 import math
 import os
@@ -41,15 +47,17 @@ from rlexp.store.manifest import (
 
 
 def publish_transitions(paths: RunPaths, checkpoint: Checkpoint) -> tuple[tuple[Chunk, ...], int]:
-    """Publish what is new; returns the chunks that the checkpoint needs, and bytes written.
+    """Publish the new transitions; returns the chunks that the checkpoint needs, and bytes written.
 
     Raises:
         OSError: The disk is full or fails.
-        RecordError: What is needed besides is not on disk any more.
+        RecordError: An earlier chunk that the checkpoint needs is no longer on disk.
     """
     new = checkpoint.transitions
     stored = _stored(paths, checkpoint.step)
     begin = math.inf if new is None else new.begin
+    # Chunks that end before `oldest` hold only transitions that the buffer has dropped; chunks
+    # behind `begin` belong to steps that a resumed run takes anew.
     chunks = tuple(c for c in stored if checkpoint.oldest < c.end <= begin)
     _check_sizes(paths, chunks)
     if new is not None:
@@ -66,10 +74,10 @@ def publish_transitions(paths: RunPaths, checkpoint: Checkpoint) -> tuple[tuple[
 
 
 def read_transitions(paths: RunPaths, manifest: Manifest) -> Iterator[Transitions]:
-    """Read the chunks that a checkpoint needs, oldest first.
+    """The chunks that a checkpoint needs, oldest first, read one at a time.
 
     Raises:
-        RecordError: One is missing or damaged, or all were removed when the run was completed.
+        RecordError: A chunk is missing or damaged, or all were removed when the run was completed.
     """
     if not manifest.resumable:
         raise RecordError(
@@ -82,16 +90,17 @@ def read_transitions(paths: RunPaths, manifest: Manifest) -> Iterator[Transition
 
 
 def _stored(paths: RunPaths, step: int) -> tuple[Chunk, ...]:
-    """The chunks of the newest checkpoint on disk up to a step."""
+    """The chunks of the newest checkpoint on disk at `step` or before."""
     manifests = complete_bundles(paths).values()
     return next((m.transitions for m in manifests if m.step <= step), ())
 
 
 def _holds(paths: RunPaths, stored: tuple[Chunk, ...], chunk: Chunk) -> bool:
-    """Whether a chunk is on disk; what a checkpoint needs is never replaced by anything else."""
+    """Whether a chunk is on disk; an intact chunk with other content is refused."""
     other = next((c for c in stored if c.name == chunk.name), None)
     if other is None or not _is_intact(paths, other):
         return False
+    # An earlier checkpoint needs these bytes: replacing them would destroy that checkpoint.
     if other != chunk:
         raise RecordError(f"{paths.replay / chunk.name} holds other transitions")
     return True
@@ -106,11 +115,13 @@ def _is_intact(paths: RunPaths, chunk: Chunk) -> bool:
 
 
 def _check_sizes(paths: RunPaths, chunks: tuple[Chunk, ...]) -> None:
+    # Sizes only: reading gigabytes of experience for each checkpoint would take too long. The
+    # checksums are verified when a run continues from the checkpoint.
     for chunk in chunks:
         path = paths.replay / chunk.name
         try:
-            with opened(paths.replay) as place:
-                size = os.stat(chunk.name, dir_fd=place, follow_symlinks=False).st_size
+            with opened(paths.replay) as folder:
+                size = os.stat(chunk.name, dir_fd=folder, follow_symlinks=False).st_size
         except FileNotFoundError as error:
             raise RecordError(f"{path} is missing") from error
         if size != chunk.sum.size:
@@ -118,7 +129,7 @@ def _check_sizes(paths: RunPaths, chunks: tuple[Chunk, ...]) -> None:
 
 
 KEPT_CHECKPOINTS = 2
-"""How many are kept: should the newest be damaged, there is the one before."""
+"""Checkpoints that are kept: if the newest is damaged, the run continues from the other."""
 
 
 def publish_checkpoint(
@@ -128,27 +139,28 @@ def publish_checkpoint(
     *,
     last_look: Callable[[Path], object] = lambda _: None,
 ) -> int:
-    """Publish a checkpoint, then remove the oldest and the experience that none needs any more.
+    """Publish a checkpoint, then remove older checkpoints and the chunks that none of them needs.
 
-    Whenever the writer dies, the checkpoint published before is there, or this one, complete.
+    Whenever the writer dies, the previous checkpoint or the new one is on disk, complete.
 
     Args:
         paths: The run, whose lease the caller holds.
-        checkpoint: What is published; one of the same step is replaced, newer ones are removed.
+        checkpoint: The checkpoint; one of the same step is replaced, newer ones are removed.
             Its transitions begin where those of the newest checkpoint on disk end, or with the
             oldest that it needs.
-        about: Its origin, JSON values: the run's id under `run`, attempt, versions.
-        last_look: Called with the folder of what is written, before it takes its place.
+        about: Origin of the checkpoint as JSON values: the run's id under `run`, attempt,
+            versions.
+        last_look: Called with the written folder just before it is renamed to its final name.
 
     Returns:
         Bytes written.
 
     Raises:
         OSError: The disk is full or fails: the checkpoint is not published, earlier ones are
-            untouched. An error after the publication, while older ones are removed, is none.
-        RecordError: Earlier transitions that it needs are not on disk any more, or the folder of
-            checkpoints is a link.
-        ValueError: A name or a count cannot be that of a checkpoint.
+            untouched. Errors while older checkpoints are removed afterwards are ignored.
+        RecordError: Earlier transitions that the checkpoint needs are no longer on disk, or the
+            folder of checkpoints is a link.
+        ValueError: A name or a count is not valid in a checkpoint.
     """
     try:
         chunks, written = publish_transitions(paths, checkpoint)
@@ -159,13 +171,16 @@ def publish_checkpoint(
             oldest=checkpoint.oldest,
             transitions=chunks,
         ).encode()
+        # Read it back: a manifest that no reader accepts must not replace a good checkpoint.
         decode_manifest(manifest)
         files = {**checkpoint.files, MANIFEST: manifest}
         _publish_bundle(paths.checkpoints, checkpoint.step, files, last_look)
     except BaseException:
+        # On a full disk the half-written files would keep the next checkpoint from being written.
         with suppress(OSError, RecordError):
             _prune(paths)
         raise
+    # The checkpoint is published: an error of the clean-up is not an error of the checkpoint.
     with suppress(OSError, RecordError):
         _prune(paths, checkpoint.step)
     return written + sum(map(len, files.values()))
@@ -175,17 +190,18 @@ def checkpoint_steps(paths: RunPaths) -> list[int]:
     """The steps of the checkpoints that look complete, newest first.
 
     Raises:
-        RecordError: Their folder cannot be read, or is a link.
+        RecordError: The folder of checkpoints cannot be read, or is a link.
     """
     return list(_bundles(paths))
 
 
 def read_checkpoint(paths: RunPaths, step: int, *, run_id: str) -> SavedCheckpoint:
-    """Read the checkpoint at `step`, every file of it once, and verify all sums.
+    """Read the checkpoint at `step`, every file once, and verify all checksums.
 
     Raises:
-        RecordError: It is missing, damaged, of another version or of another run. Its
-            `transitions` raise one where they are, or were removed when the run was completed.
+        RecordError: The checkpoint is missing, damaged, of another version or of another run.
+            Its `transitions` raise it where chunks are missing, damaged, or were removed when the
+            run was completed.
     """
     bundle, manifest = _find(paths, step)
     run = manifest.about.get("run")
@@ -197,20 +213,20 @@ def read_checkpoint(paths: RunPaths, step: int, *, run_id: str) -> SavedCheckpoi
 
 
 def is_resumable(paths: RunPaths, step: int) -> bool:
-    """Whether a checkpoint has all that a run needs, and not only its policy.
+    """Whether a run can continue from a checkpoint; False where only its policy was kept.
 
     Raises:
-        RecordError: It is missing, damaged or of another version.
+        RecordError: The checkpoint is missing, damaged or of another version.
     """
     return _find(paths, step)[1].resumable
 
 
 def discard_after(paths: RunPaths, step: int | None) -> None:
-    """Remove newer checkpoints than the one that an attempt continues from, and leftovers.
+    """Remove leftovers, and checkpoints newer than the one that an attempt continues from.
 
     Args:
         paths: The run, whose lease the caller holds.
-        step: The checkpoint that is continued from; None where the attempt begins anew.
+        step: The checkpoint that the attempt continues from; None where it begins anew.
 
     Raises:
         OSError: The disk fails.
@@ -220,12 +236,13 @@ def discard_after(paths: RunPaths, step: int | None) -> None:
 
 
 def clear_replay(paths: RunPaths) -> None:
-    """Remove the experience of a run that is completed; its checkpoints keep their policies.
+    """Remove the replay-buffer chunks of a completed run; its checkpoints keep their policies.
 
     Raises:
         OSError: The disk fails.
         RecordError: A folder is a link.
     """
+    # Manifests first: a checkpoint that names removed chunks would count as damaged.
     for bundle, manifest in complete_bundles(paths).items():
         if manifest.transitions:
             policy = replace(manifest, oldest=0, transitions=(), resumable=False)
@@ -243,9 +260,13 @@ def _publish_bundle(
     temporary.mkdir()
     for name, content in files.items():
         write_file(temporary / name, content)
+    # Files, then their folder, then the rename: a visible checkpoint has all its files on disk.
     sync(temporary)
+    # The caller checks here that the run is still its own: checking is as late as it can be.
     last_look(temporary)
     final = folder / str(step)
+    # A folder cannot be replaced in one step: the old checkpoint keeps a name that readers
+    # accept (`.100.old`) until the new one has its name.
     if os.path.lexists(final):
         aside = set_aside(folder, step)
         if os.path.lexists(aside):
@@ -272,7 +293,7 @@ def _find(paths: RunPaths, step: int) -> tuple[Path, Manifest]:
 
 
 def _in_place(bundle: Path) -> Path:
-    """Put a checkpoint back that was set aside by a writer that died."""
+    """Restore the name of a checkpoint that a writer set aside before it died."""
     final = bundle.with_name(str(bundle_step(bundle)))
     if bundle != final:
         if os.path.lexists(final):
@@ -282,18 +303,19 @@ def _in_place(bundle: Path) -> Path:
 
 
 def _prune(paths: RunPaths, newest: float = math.inf) -> None:
-    """Leave the last complete checkpoints up to step `newest`, and the experience they name.
+    """Keep the last complete checkpoints up to step `newest` and their chunks; remove the rest.
 
-    What cannot be read for the moment is an error, and nothing is removed.
+    If a checkpoint cannot be read for the moment, an error is raised and nothing is removed.
     """
     complete = [item for item in complete_bundles(paths).items() if item[1].step <= newest]
     kept = {_in_place(bundle): manifest for bundle, manifest in complete[:KEPT_CHECKPOINTS]}
     if paths.checkpoints.exists():
-        # The new goes before the old: what is not sure to outlast a power cut replaces nothing.
+        # Before the removal: after a power cut, the names of new checkpoints must be on disk.
         sync(paths.checkpoints)
     for path in entries(paths.checkpoints):
         if path not in kept and (is_stale(path) or bundle_step(path) is not None):
             remove(path)
+    # Chunks last: a chunk may go only once no checkpoint on disk names it.
     named = {chunk.name for manifest in kept.values() for chunk in manifest.transitions}
     for path in entries(paths.replay):
         if path.name not in named and (is_stale(path) or is_chunk(path.name)):

@@ -1,4 +1,4 @@
-"""Configurations as JSON files hold them, checked as they are read."""
+"""Reads configurations from JSON documents and checks their values."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -9,44 +9,44 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.schema_1 import FirstConfiguration, named_configuration
 
 
-def read_configuration(plain: Mapping[str, Any], schema: int) -> Configuration:
+def read_configuration(document: Mapping[str, Any], schema: int) -> Configuration:
     """The inverse of `Configuration.plain`.
 
     Args:
-        plain: What a file holds.
-        schema: Of the file.
+        document: The JSON object of a configuration.
+        schema: Schema version of the file.
 
     Raises:
         KeyError: A field is missing.
-        TypeError: A field is of another kind.
-        ValueError: A field makes no sense.
+        TypeError: A field has a wrong type.
+        ValueError: A field has an invalid value.
     """
-    _check_words(plain["label"], plain["task"])
-    _check_reference(plain["reference"])
+    _check_names(document["label"], document["task"])
+    _check_reference(document["reference"])
     kind = FirstConfiguration if schema == FirstConfiguration.schema else Configuration
-    parts = named_configuration(plain) if kind is FirstConfiguration else plain
+    parts = named_configuration(document) if kind is FirstConfiguration else document
     return kind(
-        label=plain["label"],
-        task=plain["task"],
+        label=document["label"],
+        task=document["task"],
         agent=parts["agent"],
         algorithm=parts["algorithm"],
         environment=parts["environment"],
-        reference=plain["reference"],
-        budget=Budget(**plain["budget"]),
-        compute=Compute(**plain["compute"]),
+        reference=document["reference"],
+        budget=Budget(**document["budget"]),
+        compute=Compute(**document["compute"]),
     )
 
 
-def _check_words(*words: Any) -> None:
-    for word in words:
-        if not isinstance(word, str) or not word.strip() or not word.isprintable():
-            raise ValueError(f"{word!r} is no name")
+def _check_names(*names: object) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError(f"{name!r} is not a name: names are non-empty printable text")
 
 
-def _check_reference(reference: Any) -> None:
+def _check_reference(reference: object) -> None:
     if not isinstance(reference, Mapping):
-        raise TypeError(f"reference={reference!r} holds no known scores")
+        raise TypeError(f"reference={reference!r} must be a mapping of reference scores")
     for key, value in reference.items():
         number = isinstance(value, int | float) and isfinite(value)
         if key != "source" and value is not None and not number:
-            raise ValueError(f"reference.{key}={value!r} is no number")
+            raise ValueError(f"reference.{key}={value!r} must be a finite number or null")

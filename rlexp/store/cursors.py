@@ -1,7 +1,8 @@
-"""How far the services of trackers are with an experiment's runs, on disk.
+"""Sync positions of trackers, on disk: how much of each run a tracker's service has received.
 
-A cursor may lag behind what a service has, if a process was killed before it wrote: what is
-pushed twice is there once. So lines are not made durable one by one.
+A position may lag behind the service when a process was killed before it wrote the position.
+Pushing is idempotent, so that pushing the same data again is harmless; therefore lines are not
+synced to disk one by one.
 """
 
 import json
@@ -22,20 +23,21 @@ from rlexp.store.lease import hold, is_held
 from rlexp.store.schemas import TRACKER
 
 STALE_LINES = 1000
-"""Lines that later ones replace; with more of them, the file is written anew."""
+"""Outdated lines after which the file is written anew."""
 IDENTITY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a service is with one run.
+    """How much of one run a service has received.
 
     Attributes:
-        step: It has every row up to this environment step; -1 where it has none.
-        attempt: The attempt whose end it was told; 0 where none.
-        lost: The attempt of which it was told that it is lost; 0 where none.
-        begun: The attempt that began what counts: with another one, everything is pushed anew.
-        kept: What the tracker wants to see again.
+        step: Environment step up to which the service has every row; -1 for no row.
+        attempt: Last attempt whose end was pushed; 0 for none.
+        lost: Last attempt that was reported as lost; 0 for none.
+        begun: The attempt that the pushed data begins with; if the record begins with another
+            attempt, everything is pushed anew.
+        kept: Values that the tracker stores for its next push.
     """
 
     step: int = -1
@@ -46,42 +48,43 @@ class Cursor:
 
 
 def identity(paths: ExperimentPaths) -> str:
-    """The name by which services know the experiment: drawn once, 32 hexadecimal digits.
+    """The random id of the experiment for services: 32 hexadecimal digits, drawn once.
 
-    A copy under another name is another experiment.
+    A copied experiment under another name gets another id.
 
     Raises:
-        RecordError: What is there is damaged, or a link.
-        OSError: It cannot be written.
+        RecordError: The file is damaged, or a link.
+        OSError: The file cannot be written.
     """
     path = paths.trackers / "identity.json"
     refuse_link(paths.trackers)
     if path.exists():
-        plain = read_json(path)
-        found = plain.get("id")
-        if not isinstance(found, str) or not IDENTITY.fullmatch(found):
+        document = read_json(path)
+        stored = document.get("id")
+        if not isinstance(stored, str) or not IDENTITY.fullmatch(stored):
             raise RecordError(
                 f"{path} is damaged: remove {path.parent} to push everything anew, as new runs"
             )
-        if plain.get("experiment") == paths.name:
-            return found
+        if document.get("experiment") == paths.name:
+            return stored
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
     _create(path, json_bytes({"id": token_hex(16), "experiment": paths.name}, TRACKER))
+    # Read back: another command may have created the file first, and then its id counts.
     return identity(paths)
 
 
 def _create(path: Path, content: bytes) -> None:
-    """Write a file that must not be there; of two commands, the first one's stands."""
+    """Write a new file; of two commands that do so at once, the first one's content stays."""
     fresh = path.with_name(f".{token_hex(4)}.{path.name}")
     fresh.write_bytes(content)
     try:
-        # A link is made only where there is none.
+        # A hard link fails where the name exists; a rename would replace the other's file.
         os.link(fresh, path)
     except FileExistsError:
         pass
     except OSError:
-        # A file system without such links: two commands that begin at once may differ once.
+        # A file system without hard links: two commands that begin at once may differ once.
         if not path.exists():
             fresh.replace(path)
     finally:
@@ -89,39 +92,40 @@ def _create(path: Path, content: bytes) -> None:
 
 
 def places(paths: ExperimentPaths) -> list[tuple[str, str]]:
-    """The trackers that the experiment was ever mirrored by, with the place of each.
+    """The trackers that have ever mirrored the experiment, each with its location.
 
     Raises:
-        RecordError: What says so is damaged, or a link.
+        RecordError: A file is damaged, or a link.
     """
     refuse_link(paths.trackers)
-    found = []
+    locations = []
     for path in sorted(paths.trackers.glob("*/place.json")):
         refuse_link(path.parent)
-        plain = read_json(path)
-        found.append((str(plain.get("tracker")), str(plain.get("place"))))
-    return list(dict.fromkeys(found))
+        document = read_json(path)
+        locations.append((str(document.get("tracker")), str(document.get("place"))))
+    return list(dict.fromkeys(locations))
 
 
 class Cursors:
-    """The cursors of one tracker at one place, for the one process that pushes there."""
+    """The positions of all runs for one tracker at one location; one process may write them."""
 
-    def __init__(self, paths: ExperimentPaths, tracker: str, place: str) -> None:
-        """Read what is there.
+    def __init__(self, paths: ExperimentPaths, tracker: str, location: str) -> None:
+        """Read the stored positions.
 
         Args:
             paths: The experiment.
-            tracker: Its name in the configuration.
-            place: Where it mirrors to, without secrets; another place has cursors of its own.
+            tracker: Name of the tracker in the configuration.
+            location: Address of its service, without secrets; every location has separate
+                positions.
 
         Raises:
-            RecordError: What is there is damaged, or a link.
+            RecordError: A file is damaged, or a link.
         """
-        key = f"{place}\n{identity(paths)}"
+        key = f"{location}\n{identity(paths)}"
         self.folder = paths.trackers / f"{tracker}-{sha256(key.encode()).hexdigest()[:8]}"
         refuse_link(self.folder)
         self._what = f"the mirror of {paths.name} in {tracker}"
-        self._named = {"tracker": tracker, "place": place}
+        self._named = {"tracker": tracker, "place": location}
         self._path = self.folder / "cursors.jsonl"
         self._cursors: dict[str, Cursor] = {}
         self._lines = 0
@@ -129,17 +133,17 @@ class Cursors:
 
     @contextmanager
     def holding(self, now: float) -> Iterator[None]:
-        """Hold what only one process may push to; see `hold`."""
+        """Hold the lease of this tracker's positions; see `hold`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with hold(self._lock, self._what, now=now):
-            # Whoever held it before may have written since.
+            # Read again under the lease: its previous holder may have written since.
             self._load()
             publish(self.folder / "place.json", json_bytes(self._named, TRACKER))
             yield
 
     @property
     def held(self) -> bool:
-        """Whether another process pushes now."""
+        """Whether a process pushes to this tracker now."""
         return is_held(self._lock)
 
     @property
@@ -147,14 +151,14 @@ class Cursors:
         return self.folder / ".lock"
 
     def of(self, run: str) -> Cursor:
-        """How far the service is with the run of this name."""
+        """The position of the run with this name."""
         return self._cursors.get(run, Cursor())
 
     def move(self, run: str, **changes: Any) -> None:
-        """Write how far it is now; see `Cursor`.
+        """Change fields of a run's position and append it to the file; see `Cursor`.
 
         Raises:
-            OSError: It cannot be written; it stands where it stood.
+            OSError: The file cannot be written; the position is unchanged.
         """
         moved = replace(self.of(run), **changes)
         if moved == self.of(run):
@@ -179,16 +183,17 @@ class Cursors:
         for line in lines:
             self._lines += 1
             try:
-                plain = parse_json(line)
-                self._cursors[str(plain["run"])] = Cursor(
-                    step=int(plain["step"]),
-                    attempt=int(plain["attempt"]),
-                    kept=dict(plain["kept"]),
+                document = parse_json(line)
+                self._cursors[str(document["run"])] = Cursor(
+                    step=int(document["step"]),
+                    attempt=int(document["attempt"]),
+                    kept=dict(document["kept"]),
                 )
             except (ValueError, KeyError, TypeError, RecursionError):
-                # What cannot be read lags: what is pushed again is there once.
+                # An older position is harmless: data that is pushed again is stored once.
                 continue
         if tail:
+            # A torn last line: the next line must not be appended to it.
             self._rewrite()
 
 

@@ -1,7 +1,8 @@
-"""Where an attempt ends for the record: what it writes once the next one is made does not count.
+"""Fencing: whatever an attempt writes after the next attempt was made does not count.
 
-The number of an attempt is its fencing token. No file system of several machines compares and
-swaps, so that a process that wakes between its look and its step can still take that one step.
+The number of an attempt is its fencing token. A network file system has no atomic compare-and-swap,
+so that a process which was paused between its check and its write can still do that one write. The
+fence makes the late write harmless: it records how many bytes of the journal count.
 """
 
 import os
@@ -15,17 +16,17 @@ from rlexp.store.files import open_file, read_json
 from rlexp.store.layout import AttemptPaths, RunPaths
 
 KEY = "before"
-"""Of the settings of an attempt, where the fence of the one before it is kept."""
+"""Key in the settings of an attempt that holds the fence of the attempt before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What there was of an attempt when the next one was made.
+    """What an attempt had written when the next attempt was made.
 
     Attributes:
-        attempt: Its number.
-        bytes: Of its journal.
-        judged: Whether there was a verdict.
+        attempt: Number of the attempt.
+        bytes: Size of its journal.
+        judged: Whether it had a verdict.
     """
 
     attempt: int
@@ -34,7 +35,7 @@ class Fence:
 
     @classmethod
     def of(cls, attempt: AttemptPaths) -> "Fence":
-        """What there is of an attempt now."""
+        """The fence after what an attempt has written so far."""
         size = 0
         with suppress(OSError), open_file(attempt.journal) as file:
             size = os.fstat(file.fileno()).st_size
@@ -46,25 +47,26 @@ class Fence:
 
 
 def read_fence(attempt: AttemptPaths, following: AttemptPaths | None) -> Fence | None:
-    """The fence of an attempt; nothing where no other follows, or none was recorded."""
+    """The fence of an attempt; None for the last attempt, or where no fence was recorded."""
     if following is None:
         return None
     with suppress(RecordError):
-        plain = read_json(following.settings).get(KEY)
-        if isinstance(plain, Mapping) and plain.get("attempt") == attempt.number:
-            size, judged = plain.get("bytes"), plain.get("judged")
+        fence = read_json(following.settings).get(KEY)
+        if isinstance(fence, Mapping) and fence.get("attempt") == attempt.number:
+            size, judged = fence.get("bytes"), fence.get("judged")
+            # `type` and not `isinstance`: a JSON `true` is an `int` for Python.
             if type(size) is int and size >= 0 and isinstance(judged, bool):
                 return Fence(attempt.number, size, judged)
     return None
 
 
 def superseded(attempt: AttemptPaths) -> str | None:
-    """What took an attempt's place, in words; nothing while it is the run's last.
+    """Why an attempt no longer counts, as text; None while it is the run's last attempt.
 
-    What cannot be read for the moment took no place.
+    If the folder cannot be read, the attempt counts as not superseded.
     """
     try:
-        numbers = [one.number for one in RunPaths(attempt.folder.parent.parent).attempts()]
+        numbers = [other.number for other in RunPaths(attempt.folder.parent.parent).attempts()]
     except RecordError:
         return None
     if attempt.number not in numbers:

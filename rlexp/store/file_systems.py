@@ -1,4 +1,4 @@
-"""Which file system a folder lies on: on network ones, locks do not reach other machines."""
+"""Tells whether a folder lies on a network file system, whose locks may not reach other machines."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 VARIABLE = "RLEXP_SHARED"
-"""With 1, every folder counts as one that several machines see."""
+"""Environment variable; with 1, every folder counts as shared by several machines."""
 MOUNTS = Path("/proc/self/mountinfo")
 NETWORK = frozenset(
     (
@@ -24,22 +24,22 @@ def network_file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
 
     Args:
         path: A file or folder.
-        mounts: What the kernel says of mounts; where it says nothing, none is known.
+        mounts: The kernel's list of mounts; without it no network file system is recognised.
     """
-    place = path.resolve()
-    found: tuple[int, str] = (-1, "")
+    resolved = path.resolve()
+    depth, file_system = -1, ""
     for fields, kind in _mounts(mounts):
         point = Path(_unescaped(fields[4]))
         # Of two mounts on one point, the later hides the earlier.
-        if place.is_relative_to(point) and len(point.parts) >= found[0]:
-            found = (len(point.parts), kind)
-    return found[1] if found[1] in NETWORK else None
+        if resolved.is_relative_to(point) and len(point.parts) >= depth:
+            depth, file_system = len(point.parts), kind
+    return file_system if file_system in NETWORK else None
 
 
 def is_shared(path: Path) -> bool:
-    """Whether several machines may see the folder of `path`, as far as this one can tell.
+    """Whether several machines may see the folder of `path`.
 
-    Cheap enough for every run of thousands.
+    One `stat` per call, because it is called for each of thousands of runs.
     """
     if os.environ.get(VARIABLE) == "1":
         return True
@@ -55,7 +55,7 @@ def is_shared(path: Path) -> bool:
 
 @cache
 def _is_network_device(device: int, mounts: Path = MOUNTS) -> bool:
-    """Whether a file system, by the number that files say they are on, is a network one."""
+    """Whether a file system, given by its device number (`st_dev`), is a network one."""
     number = f"{os.major(device)}:{os.minor(device)}"
     return any(kind in NETWORK for fields, kind in _mounts(mounts) if fields[2] == number)
 
@@ -74,5 +74,5 @@ def _mounts(mounts: Path) -> Iterator[tuple[list[str], str]]:
 
 
 def _unescaped(text: str) -> str:
-    """A path as mountinfo writes it, whose spaces and the like are octal numbers."""
+    """A path of mountinfo, in which spaces and the like are written as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,4 +1,8 @@
-"""Files that are either the old ones or the new ones, never half of each."""
+"""Atomic and durable writing of files, and careful reading of files that others may have changed.
+
+A published file is either the old one or the complete new one, whenever the process is killed or
+the power fails. Reading never follows a link, waits for a pipe or loads a file of any size.
+"""
 
 import json
 import os
@@ -15,9 +19,9 @@ from rlexp.errors import RecordError
 from rlexp.store.schemas import VERSION, WRITER, FileSchema, schema_of
 
 LARGEST_FILE = 1 << 30
-"""Bytes of a file that is read whole."""
+"""Most bytes of a file that is read."""
 DEEPEST = 100
-"""Levels of nesting in JSON; what we write has a tenth of that."""
+"""Most levels of nesting in JSON; files written by rlexp have a tenth of that."""
 _NESTED = frozenset({dict, list})
 
 
@@ -35,44 +39,47 @@ def publish_with(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{uuid4().hex[:8]}.{path.name}")
     try:
         write(temporary)
+        # Content before name: after a power cut, a rename may be on disk without the content.
         sync(temporary)
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    # It is there: a folder that cannot be synced makes its name less durable, not unwritten.
+    # The file is published: an error of the folder's sync makes its name less durable only.
     with suppress(OSError):
         sync(path.parent)
 
 
-def publish_json(path: Path, plain: Mapping[str, Any]) -> None:
-    """Publish a mapping as JSON with the schema of its kind, which the name of the file tells."""
-    publish(path, json_bytes(plain, schema_of(path)))
+def publish_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Publish a mapping as JSON with the schema that belongs to the name of the file."""
+    publish(path, json_bytes(document, schema_of(path)))
 
 
-def json_bytes(plain: Mapping[str, Any], schema: FileSchema) -> bytes:
-    """What `publish_json` writes."""
-    text = json.dumps({**schema.head(), **plain}, indent=1, ensure_ascii=False, allow_nan=False)
-    # What is no Unicode, of a folder's name say, is written as JSON escapes it.
+def json_bytes(document: Mapping[str, Any], schema: FileSchema) -> bytes:
+    """The content that `publish_json` writes."""
+    # allow_nan=False: other JSON readers refuse NaN and Infinity.
+    text = json.dumps({**schema.head(), **document}, indent=1, ensure_ascii=False, allow_nan=False)
+    # The name of a folder may be no valid Unicode: its surrogates are written as JSON escapes.
     return (text + "\n").encode(errors="backslashreplace")
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line durably; what a crash or a full disk left of a line is written over.
+    """Append a line durably; an incomplete last line of a crash or a full disk is overwritten.
 
     Raises:
-        OSError: The disk is full or gone, or the file is a link; the line is not there, or torn.
+        OSError: The disk is full or gone, or the file is a link; the line is missing or torn.
     """
     append_line_with(path, lambda _: line)
 
 
 def append_line_with(path: Path, following: Callable[[bytes], bytes]) -> None:
-    """Append the line that follows the last whole one; see `append_line`."""
+    """Append the line that `following` makes from the last complete line; see `append_line`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         last, end = last_line(descriptor)
         line = following(last) + b"\n"
+        # Cut first: a torn line longer than the new one would leave its tail behind it.
         os.ftruncate(descriptor, end)
         if os.pwrite(descriptor, line, end) < len(line):
             raise OSError(ENOSPC, "the disk took only part of a line", str(path))
@@ -82,7 +89,8 @@ def append_line_with(path: Path, following: Callable[[bytes], bytes]) -> None:
 
 
 def last_line(descriptor: int) -> tuple[bytes, int]:
-    """The last whole line of a file, and the number of bytes up to its end."""
+    """The last complete line of a file, and the number of bytes up to its end."""
+    # Read from the end in growing steps: a line can be long, and the file much longer.
     size, step = os.fstat(descriptor).st_size, 1 << 16
     while True:
         start = max(size - step, 0)
@@ -95,10 +103,10 @@ def last_line(descriptor: int) -> tuple[bytes, int]:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse to go through a link, which may lead anywhere.
+    """Refuse a symbolic link, which may lead anywhere.
 
     Raises:
-        RecordError: It is one.
+        RecordError: The path is a symbolic link.
     """
     if path.is_symlink():
         raise RecordError(
@@ -111,7 +119,7 @@ def read_file(path: Path) -> bytes:
     """The content of a regular file of at most a gigabyte.
 
     Raises:
-        OSError: It is larger, or none that `open_file` opens.
+        OSError: The file is larger, or `open_file` refuses it.
     """
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > LARGEST_FILE:
@@ -123,10 +131,11 @@ def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading.
 
     Raises:
-        OSError: It is something else: a pipe, which could make us wait for ever, or a link, which
-            could lead anywhere.
+        OSError: The path is something else, such as a pipe, which could make the reader wait for
+            ever, or a link, which could lead anywhere.
     """
     try:
+        # O_NONBLOCK: opening a pipe without a writer must not wait.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno == ELOOP:
@@ -139,26 +148,26 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def parse_json(text: bytes) -> Any:
-    """JSON values, nested no deeper than anything of ours is.
+    """The values of a JSON text with at most `DEEPEST` levels of nesting.
 
     Raises:
-        ValueError: It is no JSON, or nested more than `DEEPEST` levels.
-        RecursionError: It is nested so deep that it cannot be parsed.
+        ValueError: The text is no JSON, or nested more than `DEEPEST` levels.
+        RecursionError: The text is nested so deep that it cannot be parsed.
     """
-    plain = json.loads(text)
-    # Counting is cheap, and enough for nearly every line of a journal.
-    if text.count(b"[") + text.count(b"{") > DEEPEST and _is_deeper(plain, DEEPEST):
+    value = json.loads(text)
+    # Counting brackets is cheap, and enough for nearly every line of a journal.
+    if text.count(b"[") + text.count(b"{") > DEEPEST and _is_deeper(value, DEEPEST):
         raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-    return plain
+    return value
 
 
-def _is_deeper(plain: Any, levels: int) -> bool:
-    layer = [plain] if type(plain) in _NESTED else []
+def _is_deeper(value: Any, levels: int) -> bool:
+    layer = [value] if type(value) in _NESTED else []
     for _ in range(levels):
         below: list[Any] = []
-        for value in layer:
-            inner = value.values() if isinstance(value, dict) else value
-            # Most hold numbers and words only, often very many.
+        for container in layer:
+            inner = container.values() if isinstance(container, dict) else container
+            # Most containers hold numbers and texts only, often very many: test that in C.
             if not _NESTED.isdisjoint(map(type, inner)):
                 below.extend(item for item in inner if type(item) in _NESTED)
         layer = below
@@ -166,7 +175,7 @@ def _is_deeper(plain: Any, levels: int) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file that `publish_json` wrote, without what it says of its schema.
+    """The content of a file that `publish_json` wrote, without the keys of its schema.
 
     Raises:
         RecordError: The file is missing, damaged or of another schema; names the file.
@@ -175,26 +184,26 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> tuple[int, dict[str, Any]]:
-    """Read a file that `publish_json` wrote: the version of its schema, and what it holds.
+    """The schema version and the content of a file that `publish_json` wrote.
 
     Raises:
         RecordError: The file is missing, damaged or of another schema; names the file.
     """
     try:
-        plain = parse_json(read_file(path))
+        document = parse_json(read_file(path))
     except FileNotFoundError as error:
         raise RecordError(f"{path} is missing") from error
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error
-    schema = schema_of(path).check(plain, path)
-    return schema, {key: value for key, value in plain.items() if key not in {VERSION, WRITER}}
+    schema = schema_of(path).check(document, path)
+    return schema, {k: value for k, value in document.items() if k not in {VERSION, WRITER}}
 
 
 def probe_writable(folder: Path) -> None:
-    """Make sure that `folder` can be created and written durably, before anything is started.
+    """Create `folder` and write a probe file, to learn of errors before any run is started.
 
     Raises:
-        RecordError: It cannot; says why.
+        RecordError: The folder cannot be created or written; gives the reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,7 +218,7 @@ def probe_writable(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make the content of a file, or the names in a folder, outlast a power cut."""
+    """Force the content of a file, or the names in a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

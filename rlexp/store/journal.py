@@ -1,4 +1,4 @@
-"""The journal of an attempt: events, one a line, appended and never changed."""
+"""The journal of an attempt: one JSON event per line, appended and never changed."""
 
 import json
 import os
@@ -26,10 +26,10 @@ _MEASURED = f'{{"event":"{Measured.tag}"'.encode()
 
 
 class JournalWriter:
-    """Appends events, each by a single write; what a result rests on is made durable at once."""
+    """Appends events, each by a single write; evaluations and the end are synced to disk."""
 
     def __init__(self, path: Path) -> None:
-        """Create the journal; it must not exist, for no attempt is ever reopened."""
+        """Create the journal; it must not exist, because no attempt is ever reopened."""
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self._torn = False
         self._secrets = secret_values(os.environ)
@@ -40,17 +40,19 @@ class JournalWriter:
         Raises:
             OSError: The disk is full or gone; the event is not recorded.
         """
-        plain = _plain(event)
-        if isinstance(plain.get("reason"), str):
-            # It may quote an exception of any code, and that may quote anything.
-            plain["reason"] = mask_known(plain["reason"], self._secrets)
-        text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
-        # A line that the disk took in part is ended first, so that it spoils no other.
+        document = _as_json(event)
+        if isinstance(document.get("reason"), str):
+            # The reason may quote an exception of any code, which may quote a secret.
+            document["reason"] = mask_known(document["reason"], self._secrets)
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+        # After a partly written line, a line break first: the torn line spoils no other line.
         line = b"\n" * self._torn + text.encode() + b"\n"
+        # One write per line: a process that is killed here leaves at most one torn line.
         written = os.write(self._descriptor, line)
         self._torn = written < len(line) and (self._torn or written > 0)
         if written < len(line):
             raise OSError(ENOSPC, "the journal took only part of a line")
+        # A sync takes milliseconds and measurements are many: scores and the end need it.
         if isinstance(event, Evaluated | RunEnded):
             os.fsync(self._descriptor)
 
@@ -60,20 +62,26 @@ class JournalWriter:
 
 
 def write_journal(path: Path, events: Iterable[Event]) -> None:
-    """Publish a journal whose events are all known."""
-    lines = [json.dumps(_plain(e), separators=(",", ":"), allow_nan=False) for e in events]
+    """Publish a complete journal at once."""
+    lines = [json.dumps(_as_json(e), separators=(",", ":"), allow_nan=False) for e in events]
     publish(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _plain(event: Event) -> dict[str, Any]:
-    """The event as JSON values; the first one of a journal says which schema that has."""
-    plain = to_plain(event)
-    return {**plain, **JOURNAL.head()} if isinstance(event, RunStarted) else plain
+def _as_json(event: Event) -> dict[str, Any]:
+    """The event as JSON values; the first event of a journal also holds the schema version."""
+    values = to_plain(event)
+    return {**values, **JOURNAL.head()} if isinstance(event, RunStarted) else values
 
 
 @dataclass(slots=True)
 class Journal:
-    """What a journal holds, and how many of its lines could not be read."""
+    """The events of a journal, and the number of its unreadable lines.
+
+    Attributes:
+        events: Events in the order of their lines.
+        torn: 1 where the last line is incomplete, as a crash leaves it.
+        quarantined: Damaged lines before the last one.
+    """
 
     events: list[Event] = field(default_factory=list)
     torn: int = 0
@@ -81,12 +89,12 @@ class Journal:
 
 
 def read_journal(path: Path, *, measurements: bool = True, most: int | None = None) -> Journal:
-    """Read a journal; a torn last line is dropped and counted, a bad line within quarantined.
+    """Read a journal; an incomplete last line and damaged lines are left out and counted.
 
     Args:
-        path: The file; one that does not exist reads as empty.
-        measurements: Whether to read what the learner logged, which most questions can skip.
-        most: Bytes that count, where not all do.
+        path: The file; a missing file reads as an empty journal.
+        measurements: Whether to read the learner's own measurements; most callers skip them.
+        most: Number of leading bytes that count; None for all (see `fences`).
 
     Raises:
         RecordError: The file cannot be read, or is of a newer schema.
@@ -101,21 +109,22 @@ def read_journal(path: Path, *, measurements: bool = True, most: int | None = No
     *lines, tail = content.split(b"\n")
     journal.torn = bool(tail)
     for line in lines:
+        # By the first bytes: parsing a million measurements to drop them would take seconds.
         if not measurements and line.startswith(_MEASURED):
             continue
         try:
-            plain = parse_json(line)
-            journal.events.append(from_plain(plain))
+            document = parse_json(line)
+            journal.events.append(from_plain(document))
         except (ValueError, RecursionError, RecordError):
             journal.quarantined += 1
             continue
-        if VERSION in plain:
-            JOURNAL.check(plain, path)
+        if VERSION in document:
+            JOURNAL.check(document, path)
     return journal
 
 
 def follow(path: Path, offset: int) -> tuple[list[bytes], int]:
-    """Complete lines after `offset` bytes, and the offset behind them."""
+    """The complete lines after `offset` bytes, and the offset behind the last of them."""
     try:
         with open_file(path) as file:
             file.seek(offset)
@@ -127,7 +136,7 @@ def follow(path: Path, offset: int) -> tuple[list[bytes], int]:
 
 
 def events_of(lines: list[bytes]) -> Iterator[Event]:
-    """The events in lines, those that cannot be read left out."""
+    """The events in the lines; unreadable lines are left out."""
     for line in lines:
         try:
             yield from_plain(parse_json(line))

@@ -1,4 +1,4 @@
-"""Every path under `runs/`."""
+"""The paths of all files under `runs/`."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from rlexp.errors import ConfigError, RecordError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,@-]{0,119}")
 RUN_HOLDS = ("spec.json", "attempts")
-"""What makes a folder of an experiment a run: one of these."""
+"""A folder of an experiment that holds one of these names is a run."""
 NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -17,7 +17,7 @@ def check_name(name: str) -> str:
     """Return `name` if it can be a folder under `runs/`.
 
     Raises:
-        ConfigError: It could leave `runs/`, or no file system would take it.
+        ConfigError: The name could lead out of `runs/`, or is invalid on common file systems.
     """
     if not NAME.fullmatch(name) or ".." in name:
         raise ConfigError(
@@ -29,7 +29,7 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPaths:
-    """One try at executing a run."""
+    """The files of one attempt at executing a run."""
 
     folder: Path
 
@@ -40,12 +40,12 @@ class AttemptPaths:
 
     @property
     def settings(self) -> Path:
-        """What the attempt was asked for besides the run: cadence of checkpoints, time limit."""
+        """Settings of the attempt besides the run: checkpoint interval, time limit."""
         return self.folder / "attempt.json"
 
     @property
     def provenance(self) -> Path:
-        """Where the numbers come from."""
+        """Code, command, packages and machine that produced the numbers."""
         return self.folder / "provenance.json"
 
     @property
@@ -55,32 +55,32 @@ class AttemptPaths:
 
     @property
     def journal(self) -> Path:
-        """The events, one a line."""
+        """The events, one per line."""
         return self.folder / "events.jsonl"
 
     @property
     def verdict(self) -> Path:
-        """How the attempt ended, where its process could not say so itself."""
+        """How the attempt ended, written by the supervisor if the process could not record it."""
         return self.folder / "verdict.json"
 
     @property
     def log(self) -> Path:
-        """Standard output and error, capped."""
+        """Standard output and standard error, limited in size."""
         return self.folder / "log.txt"
 
     @property
     def configuration(self) -> Path:
-        """What a training script is told."""
+        """The configuration that an external training script reads."""
         return self.folder / "configuration.json"
 
     @property
     def results(self) -> Path:
-        """What a training script says it did, one line after the other."""
+        """The results that an external training script writes, one per line."""
         return self.folder / "results.jsonl"
 
     @property
     def files(self) -> Path:
-        """Whatever else a training script leaves."""
+        """All other files that an external training script writes."""
         return self.folder / "files"
 
     @property
@@ -91,28 +91,28 @@ class AttemptPaths:
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """One run."""
+    """The files of one run."""
 
     folder: Path
 
     @property
     def spec(self) -> Path:
-        """What defines the run."""
+        """The definition of the run."""
         return self.folder / "spec.json"
 
     @property
     def lease(self) -> Path:
-        """Held by the one process that writes to the run."""
+        """Lease of the one process that writes to the run."""
         return self.folder / ".lease"
 
     @property
     def claim(self) -> Path:
-        """Held by the worker or command that sees the run through its attempts."""
+        """Lease of the worker or command that supervises the run through all its attempts."""
         return self.folder / ".claim"
 
     @property
     def stop(self) -> Path:
-        """A request to end the run at its next step; holds the reason."""
+        """A request to end the run at its next step, with the reason."""
         return self.folder / "stop"
 
     @property
@@ -132,7 +132,7 @@ class RunPaths:
 
     @property
     def replay(self) -> Path:
-        """Experience that off-policy checkpoints share, in chunks that are never changed."""
+        """Replay-buffer chunks that off-policy checkpoints share; a chunk is never changed."""
         return self.folder / "replay"
 
     def attempt(self, number: int) -> AttemptPaths:
@@ -152,7 +152,7 @@ class RunPaths:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPaths:
-    """One experiment."""
+    """The files of one experiment."""
 
     folder: Path
 
@@ -163,17 +163,17 @@ class ExperimentPaths:
 
     @property
     def definition(self) -> Path:
-        """The question."""
+        """The definition of the experiment."""
         return self.folder / "experiment.json"
 
     @property
     def adaptive(self) -> Path:
-        """The design of its sequential comparison, frozen at the first look, and every look."""
+        """The design of the sequential comparison, frozen at the first analysis, and all analyses."""
         return self.folder / "adaptive.json"
 
     @property
     def trials(self) -> Path:
-        """What a sweep has proposed so far, one trial a line."""
+        """The trials that a sweep has proposed so far, one per line."""
         return self.folder / "trials.jsonl"
 
     @property
@@ -183,37 +183,37 @@ class ExperimentPaths:
 
     @property
     def ledger(self) -> Path:
-        """What the records were when they were written, one entry a line."""
+        """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"
 
     @property
     def catalogue(self) -> Path:
-        """Its runs that are over, in brief; may be deleted at any time."""
+        """Cache with the ended runs in brief; may be deleted at any time."""
         return self.folder / ".catalogue"
 
     @property
     def mirror(self) -> Path:
-        """A sweep as a study of Optuna; may be deleted at any time."""
+        """The sweep as an Optuna study; may be deleted at any time."""
         return self.folder / "optuna.journal"
 
     @property
     def trackers(self) -> Path:
-        """How far trackers are, and files of theirs; without it everything is pushed anew."""
+        """Sync positions and files of trackers; without them everything is pushed anew."""
         return self.folder / "trackers"
 
     @property
     def orders(self) -> Path:
-        """The runs that any worker may take, a file each."""
+        """The queue of runs that any worker may take, one file per run."""
         return self.folder / "orders"
 
     @property
     def jobs(self) -> Path:
-        """What is kept of jobs on a cluster: their ids, their output."""
+        """Ids and output of the experiment's cluster jobs."""
         return self.folder / "jobs"
 
     @property
     def lock(self) -> Path:
-        """Held by the one command that drives the experiment."""
+        """Lease of the one command that drives the experiment."""
         return self.folder / ".lock"
 
     def run(self, name: str) -> RunPaths:
@@ -221,13 +221,12 @@ class ExperimentPaths:
         return RunPaths(self.folder / name)
 
     def runs(self) -> list[RunPaths]:
-        """Every run, by name, one that has lost its spec included.
+        """Every run, sorted by name, including runs that have lost their spec.
 
         Raises:
             RecordError: The folder cannot be read.
         """
-        found = _folders(self.folder)
-        return [RunPaths(p) for p in found if _may_hold(p, *RUN_HOLDS)]
+        return [RunPaths(p) for p in _folders(self.folder) if _may_hold(p, *RUN_HOLDS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +240,7 @@ class Layout:
         return ExperimentPaths(self.root / check_name(name))
 
     def experiments(self) -> list[ExperimentPaths]:
-        """Every experiment, by name, one that has lost its definition included.
+        """Every experiment, sorted by name, including those that have lost their definition.
 
         Raises:
             RecordError: The folder cannot be read.
@@ -256,7 +255,7 @@ def _is_experiment(folder: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The folders in `folder` by name, links to nowhere included, hidden ones left out."""
+    """The folders in `folder` sorted by name, with broken links, without hidden folders."""
     return [folder / name for name in sorted(_names(folder))]
 
 
@@ -272,6 +271,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    # A broken link is listed: a run behind it must show up as damaged, not vanish.
     try:
         return entry.is_dir() or (entry.is_symlink() and not entry.is_file())
     except OSError:
@@ -279,13 +279,15 @@ def _may_be_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_hold(folder: Path, *names: str) -> bool:
-    """Whether one of the names is in the folder; a folder that cannot be looked into may."""
-    place = str(folder)
-    if any(os.path.lexists(f"{place}/{name}") for name in names):
+    """Whether the folder holds one of the names; True for a folder that cannot be read."""
+    # Strings: with ten thousand runs, building `Path` objects would take most of the time.
+    prefix = str(folder)
+    if any(os.path.lexists(f"{prefix}/{name}") for name in names):
         return True
     try:
         folder.stat()
-        # It may be there without being seen.
+        # `lexists` is False also on an error, such as a missing right to enter the folder:
+        # `Path.exists` raises that error.
         return any((folder / name).is_symlink() or (folder / name).exists() for name in names)
     except OSError:
         return True

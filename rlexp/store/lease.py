@@ -1,7 +1,8 @@
-"""Who may write: one command to an experiment, one process to a run.
+"""Exclusive leases: one command writes to an experiment, one process writes to a run.
 
-On a disk of this machine a lease is a lock of the kernel; where several machines see the folder it
-is a file that its holder touches while it lives, for locks do not reach from one to the other.
+On a local disk a lease is a kernel lock (`flock`). In a folder that several machines share it is
+a file that its holder touches while it lives (`shared_leases`), because kernel locks may not reach
+from one machine to another.
 """
 
 import fcntl
@@ -24,39 +25,40 @@ from rlexp.store.file_systems import is_shared
 from rlexp.store.files import parse_json, read_file
 
 UNWRITABLE = frozenset({ENOSPC, EDQUOT, EROFS, EACCES, EPERM})
-"""Error numbers of a folder that takes no file, which says nothing of locks."""
+"""Error numbers of a folder that cannot be written; they do not mean that locks are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that this process holds, and who holds it written beside it."""
+    """A kernel lock that this process holds; a file beside it names the holder."""
 
-    name: Path
-    _let_go: Callable[[], None]
+    holder_file: Path
+    _unlock: Callable[[], None]
 
     @property
     def lost(self) -> bool:
-        """Never: the kernel gives it to nobody else."""
+        """Always False: the kernel keeps the lock until this process releases it or dies."""
         return False
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
+        # The holder file goes first: after the unlock it could be the next holder's.
         with suppress(OSError):
-            self.name.unlink()
-        self._let_go()
+            self.holder_file.unlink()
+        self._unlock()
 
 
 def take_lock(path: Path, what: str, *, now: float) -> Lock | None:
-    """Take the lock at `path` unless another process has it.
+    """Take the lock at `path`; None where another process has it.
 
     Args:
         path: The lock file.
         what: What the lock guards, for the message.
-        now: The time, in seconds since 1970, that the holder is said to hold it since.
+        now: The current time in seconds since 1970; recorded as the start of the lease.
 
     Raises:
-        OSError: The folder takes no file.
-        RecordError: Files cannot be locked there.
+        OSError: The folder cannot be written.
+        RecordError: The file system of the folder does not support file locks.
     """
     lock = FileLock(path)
     try:
@@ -70,22 +72,23 @@ def take_lock(path: Path, what: str, *, now: float) -> Lock | None:
             f"{what} cannot be locked at {path.parent}: {error}; "
             "set RLEXP_RUNS to a folder on a local disk"
         ) from error
-    name = _name(path)
+    holder_file = _holder_file(path)
     try:
         entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-        # A link that somebody left here must not be written through.
-        name.unlink(missing_ok=True)
-        with name.open("x") as file:
+        # A symbolic link that another user left here must not be written through.
+        holder_file.unlink(missing_ok=True)
+        with holder_file.open("x") as file:
             json.dump(entry, file)
     except BaseException:
         lock.release()
         raise
-    return Lock(name, lock.release)
+    return Lock(holder_file, lock.release)
 
 
 def is_taken(path: Path) -> bool:
-    """Whether a process has the lock at `path` now; asking needs no right to write."""
+    """Whether a process has the lock at `path` now; read permission is enough."""
     try:
+        # O_NONBLOCK: opening a pipe that stands in place of the lock must not wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return False
@@ -102,22 +105,22 @@ def is_taken(path: Path) -> bool:
 
 
 def entry_at(path: Path) -> dict[str, Any]:
-    """What the holder of the lock at `path` wrote of itself, or nothing."""
+    """The process id, host and start time that the lock's holder wrote; {} if unreadable."""
     try:
-        entry = parse_json(read_file(_name(path)))
+        entry = parse_json(read_file(_holder_file(path)))
     except (OSError, ValueError, RecursionError):
         return {}
     return entry if isinstance(entry, dict) else {}
 
 
-def _name(path: Path) -> Path:
+def _holder_file(path: Path) -> Path:
     return path.with_name(path.name + ".holder")
 
 
-LOOK_AGAIN = 0.02
-"""Seconds between looks whether another holder of a lock has let go."""
-LOOK_AGAIN_SHARED = 0.2
-"""The same where every look is several requests to a server."""
+RETRY_EVERY = 0.02
+"""Seconds between two tries to take a lock that another process holds."""
+RETRY_EVERY_SHARED = 0.2
+"""The same in a shared folder, where every try is several requests to a file server."""
 
 
 class Held(Protocol):
@@ -125,11 +128,11 @@ class Held(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether another process has taken it over, or it was removed."""
+        """Whether another process has taken the lease over, or the lease was removed."""
         ...
 
     def release(self) -> None:
-        """Let go of it; what another process holds by now stays."""
+        """Release the lease; a lease that another process has taken over stays."""
         ...
 
 
@@ -141,23 +144,23 @@ def take(
     on_loss: Callable[[], None] | None = None,
     over: bool = False,
 ) -> Held | None:
-    """Take the lease at `path`; nothing where another process holds it.
+    """Take the lease at `path`; None where another process holds it.
 
     Args:
         path: The lease's file.
-        what: What it guards, for the message.
-        now: The time, in seconds since 1970, that the holder is said to hold it since.
-        on_loss: Called once, in a thread of its own, when another process has taken the lease
-            over; never where the kernel locks.
-        over: Whether to take it from whoever holds it; changes nothing where the kernel locks.
+        what: What the lease guards, for the message.
+        now: The current time in seconds since 1970; recorded as the start of the lease.
+        on_loss: Called once, in a separate thread, when another process has taken the lease
+            over; never called for a kernel lock.
+        over: Whether to take the lease from its present holder; ignored for a kernel lock.
 
     Raises:
-        OSError: The folder takes no file.
-        RecordError: There is a link, or files cannot be locked there.
+        OSError: The folder cannot be written.
+        RecordError: The path is a symbolic link, or files cannot be locked there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
-        raise RecordError(f"{path} is a link, which no lock of ours is; remove it")
+        raise RecordError(f"{path} is a link, and a lock must be a regular file; remove it")
     if is_shared(path):
         return shared_leases.take(path, what, now=now, on_loss=on_loss, over=over)
     return take_lock(path, what, now=now)
@@ -173,23 +176,22 @@ def hold(
     on_loss: Callable[[], None] | None = None,
     over: bool = False,
 ) -> Iterator[Held]:
-    """Hold the lease at `path`; it is free when the process dies, even of kill -9.
+    """Hold the lease at `path`; it becomes free when the process dies, even by kill -9.
 
-    Where several machines see the folder, those other than this one wait until it has been silent
-    for a minute.
+    In a shared folder, other machines take the lease over after a minute without a heartbeat.
 
     Args:
         path: The lease's file.
-        what: What it guards, for the message.
-        now: The time, in seconds since 1970, that the holder is said to hold it since.
-        patience: Seconds to wait for another holder to let go.
+        what: What the lease guards, for the message.
+        now: The current time in seconds since 1970; recorded as the start of the lease.
+        patience: Seconds to wait for another holder to release it.
         on_loss: See `take`.
         over: See `take`.
 
     Raises:
-        HeldError: Another process holds it; names that process.
-        OSError: The folder takes no file.
-        RecordError: There is a link, or files cannot be locked there.
+        HeldError: Another process holds the lease; the message names that process.
+        OSError: The folder cannot be written.
+        RecordError: The path is a symbolic link, or files cannot be locked there.
     """
     until = time.monotonic() + patience
     while (held := take(path, what, now=now, on_loss=on_loss, over=over)) is None:
@@ -197,7 +199,7 @@ def hold(
             raise HeldError(
                 f"{what} is in use by {holder(path)}{_silence(path)}; wait for it or stop it"
             )
-        time.sleep(LOOK_AGAIN_SHARED if is_shared(path) else LOOK_AGAIN)
+        time.sleep(RETRY_EVERY_SHARED if is_shared(path) else RETRY_EVERY)
     try:
         yield held
     finally:
@@ -205,12 +207,12 @@ def hold(
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lease at `path` now; asking needs no right to write."""
+    """Whether a process holds the lease at `path` now; read permission is enough."""
     return shared_leases.is_taken(path) if is_shared(path) else is_taken(path)
 
 
 def holder(path: Path) -> str:
-    """The process that holds the lease at `path`, in words."""
+    """The process that holds the lease at `path`, as text for a message."""
     entry = holding(path)
     if not entry:
         return "another process"
@@ -218,13 +220,14 @@ def holder(path: Path) -> str:
 
 
 def holding(path: Path) -> dict[str, Any]:
-    """What the holder of the lease at `path` says of itself, or nothing."""
+    """The process id, host and start time that the lease's holder wrote; {} if unreadable."""
     return shared_leases.entry_at(path) if is_shared(path) else entry_at(path)
 
 
 def _silence(path: Path) -> str:
-    """How long the holder has been silent, where that says whether it lives."""
+    """The age of the holder's last heartbeat, as text; empty for a kernel lock."""
     silent = shared_leases.silence(path) if is_shared(path) else None
     if silent is None:
         return ""
-    return f", silent for {silent:.0f} s (taken over after {shared_leases.USUAL.lease:.0f} s)"
+    limit = shared_leases.DEFAULT_TIMING.lease
+    return f", silent for {silent:.0f} s (taken over after {limit:.0f} s)"

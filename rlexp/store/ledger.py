@@ -1,6 +1,6 @@
-"""The ledger on disk: a chain of lines, each with the sha256 of the line before it.
+"""The ledger on disk: a hash chain of lines, each with the sha256 of the line before it.
 
-Only the command that drives the experiment, and holds its lock, appends to it.
+Only the command that drives the experiment, and holds its lock, appends to the ledger.
 """
 
 import hashlib
@@ -26,41 +26,46 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.schemas import LEDGER, VERSION, schema_of
 
 NOTHING = "0" * 64
-"""What stands in the first line, before which there is none."""
+"""The hash in the first line, which has no line before it."""
 SMALL = 1 << 20
-"""Bytes of a file that is read whole."""
+"""Bytes up to which a file is read at once."""
 
 
 def append_entry(paths: ExperimentPaths, entry: Entry) -> None:
-    """Enter something durably, by one write.
+    """Append an entry durably, by one write.
 
-    A document that was entered last, and then not written, is entered again as it is, before
-    that: behind another line its entry would be known no more to be too early.
+    The last entry may announce a document that a crash kept from being written. Then an entry with
+    the document's actual content is appended first, because only the last entry of the ledger may
+    differ from the file.
 
     Raises:
-        OSError: The disk is full or gone; nothing is entered.
+        OSError: The disk is full or gone; the entry is not written.
         RecordError: The ledger cannot be read.
     """
     append_line_with(paths.ledger, lambda last: _lines(paths, last, entry))
 
 
 def publish_document(
-    paths: ExperimentPaths, path: Path, plain: Mapping[str, Any], trials: Prefix | None = None
+    paths: ExperimentPaths,
+    path: Path,
+    document: Mapping[str, Any],
+    trials: Prefix | None = None,
 ) -> None:
-    """Enter what a file of the experiment will be, then publish it.
+    """Append the checksum of a document to the ledger, then publish the document.
 
-    In this order a crash in between leaves an entry that is known to be too early: the last one.
+    In this order, a crash in between leaves a last entry that differs from the file, which is
+    recognised. In the other order it would leave a file that looks manipulated.
 
     Args:
         paths: The experiment.
         path: The file.
-        plain: What it will hold.
-        trials: What it was made of, where that is more than it says.
+        document: Its content.
+        trials: The part of `trials.jsonl` that the document was made from, if any.
 
     Raises:
         RecordError: The ledger cannot be read or written.
     """
-    content = json_bytes(plain, schema_of(path))
+    content = json_bytes(document, schema_of(path))
     paths.folder.mkdir(parents=True, exist_ok=True)
     try:
         _enter_document(paths, path, hashlib.sha256(content).hexdigest(), trials)
@@ -74,24 +79,26 @@ def publish_document(
 def _enter_document(
     paths: ExperimentPaths, path: Path, sha256: str, trials: Prefix | None
 ) -> None:
-    known = [e.sha256 for e in _documents(paths, path.name)]
-    if known[-1:] == [sha256]:
+    entered = [e.sha256 for e in _documents(paths, path.name)]
+    if entered[-1:] == [sha256]:
         return
-    there = sum_of_file(path)
+    on_disk = sum_of_file(path)
+    # A file that the ledger has never seen was changed by hand: the new entry says so.
     entry = SealedDocument(
         name=path.name,
         sha256=sha256,
         trials=trials,
-        instead_of=there if known and there not in {None, *known} else None,
+        instead_of=on_disk if entered and on_disk not in {None, *entered} else None,
     )
     append_entry(paths, entry)
 
 
 def _documents(paths: ExperimentPaths, name: str) -> Iterator[SealedDocument]:
-    """What was entered of a document, in order."""
-    sign = f'"kind":"document","name":"{name}"'.encode()
+    """The entries of a document, in order."""
+    marker = f'"kind":"document","name":"{name}"'.encode()
     for line in (_content(paths) or b"").split(b"\n")[:-1]:
-        if sign in line:
+        # A search in bytes: parsing a hundred thousand other lines would take seconds.
+        if marker in line:
             with suppress(RecordError):
                 entry = _read(line)[1]
                 if isinstance(entry, SealedDocument):
@@ -99,9 +106,10 @@ def _documents(paths: ExperimentPaths, name: str) -> Iterator[SealedDocument]:
 
 
 def _unwritten(paths: ExperimentPaths, last: bytes) -> SealedDocument | None:
-    """What is there instead of the document that the last line announces, where that is known.
+    """The earlier entry that matches the file, if the last line announces a document in vain.
 
-    That is what was entered before it, or no file where nothing was.
+    Where the document had no earlier entry, the result says that there is no file. None where the
+    document was written, or the file matches no entry.
     """
     entry = None
     with suppress(RecordError):
@@ -109,18 +117,19 @@ def _unwritten(paths: ExperimentPaths, last: bytes) -> SealedDocument | None:
     if not isinstance(entry, SealedDocument):
         return None
     path = paths.folder / entry.name
-    there = sum_of_file(path)
-    if there == entry.sha256 or (there is None and os.path.lexists(path)):
+    on_disk = sum_of_file(path)
+    # A file that exists and cannot be read says nothing of its content.
+    if on_disk == entry.sha256 or (on_disk is None and os.path.lexists(path)):
         return None
-    none = SealedDocument(name=entry.name, sha256=None)
-    before = [none, *_documents(paths, entry.name)][-2]
-    return replace(before, instead_of=None) if there == before.sha256 else None
+    no_file = SealedDocument(name=entry.name, sha256=None)
+    before = [no_file, *_documents(paths, entry.name)][-2]
+    return replace(before, instead_of=None) if on_disk == before.sha256 else None
 
 
 def read_ledger(paths: ExperimentPaths) -> Ledger | None:
-    """Read the ledger, and check its chain; nothing where there is none.
+    """Read the ledger and check its chain; None where there is no ledger.
 
-    A last line that was not finished is dropped and said.
+    An incomplete last line is dropped and reported as `torn`.
 
     Raises:
         RecordError: The file cannot be read.
@@ -152,10 +161,10 @@ def read_ledger(paths: ExperimentPaths) -> Ledger | None:
 
 
 def sum_of_file(path: Path, most: int | None = None) -> str | None:
-    """The sha256 of a regular file, or of its first bytes; nothing where it cannot be read."""
+    """The sha256 of a regular file, or of its first `most` bytes; None where it is unreadable."""
     try:
         with open_file(path) as file:
-            # Of a small file, the buffer of `file_digest` takes longer than its sum.
+            # For a small file, allocating the buffer of `file_digest` takes longer than hashing.
             if most is not None or os.fstat(file.fileno()).st_size <= SMALL:
                 return hashlib.sha256(file.read(most)).hexdigest()
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -173,17 +182,17 @@ def _content(paths: ExperimentPaths) -> bytes | None:
 
 
 def _lines(paths: ExperimentPaths, last: bytes, entry: Entry) -> bytes:
-    """The lines that follow the last one, so that `entry` is the last."""
-    settled = _unwritten(paths, last)
-    if settled is None:
+    """The content to append after the last line: `entry`, and a correction before it if needed."""
+    correction = _unwritten(paths, last)
+    if correction is None:
         return _line(_sum_of(last), entry)
-    line = _line(_sum_of(last), settled)
+    line = _line(_sum_of(last), correction)
     return line + b"\n" + _line(_sum_of(line), entry)
 
 
 def _line(before: str, entry: Entry) -> bytes:
-    plain = {**_head(before), **entry.plain()}
-    return json.dumps(plain, separators=(",", ":")).encode()
+    document = {**_head(before), **entry.plain()}
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def _head(before: str) -> dict[str, Any]:
@@ -191,11 +200,11 @@ def _head(before: str) -> dict[str, Any]:
 
 
 def _read(line: bytes) -> tuple[str, Entry]:
-    """A line's entry, and the sum that it says the line before it has."""
+    """The hash of the line before, as a line claims it, and the entry of the line."""
     try:
-        plain = parse_json(line)
-        LEDGER.check(plain, "it")
-        return str(plain["before"]), entry_from_plain(plain)
+        document = parse_json(line)
+        LEDGER.check(document, "it")
+        return str(document["before"]), entry_from_plain(document)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{error!r}"[:120]) from error
 
@@ -205,7 +214,8 @@ def _sum_of(line: bytes) -> str:
 
 
 def _is_torn(tail: bytes, before: str) -> bool:
-    """Whether it is nothing, or the beginning of the next line, as a power cut leaves it."""
+    """Whether the tail is empty, or the beginning of the next line, as a power cut leaves it."""
     begun = json.dumps(_head(before), separators=(",", ":"))[:-1].encode()
+    # After a power cut, a file can have its new size while its last blocks are zeros.
     written = tail.rstrip(b"\0")
     return written[: len(begun)] == begun[: len(written)]

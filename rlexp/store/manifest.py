@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: which files it has, and the sums by which they are known."""
+"""The manifest of a checkpoint: the list of its files with their checksums."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from rlexp.errors import RecordError
 from rlexp.store import schemas
 
 MANIFEST = "manifest.json"
-"""The file in a checkpoint's folder that makes it one."""
+"""A folder with this file is a checkpoint."""
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _CHUNK = re.compile(r"[0-9]+-[0-9]+\.npz", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -21,24 +21,24 @@ _MOST = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What a file must be: its digest, and its size in bytes."""
+    """The checksum of a file: its sha256 and its size in bytes."""
 
     sha256: str
     size: int
 
     @classmethod
     def of(cls, content: bytes) -> "Sum":
-        """The sum of a file with this content."""
+        """The checksum of a file with this content."""
         return cls(hashlib.sha256(content).hexdigest(), len(content))
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The fields as JSON values."""
         return {"sha256": self.sha256, "bytes": self.size}
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A file of the replay folder: the run's transitions from `begin` to before `end`."""
+    """A file of the replay folder with the run's transitions `begin` to `end` - 1."""
 
     begin: int
     end: int
@@ -46,26 +46,26 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """Its file's name."""
+        """The name of the file."""
         return f"{self.begin}-{self.end}.npz"
 
 
 def is_chunk(name: str) -> bool:
-    """Whether a file of this name is a chunk, needed or not."""
+    """Whether a file of this name is a chunk."""
     return _CHUNK.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a checkpoint consists of.
+    """The content of a checkpoint.
 
     Attributes:
         step: Environment steps that the run had taken.
-        about: Its origin: run, attempt, versions.
-        files: The sum of each file in the checkpoint's folder, by its name.
-        oldest: The first transition that the replay buffer held; 0 where there is none.
+        about: Origin of the checkpoint: run, attempt, versions.
+        files: The checksum of each file in the checkpoint's folder, by its name.
+        oldest: Number of the oldest transition in the replay buffer; 0 without a buffer.
         transitions: The chunks that hold the buffer's transitions, oldest first, without a gap.
-        resumable: Whether a run can continue from it; not once its experience was removed.
+        resumable: Whether a run can continue from it; False once its chunks were removed.
     """
 
     step: int
@@ -76,8 +76,8 @@ class Manifest:
     resumable: bool = True
 
     def encode(self) -> bytes:
-        """The manifest as a file, which ends with the sum of everything before."""
-        plain = {
+        """The content of the file; its last key is the checksum of all other keys."""
+        document = {
             **schemas.MANIFEST.head(),
             "step": self.step,
             "about": dict(self.about),
@@ -89,22 +89,24 @@ class Manifest:
             ],
             "resumable": self.resumable,
         }
-        return _with_sum(plain)
+        return _with_sum(document)
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """The inverse of `Manifest.encode`, of a file that anybody may have written.
+    """The inverse of `Manifest.encode`; the content is not trusted.
 
     Raises:
-        ValueError: It is no manifest, or not as it was written; says what is wrong.
+        ValueError: The content is no manifest, or was changed; gives the reason.
     """
     try:
-        plain = json.loads(content)
-        schemas.MANIFEST.check(plain, "it")
-        plain.pop("sum", None)
-        if _with_sum(plain) != content:
+        document = json.loads(content)
+        schemas.MANIFEST.check(document, "it")
+        document.pop("sum", None)
+        # Compared byte by byte with what would be written: this also refuses duplicate keys and
+        # other forms of JSON that parse to the same values.
+        if _with_sum(document) != content:
             raise ValueError("it was changed after it was written")
-        manifest = _manifest(plain)
+        manifest = _manifest(document)
     except RecordError as error:
         raise ValueError(str(error)) from error
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -114,10 +116,10 @@ def decode_manifest(content: bytes) -> Manifest:
 
 
 def check_transitions(chunks: tuple[Chunk, ...], oldest: int) -> None:
-    """Make sure that chunks follow each other without a gap, from `oldest` or before it on.
+    """Check that chunks follow each other without a gap, from `oldest` or an earlier transition.
 
     Raises:
-        ValueError: A stretch is missing, empty or there twice; says which.
+        ValueError: A range of transitions is missing, empty or duplicated; names it.
     """
     begin = chunks[0].begin if chunks else 0
     if begin > oldest:
@@ -126,37 +128,39 @@ def check_transitions(chunks: tuple[Chunk, ...], oldest: int) -> None:
         raise ValueError(f"transition {oldest} is missing")
     if any(chunk.begin >= chunk.end for chunk in chunks):
         raise ValueError("a stretch of transitions is empty")
-    for one, other in pairwise(chunks):
-        if one.end != other.begin:
-            raise ValueError(f"after transition {one.end} comes {other.begin}")
+    for chunk, following in pairwise(chunks):
+        if chunk.end != following.begin:
+            raise ValueError(f"after transition {chunk.end} comes {following.begin}")
 
 
-def _with_sum(plain: Mapping[str, Any]) -> bytes:
-    total = hashlib.sha256(json.dumps(plain, allow_nan=False).encode()).hexdigest()
-    return (json.dumps({**plain, "sum": total}, indent=1, allow_nan=False) + "\n").encode()
+def _with_sum(document: Mapping[str, Any]) -> bytes:
+    total = hashlib.sha256(json.dumps(document, allow_nan=False).encode()).hexdigest()
+    return (json.dumps({**document, "sum": total}, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _manifest(plain: Mapping[str, Any]) -> Manifest:
+def _manifest(document: Mapping[str, Any]) -> Manifest:
     manifest = Manifest(
-        step=_count(plain["step"]),
-        about=_mapping(plain["about"]),
-        files={_name(key): _sum(value) for key, value in _mapping(plain["files"]).items()},
-        oldest=_count(plain["oldest"]),
-        transitions=tuple(_chunk(item) for item in _list(plain["transitions"])),
-        resumable=plain["resumable"] is True,
+        step=_count(document["step"]),
+        about=_mapping(document["about"]),
+        files={_name(key): _sum(value) for key, value in _mapping(document["files"]).items()},
+        oldest=_count(document["oldest"]),
+        transitions=tuple(_chunk(item) for item in _list(document["transitions"])),
+        resumable=document["resumable"] is True,
     )
-    if plain["resumable"] is not manifest.resumable:
-        _refuse(plain["resumable"], "neither true nor false")
+    if document["resumable"] is not manifest.resumable:
+        _refuse(document["resumable"], "neither true nor false")
     return manifest
 
 
-def _chunk(plain: Any) -> Chunk:
-    chunk = Chunk(_count(plain["begin"]), _count(plain["end"]), _sum(plain))
-    return chunk if plain["name"] == chunk.name else _refuse(plain["name"], "no chunk's name")
+def _chunk(document: Any) -> Chunk:
+    chunk = Chunk(_count(document["begin"]), _count(document["end"]), _sum(document))
+    return (
+        chunk if document["name"] == chunk.name else _refuse(document["name"], "no chunk's name")
+    )
 
 
-def _sum(plain: Any) -> Sum:
-    digest, size = plain["sha256"], _count(plain["bytes"])
+def _sum(document: Any) -> Sum:
+    digest, size = document["sha256"], _count(document["bytes"])
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         _refuse(digest, "no sha256")
     return Sum(digest, size)

@@ -1,7 +1,7 @@
-"""Orders: runs of an experiment that any worker may take, and what their attempts are asked for.
+"""The queue of runs that any worker may take: one file per run, with the settings of its attempts.
 
-An order lies there until its run is over or nobody wants it any more. Whoever takes it holds the
-run's claim; that it was taken twice by mistake therefore does no harm.
+A file stays in the queue until its run has ended or is cancelled. A worker that takes a run claims
+it by a lease. Two workers may read the same file; only one of them gets the claim.
 """
 
 import os
@@ -22,12 +22,12 @@ SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is asked of a run's attempts.
+    """The request to execute a run.
 
     Attributes:
-        after: The attempts that there were when it was given; what they ended with is no answer.
-        settings: What an attempt is asked for besides the run.
-        command: What the user typed.
+        after: Number of attempts when the run was queued; only a later attempt answers the order.
+        settings: Settings of an attempt besides the run.
+        command: The command that the user typed.
     """
 
     after: int
@@ -35,89 +35,90 @@ class Order:
     command: tuple[str, ...]
 
     def stands(self, record: RunRecord) -> bool:
-        """Whether the run is still to be attempted."""
+        """Whether the run still needs an attempt."""
         if record.state in {State.COMPLETED, State.PRUNED}:
             return False
         return record.attempts <= self.after or record.may_run()
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that an attempt may take, if they are limited."""
+        """Time limit of an attempt in seconds; None without a limit."""
         seconds = self.settings.get("timeout")
         return float(seconds) if seconds is not None else None
 
 
 def write_order(paths: ExperimentPaths, run: str, order: Order) -> None:
-    """Give an order for a run, in place of an earlier one.
-
-    It need not outlive a power cut: the command that gave it gives it again.
-    """
+    """Queue a run; replaces an earlier order for it."""
     paths.orders.mkdir(parents=True, exist_ok=True)
     temporary = paths.orders / f".{uuid4().hex[:8]}.{run}"
-    plain = {
+    document = {
         "after": order.after,
         "settings": dict(order.settings),
         "command": list(order.command),
     }
-    temporary.write_bytes(json_bytes(plain, ORDER))
-    temporary.replace(_place(paths, run))
+    # Without fsync: after a power cut, the repeated command queues the run again.
+    temporary.write_bytes(json_bytes(document, ORDER))
+    temporary.replace(_order_file(paths, run))
 
 
 def read_order(paths: ExperimentPaths, run: str) -> Order | None:
-    """The order for a run, if there is one.
+    """The order for a run; None where the run is not queued.
 
     Raises:
-        RecordError: It is damaged.
+        RecordError: The order is damaged.
     """
-    place = _place(paths, run)
-    if not place.exists():
+    path = _order_file(paths, run)
+    if not path.exists():
         return None
-    plain = read_json(place)
+    document = read_json(path)
     try:
         order = Order(
-            after=int(plain["after"]),
-            settings={**plain["settings"], "allowed": list(plain["settings"]["allowed"])},
-            command=tuple(map(str, plain["command"])),
+            after=int(document["after"]),
+            settings={**document["settings"], "allowed": list(document["settings"]["allowed"])},
+            command=tuple(map(str, document["command"])),
         )
+        # Evaluated here, so that a damaged time limit is reported with the name of the file.
         _ = order.timeout
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{place} is damaged: {error!r}; repeat the command") from error
+        raise RecordError(f"{path} is damaged: {error!r}; repeat the command") from error
     return order
 
 
 def is_ordered(paths: ExperimentPaths, run: str) -> bool:
-    """Whether there is an order for a run."""
-    return _place(paths, run).exists()
+    """Whether a run is queued."""
+    return _order_file(paths, run).exists()
 
 
 def withdraw(paths: ExperimentPaths, run: str) -> None:
-    """Take an order back, if there is one."""
-    _place(paths, run).unlink(missing_ok=True)
+    """Remove a run from the queue, if it is queued."""
+    _order_file(paths, run).unlink(missing_ok=True)
 
 
 def ordered(paths: ExperimentPaths) -> list[str]:
-    """The runs that orders are there for, the oldest order first.
+    """The names of the queued runs, the oldest order first.
 
     Raises:
         RecordError: The folder cannot be read.
     """
     try:
         with os.scandir(paths.orders) as entries:
-            whole = (e for e in entries if e.name.endswith(SUFFIX) and not e.name.startswith("."))
-            found = [(_given(entry), entry.name.removesuffix(SUFFIX)) for entry in whole]
+            # Hidden names are temporary files of `write_order`.
+            files = [e for e in entries if e.name.endswith(SUFFIX) and not e.name.startswith(".")]
+            by_time = [(_time_of(entry), entry.name.removesuffix(SUFFIX)) for entry in files]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RecordError(f"{paths.orders} cannot be read: {error.strerror}") from error
-    return [name for _, name in sorted(found)]
+    return [name for _, name in sorted(by_time)]
 
 
-def _given(entry: os.DirEntry[str]) -> int:
+def _time_of(entry: os.DirEntry[str]) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_mtime_ns
     except OSError:
+        # Another process has removed the order since the folder was listed.
         return 0
 
 
-def _place(paths: ExperimentPaths, run: str) -> Path:
+def _order_file(paths: ExperimentPaths, run: str) -> Path:
     return paths.orders / f"{run}{SUFFIX}"

@@ -1,4 +1,4 @@
-"""Which process it was, so that it is not taken for another that has its number later."""
+"""Identity of a process, so that a later process with the same number is not taken for it."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from typing import Any
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 NUMBERS = Path("/proc/self/ns/pid")
-"""Which numbering of processes this one is in: containers have their own."""
+"""The PID namespace of this process: every container numbers its processes from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class Process:
     """A process on some machine.
 
     Attributes:
-        pid: Its number.
-        host: The machine's name.
-        boot: Which start of the machine, and which numbering of its processes.
-        started: When it started, in ticks since the machine did.
+        pid: Process number.
+        host: Name of the machine.
+        boot: Boot id of the machine, and the PID namespace.
+        started: Start of the process, in clock ticks since the machine started.
     """
 
     pid: int | None = None
@@ -30,19 +30,19 @@ class Process:
     started: str | None = None
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Process":
-        """Read it; what is missing or damaged is not known."""
-        pid = plain.get("pid")
-        words = {key: plain.get(key) for key in ("host", "boot", "started")}
-        known = {key: word for key, word in words.items() if isinstance(word, str)}
-        return cls(pid=pid if type(pid) is int and pid > 0 else None, **known)
+    def from_plain(cls, entry: Mapping[str, Any]) -> "Process":
+        """The inverse of `plain`; a missing or damaged field becomes None."""
+        pid = entry.get("pid")
+        texts = {key: entry.get(key) for key in ("host", "boot", "started")}
+        valid = {key: text for key, text in texts.items() if isinstance(text, str)}
+        return cls(pid=pid if type(pid) is int and pid > 0 else None, **valid)
 
     def plain(self) -> dict[str, Any]:
-        """JSON values."""
+        """The fields as JSON values."""
         return asdict(self)
 
     def is_gone(self) -> bool:
-        """Whether it is known to be dead: one of another machine never is."""
+        """Whether the process is known to be dead; False for a process of another machine."""
         here = (socket.gethostname(), _boot())
         if self.pid is None or self.boot is None or (self.host, self.boot) != here:
             return False
@@ -51,15 +51,18 @@ class Process:
         except ProcessLookupError:
             return True
         except OSError:
+            # A process of another user exists, too: its state is still to be read.
             pass
         state, started = _state(self.pid)
         if state is None:
             return False
+        # A zombie (Z) holds nothing any more. Another start time means that the kernel gave the
+        # number to another process.
         return state in {"Z", "X"} or (self.started is not None and started != self.started)
 
 
 def this_process() -> Process:
-    """The one that asks."""
+    """The process that calls this function."""
     return Process(os.getpid(), socket.gethostname(), _boot(), _state(os.getpid())[1])
 
 
@@ -70,10 +73,10 @@ def _boot() -> str | None:
 
 
 def _state(pid: int) -> tuple[str | None, str | None]:
-    """The state of a process, and when it started; nothing where that is not told."""
+    """The state letter and the start time of a process; None where /proc does not show them."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        # Its name, in brackets, may hold anything.
+        # The second field is the program's name in brackets, which may hold spaces and brackets.
         fields = text.rpartition(")")[2].split()
         return fields[0], fields[19]
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""Where numbers come from: code, command, packages, machine."""
+"""Provenance of a run: the code, command, packages and machine that produced its numbers."""
 
 import os
 import platform
@@ -24,27 +24,27 @@ from rlexp.store.secrets import (
 VARIABLES = re.compile(
     r"(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH|PYTHON)[A-Z0-9_]*|SLURM_JOB_ID|MUJOCO_GL",
 )
-"""Environment variables that are recorded; no other is."""
+"""Names of the environment variables that are recorded; all others may hold secrets."""
 MIRRORS = ("tensorboard", "mlflow.db", "mlartifacts", "wandb")
-"""What trackers write beside records."""
+"""Files that trackers write beside the records."""
 LARGEST_PATCH = 5_000_000
 _GIT = ("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null")
 _DIFF = (
     *("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "-U3"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short"),
 )
-"""Changes in the form that can be applied again, whatever the user's settings of git are."""
+"""Arguments of a diff that `git apply` accepts, whatever the user's git settings are."""
 _WITHOUT_SECRETS = (":/", *(f":(top,exclude,glob,icase)**/{name}" for name in SECRET_FILES))
-"""All files but those that hold secrets."""
+"""Path arguments for all files except those that usually hold secrets."""
 _FILE = "diff --git "
 _TIMEOUT = 10.0
 LARGEST_FILE = 200_000
-"""Bytes of an untracked file that is still put into the patch."""
+"""Most bytes of an untracked file that is put into the patch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """State of the study's code; a folder that is no git checkout has no commit."""
+    """State of the user's code; a folder outside a git checkout has no commit."""
 
     commit: str | None
     branch: str | None
@@ -53,10 +53,10 @@ class Code:
     untracked: tuple[str, ...]
     patch: str
     saved: bool = True
-    """Whether the patch holds every change: no long file, picture or secret was left out."""
+    """Whether the patch holds every change: no long file, binary file or secret was left out."""
 
     def __str__(self) -> str:
-        """One phrase for the plan (`git 1a2b3c4 (dirty: 2 files, diff saved)`)."""
+        """A short text for the plan (`git 1a2b3c4 (dirty: 2 files, diff saved)`)."""
         if self.commit is None:
             return "no git commit"
         changed = len(self.dirty) + len(self.untracked)
@@ -69,28 +69,33 @@ class Code:
 
 
 def read_code(folder: Path, records: Path | None = None) -> Code:
-    """Read the state of the git checkout around `folder`; records in it are no code."""
-    commit = _word(folder, "rev-parse", "HEAD")
+    """Read the state of the git checkout around `folder`.
+
+    Args:
+        folder: A folder in the checkout.
+        records: The folder `runs/`, which is left out: records are not code.
+    """
+    commit = _line_of(folder, "rev-parse", "HEAD")
     if commit is None:
         return Code(None, None, None, (), (), "")
-    root = Path(_word(folder, "rev-parse", "--show-toplevel") or folder)
-    own = _excluded(root, records)
-    asked = ("status", "--porcelain=v1", "--no-renames", "-uall", "-z", "--", ":/", *own)
-    listed = _git(folder, *asked) or ""
-    status = listed.split("\0")
+    root = Path(_line_of(folder, "rev-parse", "--show-toplevel") or folder)
+    excluded = _excluded(root, records)
+    command = ("status", "--porcelain=v1", "--no-renames", "-uall", "-z", "--", ":/", *excluded)
+    status = (_git(folder, *command) or "").split("\0")
     untracked = tuple(line[3:] for line in status if line.startswith("??"))
     added = [_added(root, path) for path in untracked]
-    patch = _git(folder, *_DIFF, "--", *_WITHOUT_SECRETS, *own) or ""
+    patch = _git(folder, *_DIFF, "--", *_WITHOUT_SECRETS, *excluded) or ""
     changed = tuple(line[3:] for line in status if line and not line.startswith("??"))
-    # What is no UTF-8 was read with marks where it could not be.
+    # Bytes that are not UTF-8 were decoded as U+FFFD: such a patch would not apply.
     saved = None not in added and "\nBinary files " not in patch and "\ufffd" not in patch
     saved &= not any(is_secret_file(name) for name in changed)
     patch = "".join([patch, *filter(None, added)])
+    # Cut before masking: regular expressions over a huge patch would take minutes.
     masked = _mask_patch(patch[:LARGEST_PATCH], secret_values(os.environ))
     return Code(
         commit=commit,
-        branch=_word(folder, "rev-parse", "--abbrev-ref", "HEAD"),
-        remote=mask(_word(folder, "config", "--get", "remote.origin.url") or "") or None,
+        branch=_line_of(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        remote=mask(_line_of(folder, "config", "--get", "remote.origin.url") or "") or None,
         dirty=changed,
         untracked=untracked,
         patch=masked,
@@ -99,17 +104,17 @@ def read_code(folder: Path, records: Path | None = None) -> Code:
 
 
 def _excluded(root: Path, records: Path | None) -> list[str]:
-    """What leaves the records and their mirrors out of an answer of git."""
+    """Path arguments of git that exclude the records and the files of trackers."""
     if records is None:
         return []
-    top, place = root.resolve(), records.resolve()
-    own = [place, *(place.parent / name for name in MIRRORS)]
-    inside = [path.relative_to(top) for path in own if path.is_relative_to(top)]
+    top, runs = root.resolve(), records.resolve()
+    outputs = [runs, *(runs.parent / name for name in MIRRORS)]
+    inside = [path.relative_to(top) for path in outputs if path.is_relative_to(top)]
     return [f":(top,exclude,literal){path}" for path in inside if path.parts]
 
 
 def _mask_patch(patch: str, values: frozenset[str]) -> str:
-    """Mask a patch file by file: in code a name with a colon is often no secret's."""
+    """Mask a patch file by file, because in code a secret name with a colon is an annotation."""
     head, *pieces = patch.split(_FILE)
     masked = [
         (mask if is_settings_file(piece.partition("\n")[0]) else mask_code)(piece, values)
@@ -119,7 +124,7 @@ def _mask_patch(patch: str, values: frozenset[str]) -> str:
 
 
 def _added(root: Path, name: str) -> str | None:
-    """A patch that adds an untracked text file, or nothing where it is long or no text."""
+    """A patch that adds an untracked text file; None for a long file, binary file or secret."""
     path = root / name
     try:
         if is_secret_file(name) or path.is_symlink() or path.stat().st_size > LARGEST_FILE:
@@ -127,6 +132,7 @@ def _added(root: Path, name: str) -> str | None:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError):
         return None
+    # `git apply` may change line ends with "\r", and treats a file with "\0" as binary.
     if "\r" in text or "\0" in text:
         return None
     head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n"
@@ -144,10 +150,10 @@ def collect(
     folder: Path,
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Everything that `provenance.json` says, secrets masked."""
+    """The content of `provenance.json`, with secrets masked."""
     values = secret_values(environment)
     return {
-        "command": [mask(word, values) for word in command],
+        "command": [mask(argument, values) for argument in command],
         "folder": str(folder),
         "code": {
             "commit": code.commit,
@@ -168,17 +174,17 @@ def collect(
 
 
 def packages() -> dict[str, str]:
-    """Installed packages and their versions."""
-    found = {}
+    """The versions of the installed packages, by their names in lower case."""
+    versions = {}
     for distribution in distributions():
-        metadata = distribution.metadata  # Parsed anew each time it is asked for.
+        metadata = distribution.metadata  # A property that parses the file at each access.
         if name := metadata["Name"]:
-            found[name.lower()] = metadata["Version"]
-    return dict(sorted(found.items()))
+            versions[name.lower()] = metadata["Version"]
+    return dict(sorted(versions.items()))
 
 
 def machine() -> dict[str, Any]:
-    """Hardware and system."""
+    """The hardware and the operating system of this machine."""
     return {
         "host": platform.node(),
         "system": platform.platform(),
@@ -189,7 +195,7 @@ def machine() -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use; containers and job schedulers limit it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -200,18 +206,21 @@ def _processor() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found.group(1) if found else platform.processor()
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match.group(1) if match else platform.processor()
 
 
-def _word(folder: Path, *arguments: str) -> str | None:
+def _line_of(folder: Path, *arguments: str) -> str | None:
     text = _git(folder, *arguments)
     return text.strip() if text is not None else None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    """The output of a git command; None where git is missing, fails or takes too long."""
     try:
-        done = subprocess.run(
+        # Hooks and fsmonitor are off (`_GIT`): they could execute code of the checkout. Optional
+        # locks are off, so that the user's own git commands never meet a lock of ours.
+        result = subprocess.run(
             [*_GIT, *arguments],
             cwd=folder,
             capture_output=True,
@@ -221,4 +230,4 @@ def _git(folder: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode(errors="replace")
+    return result.stdout.decode(errors="replace")

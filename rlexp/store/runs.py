@@ -1,4 +1,4 @@
-"""What `runs/` holds: experiments, runs, attempts and their records."""
+"""Reads and writes experiments, runs, attempts and their records under `runs/`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,14 +25,21 @@ from rlexp.store.schemas import SPEC
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
 
 SEARCHING = ("tuner", "pruner")
-"""Plug-ins of a sweep."""
+"""Groups of plug-ins that only a sweep has."""
 ASKED_TO_END = "the run was asked to end"
-"""Why a run ends that nobody gave a better reason."""
+"""The reason of a stop request that gives no reason, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run in its folder, and what reading it met."""
+    """A run with its record and the numbers of its unreadable journal lines.
+
+    Attributes:
+        paths: The files of the run.
+        record: The record folded from its journals.
+        torn: Journals whose last line is incomplete.
+        quarantined: Damaged lines before the last ones.
+    """
 
     paths: RunPaths
     record: RunRecord
@@ -42,7 +49,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredAttempt:
-    """An attempt in its folder: its events with its verdict, and the lines that are unreadable."""
+    """An attempt with its events, its verdict included, and its unreadable journal lines."""
 
     paths: AttemptPaths
     events: list[Event]
@@ -51,32 +58,33 @@ class StoredAttempt:
 
 
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
-    """Publish the question. Of a sweep's configurations, the default is part of it.
+    """Publish the definition of an experiment; a sweep's holds its default configuration only.
 
     Raises:
-        RecordError: It was read from a file of an older schema.
+        RecordError: The experiment was read from a file of an older schema.
     """
     _check_schema(experiment.schema, f"experiment {experiment.name}")
-    asked = experiment.configurations if experiment.sweep is None else (experiment.default,)
-    plain: dict[str, Any] = {
+    # The trials of a sweep stand in `trials.jsonl`: a definition never changes.
+    defined = experiment.configurations if experiment.sweep is None else (experiment.default,)
+    document: dict[str, Any] = {
         "name": experiment.name,
-        "configurations": [c.plain() for c in asked],
+        "configurations": [c.plain() for c in defined],
         "failures": experiment.failures,
         "seeds": asdict(experiment.seeds),
         "allotted": dict(experiment.allotted),
     }
     if experiment.sweep is not None:
-        plain["sweep"] = experiment.sweep.plain()
+        document["sweep"] = experiment.sweep.plain()
     if experiment.imported is not None:
-        plain["imported"] = {key: list(seeds) for key, seeds in experiment.imported.items()}
-    publish_document(paths, paths.definition, plain)
+        document["imported"] = {key: list(seeds) for key, seeds in experiment.imported.items()}
+    publish_document(paths, paths.definition, document)
 
 
 def read_experiment(paths: ExperimentPaths) -> Experiment:
-    """Read the question, and of a sweep the trials and the winner that were found.
+    """Read the definition of an experiment, with the trials and the winner of a sweep.
 
     Raises:
-        RecordError: There is none, or it is damaged.
+        RecordError: The definition is missing or damaged.
     """
     experiment = read_definition(paths)
     if experiment.sweep is None:
@@ -85,68 +93,73 @@ def read_experiment(paths: ExperimentPaths) -> Experiment:
 
 
 def read_definition(paths: ExperimentPaths) -> Experiment:
-    """Read the question as it was written.
+    """Read the definition of an experiment, without the trials of a sweep.
 
     Raises:
-        RecordError: There is none, or it is damaged.
+        RecordError: The definition is missing or damaged.
     """
-    schema, plain = read_document(paths.definition)
+    schema, document = read_document(paths.definition)
     try:
         return Experiment(
             name=paths.name,
-            configurations=tuple(read_configuration(c, schema) for c in plain["configurations"]),
-            seeds=_seed_plan(plain["seeds"]),
-            failures=_failures(plain["failures"]),
-            allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
-            sweep=_sweep(plain["sweep"], schema) if plain.get("sweep") else None,
-            imported=_imported(plain.get("imported")),
+            configurations=tuple(
+                read_configuration(c, schema) for c in document["configurations"]
+            ),
+            seeds=_seed_plan(document["seeds"]),
+            failures=_failures(document["failures"]),
+            allotted={str(k): int(n) for k, n in document.get("allotted", {}).items()},
+            sweep=_sweep(document["sweep"], schema) if document.get("sweep") else None,
+            imported=_imported(document.get("imported")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
 
 
-def _sweep(plain: Mapping[str, Any], schema: int) -> Sweep:
+def _sweep(document: Mapping[str, Any], schema: int) -> Sweep:
     if schema == FirstConfiguration.schema:
-        plain = {**plain, **{group: named_part(plain[group], group) for group in SEARCHING}}
-    return Sweep.from_plain(plain)
+        document = {
+            **document,
+            **{group: named_part(document[group], group) for group in SEARCHING},
+        }
+    return Sweep.from_plain(document)
 
 
-def _seed_plan(plain: Mapping[str, Any]) -> SeedPlan:
-    """Seeds as written: they become names of folders, so that nothing but numbers may be there."""
-    lists = {phase: plain[phase] for phase in Phase}
-    for value in (plain["root"], *lists.values()):
+def _seed_plan(document: Mapping[str, Any]) -> SeedPlan:
+    """The seeds of a definition; only whole numbers, because seeds become names of folders."""
+    lists = {phase: document[phase] for phase in Phase}
+    for value in (document["root"], *lists.values()):
         for seed in value if isinstance(value, list) else (value,):
             if type(seed) is not int or seed < 0:
-                raise ValueError(f"seed {seed!r} is no whole number from 0 on")
+                raise ValueError(f"seed {seed!r} must be a whole number, 0 or more")
     if any(seeds > INDICES for seeds in lists.values() if isinstance(seeds, int)):
         raise ValueError(f"a phase has at most {INDICES:,} seeds")
     tuples = {p: tuple(s) if isinstance(s, list) else s for p, s in lists.items()}
-    return SeedPlan(root=plain["root"], **tuples)
+    return SeedPlan(root=document["root"], **tuples)
 
 
-def _imported(plain: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]] | None:
-    if plain is None:
+def _imported(document: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]] | None:
+    if document is None:
         return None
-    return {str(key): tuple(int(seed) for seed in seeds) for key, seeds in plain.items()}
+    return {str(key): tuple(int(seed) for seed in seeds) for key, seeds in document.items()}
 
 
-def _failures(word: Any) -> Failures:
-    if word not in get_args(Failures):
-        raise ValueError(f"failures={word!r}")
-    rule: Failures = word
+def _failures(value: Any) -> Failures:
+    if value not in get_args(Failures):
+        raise ValueError(f"failures={value!r} must be one of {', '.join(get_args(Failures))}")
+    rule: Failures = value
     return rule
 
 
 def write_run(paths: RunPaths, spec: RunSpec) -> None:
-    """Publish what defines the run; a run that is there already stays as it is.
+    """Publish the definition of a run; an existing definition of the same run stays as it is.
 
-    What is there and cannot be read, or is that of another run, is put right. So is a run without
-    an attempt that is to be built from another place: a class was moved since it was planned.
+    A definition that is unreadable or belongs to another run is replaced. So is that of a run
+    without an attempt whose classes have moved to other modules since it was planned.
 
     Raises:
-        ProtocolError: It would be a test run of a sweep that has not chosen yet, or a tuning run
-            of one that has.
-        RecordError: What is there is a link, or the run is of an older schema.
+        ProtocolError: The run is a test run of a sweep without a winner, or a tuning run of a
+            sweep that has chosen its winner.
+        RecordError: A folder of the run is a link, or the run is of an older schema.
     """
     for path in (paths.folder, paths.folder / "attempts", paths.checkpoints, paths.replay):
         refuse_link(path)
@@ -158,30 +171,33 @@ def write_run(paths: RunPaths, spec: RunSpec) -> None:
 
 def _check_schema(schema: int, what: str) -> None:
     if schema != SPEC.version:
-        raise RecordError(f"{what} is of schema {schema}, in which nothing is written any more")
+        raise RecordError(f"{what} is of schema {schema}, which this version of rlexp only reads")
 
 
 def _holds(paths: RunPaths, spec: RunSpec) -> bool:
     try:
         if not paths.spec.exists():
             return False
-        there = read_spec(paths)
-        return there.id == spec.id and (there.plain() == spec.plain() or bool(paths.attempts()))
+        existing = read_spec(paths)
+        # Equal ids with other content: only Python paths differ. After an attempt they stay.
+        return existing.id == spec.id and (
+            existing.plain() == spec.plain() or bool(paths.attempts())
+        )
     except RecordError:
         return False
 
 
 def read_spec(paths: RunPaths) -> RunSpec:
-    """Read what defines the run.
+    """Read the definition of a run.
 
     Raises:
-        RecordError: It is missing, damaged, or not what its id says.
+        RecordError: The file is missing or damaged, or its content does not match its id.
     """
-    schema, plain = read_document(paths.spec)
+    schema, document = read_document(paths.spec)
     kind = FirstRunSpec if schema == FirstRunSpec.schema else RunSpec
     try:
-        spec = kind.from_plain(plain)
-        changed = spec.id != plain.get("id")
+        spec = kind.from_plain(document)
+        changed = spec.id != document.get("id")
     except (KeyError, ValueError, TypeError) as error:
         raise RecordError(f"{paths.spec} is damaged: {error!r}") from error
     if changed:
@@ -195,19 +211,26 @@ def read_run(
     *,
     measurements: bool = False,
 ) -> StoredRun:
-    """Fold the journals of a run's attempts.
+    """Read a run and fold the journals of its attempts into its record.
+
+    Args:
+        paths: The files of the run.
+        spec: The definition of the run, if the caller has read it already.
+        measurements: Whether to read the learner's own measurements.
 
     Raises:
-        RecordError: The run's spec is missing or damaged, or its events make no sense.
+        RecordError: The run's spec is missing or damaged, or its events contradict each other.
     """
     spec = spec or read_spec(paths)
     attempts = read_attempts(paths, measurements=measurements)
     unended = bool(attempts) and not _ended(attempts[-1].events)
+    # A run that ends between the two reads looks lost until the next reading. The journals are
+    # read first, because most runs have ended and then need no look at their lease.
     alive = unended and is_held(paths.lease)
     try:
         record = RunRecord.fold(spec, [attempt.events for attempt in attempts], alive=alive)
     except (TypeError, ValueError, ArithmeticError) as error:
-        # A line can be an event in form, and hold a value that no event has.
+        # A line can have the form of an event and hold an impossible value, such as a negative step.
         raise RecordError(f"the records of run {spec.name} are damaged: {error!r}") from error
     torn = sum(attempt.torn for attempt in attempts)
     return StoredRun(paths, record, torn, sum(attempt.quarantined for attempt in attempts))
@@ -216,20 +239,21 @@ def read_run(
 def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[StoredAttempt]:
     """Read the journals of a run's attempts, lowest number first.
 
-    Of an attempt, what was written once the next one was made does not count.
+    Whatever an attempt wrote after the next attempt was made is left out (see `fences`).
 
     Raises:
         RecordError: A journal cannot be read.
     """
-    read, attempts = [], paths.attempts()
+    stored, attempts = [], paths.attempts()
     for attempt, following in zip_longest(attempts, attempts[1:]):
         fence = read_fence(attempt, following)
         most = fence.bytes if fence else None
         journal = read_journal(attempt.journal, measurements=measurements, most=most)
+        # A verdict that came after the next attempt began is as late as a late journal line.
         judged = fence is None or fence.judged
         events = _with_verdict(journal.events, attempt) if judged else journal.events
-        read.append(StoredAttempt(attempt, events, journal.torn, journal.quarantined))
-    return read
+        stored.append(StoredAttempt(attempt, events, journal.torn, journal.quarantined))
+    return stored
 
 
 def new_attempt(
@@ -238,22 +262,24 @@ def new_attempt(
     provenance: Mapping[str, Any],
     patch: str,
 ) -> AttemptPaths:
-    """Make the folder of the next attempt; its number is granted once.
+    """Create the folder of the next attempt; every number is given once.
 
-    Nothing that the attempt before it writes from now on counts any more. A request to stop that an
-    earlier attempt did not live to see is taken back.
+    From now on, nothing that the previous attempt writes counts any more. A stop request that no
+    earlier attempt has read is removed.
 
     Args:
         paths: The run.
-        settings: What the attempt is asked for besides the run.
-        provenance: Where its numbers come from.
-        patch: Uncommitted changes to the code, or nothing.
+        settings: Settings of the attempt besides the run.
+        provenance: Code, command, packages and machine of the attempt.
+        patch: Uncommitted changes to the code, or an empty text.
     """
     earlier = paths.attempts()
     attempt = paths.attempt(earlier[-1].number + 1 if earlier else 1)
     paths.stop.unlink(missing_ok=True)
+    # `mkdir` fails where the folder exists: of two processes, only one gets the number.
     attempt.folder.mkdir(parents=True)
-    # Behind the folder: whoever does not see that has written what counts before.
+    # The fence is measured after the folder exists: a process of the previous attempt checks for
+    # the folder before it writes, so that a line written before that check still counts.
     before = Fence.of(earlier[-1]).plain() if earlier else {}
     publish_json(attempt.settings, {**settings, **before})
     publish_json(attempt.provenance, provenance)
@@ -263,7 +289,7 @@ def new_attempt(
 
 
 def write_verdict(attempt: AttemptPaths, event: RunEnded) -> None:
-    """Say how an attempt ended whose process is gone without a word; of a later one, too late."""
+    """Record how an attempt ended whose process died; does nothing for a superseded attempt."""
     if superseded(attempt) is None:
         publish_json(attempt.verdict, to_plain(event))
 
@@ -275,18 +301,21 @@ def request_stop(paths: RunPaths, request: StopRequest) -> None:
 
 
 def read_stop(paths: RunPaths) -> StopRequest:
-    """Read what a run is asked; what cannot be read asks it to end."""
+    """The stop request of a run; an unreadable file counts as a request to end."""
     try:
-        plain = read_json(paths.stop)
-        rung = plain.get("rung")
+        document = read_json(paths.stop)
+        rung = document.get("rung")
         return StopRequest(
-            Ending(plain["ending"]), str(plain["reason"]), None if rung is None else int(rung)
+            Ending(document["ending"]),
+            str(document["reason"]),
+            None if rung is None else int(rung),
         )
     except (RecordError, KeyError, ValueError, TypeError):
         return StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
 
 
 def _with_verdict(events: list[Event], attempt: AttemptPaths) -> list[Event]:
+    # The journal has priority: the process knew better how it ended than the one that watched it.
     if _ended(events) or not attempt.verdict.exists():
         return events
     try:
@@ -300,5 +329,5 @@ def _ended(events: list[Event]) -> bool:
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes in the files below `folder`."""
+    """Total size in bytes of the files below `folder`."""
     return sum(p.lstat().st_size for p in folder.rglob("*") if not p.is_dir())

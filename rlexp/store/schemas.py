@@ -1,4 +1,4 @@
-"""Which schema each kind of file under `runs/` has, and which ones this version of rlexp reads."""
+"""Schema versions of the files under `runs/`: written by this version of rlexp, and readable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from typing import Any
 from rlexp.errors import RecordError
 
 VERSION = "schema"
-"""Key of a file, or of a line, that holds the version of its schema."""
+"""Key of a document, or of a line, that holds its schema version."""
 WRITER = "rlexp"
-"""Key that holds the version of rlexp that wrote it."""
+"""Key that holds the version of rlexp that wrote the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,43 +20,45 @@ class FileSchema:
     """The schema of one kind of file.
 
     Attributes:
-        version: What is written, and the newest that can be read.
-        oldest: The oldest that can be read.
+        version: The version that is written, and the newest that can be read.
+        oldest: The oldest version that can be read.
     """
 
     version: int
     oldest: int = 1
 
     def head(self) -> dict[str, Any]:
-        """What a file begins with."""
+        """The keys that every file begins with."""
         return {VERSION: self.version, WRITER: writer()}
 
-    def check(self, plain: Any, place: object) -> int:
-        """The schema of a file, or of a line of it.
+    def check(self, document: Any, source: object) -> int:
+        """The schema version of a document, or of a line.
 
         Args:
-            plain: What it holds, a mapping if it is one of ours.
-            place: What it is called in an error.
+            document: The parsed JSON; any other value than a mapping is refused.
+            source: Name of the file, for the error.
 
         Raises:
-            RecordError: It cannot be read; names the version of rlexp that can.
+            RecordError: This version of rlexp cannot read the schema; names one that can.
         """
-        number = plain.get(VERSION) if isinstance(plain, Mapping) else None
+        number = document.get(VERSION) if isinstance(document, Mapping) else None
+        # `type` and not `isinstance`: a JSON `true` is an `int` for Python.
         if type(number) is int and self.oldest <= number <= self.version:
             return number
         if type(number) is int and number > self.version:
+            author = document.get(WRITER, "of a later version")
             raise RecordError(
-                f"{place} was written by rlexp {plain.get(WRITER, 'of a later version')} in schema "
-                f"{number}, and this is rlexp {writer()}, which reads schema {self.version} at most: "
+                f"{source} was written by rlexp {author} in schema {number}, and this is rlexp "
+                f"{writer()}, which reads schema {self.version} at most: "
                 "pip install --upgrade rlexp"
             )
         raise RecordError(
-            f"{place} is not of schema version {self.readable}, which this version of rlexp reads"
+            f"{source} is not of schema version {self.readable}, which this version of rlexp reads"
         )
 
     @property
     def readable(self) -> str:
-        """The versions that can be read, in words."""
+        """The versions that can be read, as text."""
         numbers = range(self.oldest, self.version + 1)
         return " or ".join(map(str, numbers))
 
@@ -98,12 +100,12 @@ BY_NAME: Mapping[str, FileSchema] = {
     "place.json": TRACKER,
     ".job": JOB,
 }
-"""The schema of a JSON document by the name of its file."""
+"""The schema of a document by the name of its file."""
 BY_FOLDER: Mapping[str, FileSchema] = {"orders": ORDER, "jobs": JOB, "reports": REPORT}
-"""The schema of a JSON document whose name tells what it is about, by the name of its folder."""
+"""The schema of a document with a variable name, by the name of its folder."""
 OTHER = FileSchema(1)
 
 
 def schema_of(path: Path) -> FileSchema:
-    """The schema of a JSON document."""
+    """The schema of the document at a path."""
     return BY_NAME.get(path.name) or BY_FOLDER.get(path.parent.name, OTHER)

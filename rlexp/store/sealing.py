@@ -1,4 +1,4 @@
-"""Attempts that ended are entered in the ledger, each once, with the sums of their files."""
+"""Writes ended attempts to the ledger, each once, with the checksums of their files."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,84 +20,91 @@ from rlexp.store.ledger import append_entry, read_ledger, sum_of_file
 from rlexp.store.runs import StoredAttempt, read_attempts, read_spec
 
 LOST = "lost"
-"""The ending of an attempt that nobody saw end."""
+"""The ending of an attempt without an end in its journal and without a verdict."""
 
 
 def over(run: RunPaths) -> list[StoredAttempt]:
-    """The attempts of a run that nothing will change any more.
+    """The attempts of a run whose files will not change any more.
 
-    An attempt without an end is over once a later one has ended: the process of the first may
-    still be dying before.
+    An attempt without an end counts as ended once a later attempt has ended: until then its
+    process may still be writing.
 
     Raises:
         RecordError: A journal cannot be read.
     """
     attempts = read_attempts(run)
     last = max((a.paths.number for a in attempts if ending_of(a) != LOST), default=0)
+    # A process holds the run: an attempt without an end may be its attempt.
     if last and is_held(run.lease):
         return [a for a in attempts if ending_of(a) != LOST]
     return [a for a in attempts if a.paths.number <= last]
 
 
 def ending_of(attempt: StoredAttempt) -> str:
-    """How an attempt ended, as far as anyone said."""
+    """How an attempt ended: the ending of its last event, or `LOST`."""
     last = attempt.events[-1] if attempt.events else None
     return str(last.ending) if isinstance(last, RunEnded) else LOST
 
 
 def sums(run: RunPaths, attempt: AttemptPaths, *, completed: bool) -> dict[str, str]:
-    """The sha256 of an attempt's files, and of those of its run, that are there to be entered."""
-    own = OF_THE_RUN if completed else OF_THE_RUN[:1]
-    names = [*own, *(f"attempts/{attempt.number}/{name}" for name in OF_THE_ATTEMPT)]
-    found = {name: sum_of_file(run.folder / name) for name in names}
-    return {name: text for name, text in found.items() if text is not None}
+    """The sha256 of the existing files of an attempt and of its run, by their names."""
+    # Files of the run other than its spec are final only once the run is completed.
+    of_the_run = OF_THE_RUN if completed else OF_THE_RUN[:1]
+    names = [*of_the_run, *(f"attempts/{attempt.number}/{name}" for name in OF_THE_ATTEMPT)]
+    digests = {name: sum_of_file(run.folder / name) for name in names}
+    return {name: digest for name, digest in digests.items() if digest is not None}
 
 
 def unsealed(
-    runs: Iterable[RunPaths], known: Mapping[str, Container[int]]
+    runs: Iterable[RunPaths], entered: Mapping[str, Container[int]]
 ) -> Iterator[tuple[RunPaths, StoredAttempt]]:
-    """Attempts that are over and not known by their run's name and number.
+    """The ended attempts that are not in the ledger yet; unreadable runs are left out.
 
-    Runs that cannot be read are left out.
+    Args:
+        runs: The runs.
+        entered: The numbers of the attempts in the ledger, by the name of their run.
     """
     for run in runs:
-        own = known.get(run.folder.name, ())
+        numbers = entered.get(run.folder.name, ())
         with suppress(RlexpError):
-            if any(attempt.number not in own for attempt in run.attempts()):
-                yield from ((run, a) for a in over(run) if a.paths.number not in own)
+            # Names of folders first: journals are read only where an attempt is missing.
+            if any(attempt.number not in numbers for attempt in run.attempts()):
+                yield from ((run, a) for a in over(run) if a.paths.number not in numbers)
 
 
 def seal_unsealed(
     paths: ExperimentPaths, *, now: float, counted: Mapping[str, int] | None = None
 ) -> None:
-    """Enter what is not in the ledger yet, where there is nothing to drive.
+    """Write missing attempts to the ledger, in a command that has no run to execute.
 
-    Where another command drives the experiment, or nothing can be written, it is left for later.
+    If another command drives the experiment, or the ledger cannot be written, a later command
+    writes them.
 
     Args:
         paths: The experiment.
-        now: The time, in seconds since 1970.
-        counted: How many attempts runs have, of those that were looked at just now.
+        now: The current time in seconds since 1970.
+        counted: Numbers of attempts, by run, that the caller has just counted.
     """
     with suppress(OSError, RlexpError):
-        known, seen = known_attempts(paths), counted or {}
-        runs = (r for r in paths.runs() if not _is_entered(r, known, seen))
-        if any(unsealed(runs, known)):
+        entered, attempts = entered_attempts(paths), counted or {}
+        runs = (r for r in paths.runs() if not _is_entered(r, entered, attempts))
+        # Look without the lock first: most commands find nothing to write and must not wait.
+        if any(unsealed(runs, entered)):
             with hold(paths.lock, f"experiment {paths.name}", now=now):
                 Seals(paths).enter_late()
 
 
 def _is_entered(
-    run: RunPaths, known: Mapping[str, Container[int]], counted: Mapping[str, int]
+    run: RunPaths, entered: Mapping[str, Container[int]], counted: Mapping[str, int]
 ) -> bool:
-    """Whether all attempts that were counted are the first ones, and in the ledger."""
+    """Whether the counted attempts of a run are numbered from 1 and all in the ledger."""
     name = run.folder.name
     numbers = range(1, counted.get(name, 0) + 1)
-    own, folder = known.get(name, ()), f"{run.folder}/attempts"
-    return bool(numbers) and all(n in own and lexists(f"{folder}/{n}") for n in numbers)
+    in_ledger, folder = entered.get(name, ()), f"{run.folder}/attempts"
+    return bool(numbers) and all(n in in_ledger and lexists(f"{folder}/{n}") for n in numbers)
 
 
-def known_attempts(paths: ExperimentPaths) -> dict[str, set[int]]:
+def entered_attempts(paths: ExperimentPaths) -> dict[str, set[int]]:
     """The numbers of the attempts that are in the ledger, by the name of their run.
 
     Raises:
@@ -110,37 +117,38 @@ def known_attempts(paths: ExperimentPaths) -> dict[str, set[int]]:
 
 @dataclass(slots=True)
 class Seals:
-    """Enters attempts for the command that drives the experiment, whose lock is held.
+    """Writes attempts to the ledger for the command that drives the experiment.
 
-    What cannot be entered, on a full disk say, is entered by a later command.
+    The command holds the experiment's lock. Entries that cannot be written, for example on a full
+    disk, are written by a later command: an error of the ledger never ends a run.
     """
 
     paths: ExperimentPaths
-    _known: dict[str, set[int]] | None = None
+    _entered: dict[str, set[int]] | None = None
 
     def enter_late(self) -> None:
-        """Enter what ended, or was removed, while no command saw it."""
+        """Write the attempts that ended, and the runs that were removed, without a command."""
         with suppress(OSError, RlexpError):
-            known = self._known = known_attempts(self.paths)
-            there = {run.folder.name: run for run in self.paths.runs()}
-            for name in [name for name in known if name not in there]:
+            entered = self._entered = entered_attempts(self.paths)
+            runs = {run.folder.name: run for run in self.paths.runs()}
+            for name in [name for name in entered if name not in runs]:
                 append_entry(self.paths, RemovedRun(run=name, late=True))
-                del known[name]
-            for run, attempt in unsealed(there.values(), known):
-                self._enter(run, attempt, known, late=True)
+                del entered[name]
+            for run, attempt in unsealed(runs.values(), entered):
+                self._enter(run, attempt, entered, late=True)
 
     def enter(self, run: RunPaths, number: int) -> None:
-        """Enter an attempt that has just ended, and those before it that are over by that."""
+        """Write an attempt that has just ended, and earlier attempts that count as ended by it."""
         with suppress(OSError, RlexpError):
-            if self._known is None:
-                self._known = known_attempts(self.paths)
+            if self._entered is None:
+                self._entered = entered_attempts(self.paths)
             for attempt in over(run):
                 late = attempt.paths.number != number
-                if not late or attempt.paths.number not in self._known.get(run.folder.name, ()):
-                    self._enter(run, attempt, self._known, late=late)
+                if not late or attempt.paths.number not in self._entered.get(run.folder.name, ()):
+                    self._enter(run, attempt, self._entered, late=late)
 
     def _enter(
-        self, run: RunPaths, attempt: StoredAttempt, known: dict[str, set[int]], *, late: bool
+        self, run: RunPaths, attempt: StoredAttempt, entered: dict[str, set[int]], *, late: bool
     ) -> None:
         ending, number = ending_of(attempt), attempt.paths.number
         with suppress(RlexpError):
@@ -153,4 +161,4 @@ class Seals:
                 late=late,
             )
             append_entry(self.paths, entry)
-            known.setdefault(run.folder.name, set()).add(number)
+            entered.setdefault(run.folder.name, set()).add(number)

@@ -7,13 +7,14 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 MASK = "********"
-# Bounded, or a long line without spaces would take minutes.
+# Repetitions are bounded: without a bound, a long line without spaces would take minutes.
 _PREFIX = r"(?:[a-z0-9]{1,40}[_-]){0,20}"
 _PLAIN = r"api[_-]?key|key|token|secret|credentials?|dsn|sig(?:nature)?|[a-z]{0,20}passw(?:or)?d"
 _CAMEL = r"(?-i:[a-z0-9]{1,20}(?:Key|Token|Secret|Credentials?|Passw(?:or)?d|Signature))"
 _NAMES = rf"{_PREFIX}(?:{_PLAIN}|{_CAMEL}|(?<=[_-])pwd)"
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
-# After a user's name a password may hold nearly anything, a slash too; a port is none.
+# Behind `user:`, a password may hold nearly any character, a slash included; the number in
+# `host:8080/` is a port and no password.
 _LOGIN = r"[^/\s@:'\"]{0,200}:(?!\d{1,5}/)[^\s@'\"]{0,500}|[^/\s@'\"]{1,500}"
 _URL_LOGIN = re.compile(
     rf"(?P<scheme>[a-z][a-z0-9+.-]{{0,20}}://)(?P<login>{_LOGIN})@", re.IGNORECASE
@@ -22,7 +23,7 @@ _ASSIGNMENT = re.compile(
     rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*['\"]?)(?P<value>(?<=')[^'\n]+|(?<=\")[^\"\n]+|[^\s'\"&,;}}]+)",
     re.IGNORECASE,
 )
-# In code, a name with a colon is an annotation; only a literal is a secret's value.
+# In code, `token: int` is an annotation: only a string literal counts as a secret.
 _LITERAL = re.compile(
     rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*)(?P<value>'[^'\n]{{6,}}'|\"[^\"\n]{{6,}}\")",
     re.IGNORECASE,
@@ -39,9 +40,9 @@ SECRET_FILES = (
     *("credentials", "*credentials.json", "*credentials.y*ml", "*credentials.ini"),
     *("secrets", "*secrets.json", "*secrets.y*ml", "*secrets.toml", "*secrets.ini"),
 )
-"""Names of files that hold secrets and little else, whatever their letters' case."""
+"""Patterns of file names that usually hold secrets, compared in lower case."""
 SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".properties", ".sh")
-"""Endings of files in which what stands behind a secret's name is a value, not code."""
+"""Endings of settings files: there the text behind a secret's name is a value, not code."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -50,7 +51,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_file(path: str) -> bool:
-    """Whether a file with this name is likely to hold secrets and little else."""
+    """Whether a file with this name usually holds secrets and little else."""
     name = path.rpartition("/")[2].lower()
     return any(fnmatchcase(name, pattern) for pattern in SECRET_FILES)
 
@@ -61,26 +62,27 @@ def is_settings_file(path: str) -> bool:
 
 
 def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
-    """What no file and no screen may show of the environment's variables.
+    """The secret values of environment variables, which no file and no screen may show.
 
-    That is the values of those whose names say that they are secret, and the passwords of
-    addresses in any of them; as they are written, and as an address would write them.
+    These are the values of variables with a secret name, and the passwords of URLs in any
+    variable; each as written, and percent-encoded as in a URL.
     """
-    found: set[str] = set()
+    secrets: set[str] = set()
     for name, value in environment.items():
         if is_secret_name(name):
-            found.add(value)
-        found.update(_passwords(value))
+            secrets.add(value)
+        secrets.update(_passwords(value))
+    # Short values are left alone: masking every `1` or `true` would destroy a text.
     return frozenset(
         form
-        for value in found
+        for value in secrets
         for form in (value, quote(value, safe=""))
         if len(form) >= _SHORTEST
     )
 
 
 def _passwords(text: str) -> Iterator[str]:
-    """The passwords of the addresses in a text."""
+    """The passwords of the URLs in a text."""
     for match in _URL_LOGIN.finditer(text):
         password = match["login"].partition(":")[2]
         yield password
@@ -88,43 +90,44 @@ def _passwords(text: str) -> Iterator[str]:
 
 
 def mask(text: str, values: frozenset[str] = frozenset()) -> str:
-    """Replace known secret values, logins in addresses and values of secret names."""
+    """Mask known secret values, logins in URLs, and values behind secret names."""
     return _ASSIGNMENT.sub(rf"\g<name>{MASK}", mask_known(text, values))
 
 
 def mask_code(text: str, values: frozenset[str] = frozenset()) -> str:
-    """Mask like `mask`, but leave code as it is where no literal stands (`token: int`)."""
+    """Mask like `mask`, but behind a secret name only string literals (not `token: int`)."""
     return _LITERAL.sub(rf'\g<name>"{MASK}"', mask_known(text, values))
 
 
 def mask_known(text: str, values: frozenset[str]) -> str:
-    """Replace only what is a secret whatever stands before it: known values and logins."""
+    """Mask known secret values, private keys, bearer tokens and logins in URLs."""
     text = _PRIVATE_KEY.sub(MASK, mask_values(text, values))
     text = _BEARER.sub(rf"\g<name>{MASK}", text)
     return _URL_LOGIN.sub(rf"\g<scheme>{MASK}@", text)
 
 
 def mask_values(text: str, values: frozenset[str]) -> str:
-    """Replace known values, and nothing else."""
+    """Mask known secret values only."""
+    # Longest first: a secret that is part of another would leave the rest of the other behind.
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
 
 
-def without_secrets(words: Iterable[str]) -> tuple[str, ...]:
-    """The words of a command but those that hold a secret: it can be shown, and given again."""
-    return tuple(word for word in words if mask(word) == word)
+def without_secrets(arguments: Iterable[str]) -> tuple[str, ...]:
+    """The arguments of a command without those that hold a secret, to show or repeat it."""
+    return tuple(argument for argument in arguments if mask(argument) == argument)
 
 
-def mask_all(plain: Any, values: frozenset[str] = frozenset()) -> Any:
+def mask_all(document: Any, values: frozenset[str] = frozenset()) -> Any:
     """Mask every string in a structure of JSON values, and every value under a secret name."""
-    if isinstance(plain, Mapping):
+    if isinstance(document, Mapping):
         return {
             key: MASK
             if is_secret_name(str(key)) and isinstance(item, str)
             else mask_all(item, values)
-            for key, item in plain.items()
+            for key, item in document.items()
         }
-    if isinstance(plain, list | tuple):
-        return [mask_all(item, values) for item in plain]
-    return mask(plain, values) if isinstance(plain, str) else plain
+    if isinstance(document, list | tuple):
+        return [mask_all(item, values) for item in document]
+    return mask(document, values) if isinstance(document, str) else document

@@ -1,6 +1,8 @@
-"""Leases for folders that several machines see, whose locks may not reach from one to the other.
+"""Leases for folders that several machines share, where kernel locks may not reach other machines.
 
-A lease is a file that its holder touches while it lives.
+A lease is a file with a random token. Its holder touches the file every few seconds (a heartbeat)
+while it lives. Another process may take the lease over when the holder is known to be dead, or
+after a minute without a heartbeat; the former holder then finds another token in the file.
 """
 
 import json
@@ -19,21 +21,21 @@ from rlexp.errors import RecordError
 from rlexp.store.files import open_file, parse_json
 from rlexp.store.processes import Process, this_process
 
-MOST = 4096
-"""Bytes of a lease that are read; ours have a tenth of that."""
-GONE = frozenset({ELOOP, ESTALE})
+LARGEST_LEASE = 4096
+"""Bytes of a lease that are read; a lease written by rlexp has a tenth of that."""
+REMOVED = frozenset({ELOOP, ESTALE})
 """Error numbers of a file that was removed, or replaced by something else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A lease that is there.
+class LeaseState:
+    """The state of a lease file on disk.
 
     Attributes:
-        entry: What its holder says of itself; nothing where that cannot be read.
-        touched: When it was touched, in nanoseconds by the clock of the file system.
-        blank: Whether the file is empty, as a lock of the kernel leaves it: it is nobody's.
-        silent: Seconds since it was touched; below 0 where that clock was set back.
+        entry: What the holder wrote about itself; empty where the file cannot be parsed.
+        touched: Time of the last heartbeat, in nanoseconds by the clock of the file system.
+        blank: Whether the file is empty, as a kernel lock leaves it: then it has no holder.
+        silent: Seconds since the last heartbeat; below 0 where that clock was set back.
     """
 
     entry: Mapping[str, Any]
@@ -43,135 +45,141 @@ class Found:
 
     @property
     def token(self) -> str | None:
-        """What no other lease has."""
+        """The random token of this lease; no other lease has the same one."""
         return self.entry.get("token")
 
-    def is_nobodys(self) -> bool:
-        """Whether it is known that nobody holds it, however short its silence is."""
+    def has_no_holder(self) -> bool:
+        """Whether the holder is known to be dead, regardless of the heartbeat's age."""
         return self.blank or Process.from_plain(self.entry).is_gone()
 
     def is_free(self, longest: float) -> bool:
-        """Whether its holder is dead, or silent for so many seconds that it counts as dead."""
-        return self.silent > longest or self.is_nobodys()
+        """Whether the holder is dead, or its last heartbeat is over `longest` seconds old."""
+        return self.silent > longest or self.has_no_holder()
 
 
-def look(path: Path) -> Found | None:
-    """The lease at `path`, and how long it has been silent.
+def inspect(path: Path) -> LeaseState | None:
+    """The lease at `path` with the age of its heartbeat; None where there is no lease.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The lease cannot be read.
     """
-    found = read(path)
-    if found is None or found.is_nobodys():
-        return found
-    return replace(found, silent=(_clock(path) - found.touched) / 1e9)
+    state = read(path)
+    # The clock costs two more requests to the file server: not for a lease without a holder.
+    if state is None or state.has_no_holder():
+        return state
+    return replace(state, silent=(_clock(path) - state.touched) / 1e9)
 
 
-def read(path: Path) -> Found | None:
-    """The lease at `path`; opened, for that asks the server anew what is there.
+def read(path: Path) -> LeaseState | None:
+    """The lease at `path` without the age of its heartbeat; None where there is no lease.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The lease cannot be read.
     """
     try:
+        # Opened, not only stat'ed: NFS revalidates its cached attributes when a file is opened.
         with open_file(path) as file:
             touched = os.fstat(file.fileno()).st_mtime_ns
-            content = file.read(MOST)
+            content = file.read(LARGEST_LEASE)
     except FileNotFoundError:
         return None
     except OSError as error:
-        if error.errno in GONE:
+        if error.errno in REMOVED:
             return None
         raise
     try:
         entry = parse_json(content)
     except (ValueError, RecursionError):
         entry = {}
-    return Found(entry if isinstance(entry, dict) else {}, touched, blank=not content)
+    return LeaseState(entry if isinstance(entry, dict) else {}, touched, blank=not content)
 
 
 def write(path: Path, entry: Mapping[str, Any]) -> None:
     """Write a new file durably.
 
     Raises:
-        OSError: The folder takes none.
+        OSError: The folder cannot be written.
     """
     with path.open("x") as file:
         json.dump(entry, file)
         file.flush()
+        # On the server before the link: another machine must never see an empty lease.
         os.fsync(file.fileno())
 
 
-def link(fresh: Path, path: Path) -> bool:
-    """Give a file a second name unless there is one of that name.
+def link_if_absent(fresh: Path, path: Path) -> bool:
+    """Give a file a second name; returns False where a file of that name exists.
 
     Raises:
-        OSError: The file system makes no links, or none now.
+        OSError: The file system supports no hard links, or fails.
     """
     try:
         os.link(fresh, path, follow_symlinks=False)
     except FileExistsError:
-        # A server that has made it may be asked again when its answer was lost.
+        # A client repeats a request whose reply was lost, so that "exists" may mean our own
+        # link: the link count of the file tells.
         return fresh.stat().st_nlink > 1
     return True
 
 
-def open_own(path: Path, token: str) -> int | None:
-    """The descriptor of the lease with this token; nothing where it is not there."""
+def open_lease(path: Path, token: str) -> int | None:
+    """The descriptor of the lease with this token; None where another lease, or none, exists."""
     try:
-        # Not for writing: a server may leave the times of a file to the clock of its writer.
+        # Read-only: for a file open for writing, an NFS client may set times by its own clock.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
-    if token.encode() in os.pread(descriptor, MOST, 0):
+    if token.encode() in os.pread(descriptor, LARGEST_LEASE, 0):
         return descriptor
     os.close(descriptor)
     return None
 
 
 def remove(path: Path, token: str | None, touched: int | None = None) -> bool:
-    """Remove a lease if it still is the one that was seen; whether this process did it.
-
-    It is first renamed, so that of several processes only one has it, and put back where it
-    turns out to be another.
+    """Remove a lease if it is still the one that was read; returns whether this process did.
 
     Raises:
         OSError: The folder cannot be changed.
     """
-    seen = read(path)
-    if seen is None or not _is_same(seen, token, touched):
+    state = read(path)
+    if state is None or not _is_same(state, token, touched):
         return False
-    aside = beside(path)
+    aside = hidden_name(path)
     try:
+        # The rename succeeds for one process only. Unlinking at once could remove the lease of
+        # another process that took it between the read above and the unlink.
         path.rename(aside)
     except FileNotFoundError:
         return False
-    seen = read(aside)
-    same = seen is not None and _is_same(seen, token, touched)
+    state = read(aside)
+    same = state is not None and _is_same(state, token, touched)
     if not same:
+        # The lease of another process was renamed: put it back. Its holder looks twice before
+        # it counts its lease as lost.
         with suppress(FileExistsError):
             os.link(aside, path, follow_symlinks=False)
     aside.unlink(missing_ok=True)
     return same
 
 
-def beside(path: Path) -> Path:
-    """A name that no other file has."""
+def hidden_name(path: Path) -> Path:
+    """A unique hidden file name in the folder of `path`."""
     return path.with_name(f".{uuid4().hex[:8]}.{path.name}")
 
 
-def _is_same(found: Found, token: str | None, touched: int | None) -> bool:
-    return found.token == token and touched in {None, found.touched}
+def _is_same(state: LeaseState, token: str | None, touched: int | None) -> bool:
+    return state.token == token and touched in {None, state.touched}
 
 
 def _clock(path: Path) -> int:
     """The time by the file system's clock, in nanoseconds since 1970."""
-    probe = beside(path)
+    # Heartbeats carry the server's time: the clock of this machine may differ from it.
+    probe = hidden_name(path)
     try:
-        # A folder: times of a new file may be left to the clock of its writer.
+        # A folder, because an NFS client may set the times of a new file by its own clock.
         probe.mkdir(0o700)
     except OSError:
-        # Who may make nothing there takes nothing over, and only wants to know.
+        # A process without write permission takes no lease over: an estimate is enough for it.
         return time.time_ns()
     try:
         return probe.stat().st_mtime_ns
@@ -181,21 +189,21 @@ def _clock(path: Path) -> int:
 
 
 NO_LINKS = frozenset({EPERM, ENOTSUP, EOPNOTSUPP, EMLINK})
-"""Error numbers of a file system that makes no links."""
+"""Error numbers of a file system without hard links."""
 TRIES = 3
-"""How often what came between a look and a step is looked at again."""
+"""Tries to take a lease while other processes change it between the look and the step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """How a lease is kept and lost, in seconds.
+class LeaseTiming:
+    """Times of heartbeats and takeovers, in seconds.
 
     Attributes:
-        beat: Between two touches.
-        lease: After so long a silence, another process may take it over.
+        beat: Between two heartbeats.
+        lease: Age of the last heartbeat after which another process may take the lease over.
         second_look: Between two looks at a lease that seems lost: a takeover that came too late
             puts it back.
-        settling: For which one that has taken a lease over looks whether another did so, too.
+        settling: Wait after a takeover, in which a competing takeover would show.
     """
 
     beat: float = 5.0
@@ -204,11 +212,11 @@ class Rhythm:
     settling: float = 0.2
 
 
-USUAL = Rhythm()
+DEFAULT_TIMING = LeaseTiming()
 
 
-class Beating:
-    """A lease that this process holds, and a thread that touches it."""
+class SharedLease:
+    """A lease that this process holds in a shared folder, and the thread that touches it."""
 
     def __init__(
         self,
@@ -216,24 +224,27 @@ class Beating:
         token: str,
         descriptor: int,
         on_loss: Callable[[], None] | None,
-        rhythm: Rhythm,
+        timing: LeaseTiming,
     ) -> None:
-        """Begin to touch the lease at `path`, which is open."""
+        """Start the heartbeats of the lease at `path`, which is open as `descriptor`."""
         self._path, self._token, self._descriptor = path, token, descriptor
-        self._on_loss, self._rhythm = on_loss, rhythm
+        self._on_loss, self._timing = on_loss, timing
         self._pid, self._lost = os.getpid(), False
+        # `_turn` keeps the thread from touching a descriptor that `release` has closed, whose
+        # number may already be another file's.
         self._ended, self._turn = threading.Event(), threading.Lock()
         threading.Thread(target=self._keep, name=f"lease {path}", daemon=True).start()
 
     @property
     def lost(self) -> bool:
-        """Whether it is another's by now, or nobody's; looks at once."""
+        """Whether another process holds the lease by now, or no process; reads the file."""
+        # A forked child has no heartbeat thread: the lease stays with its parent.
         if self._pid != os.getpid() or self._lost or self._ended.is_set():
             return True
-        return not (self._is_own() or self._is_own_after_all())
+        return not (self._is_held_here() or self._is_held_at_second_look())
 
     def release(self) -> None:
-        """Remove the lease where it still is this process's; a forked child changes nothing."""
+        """Remove the lease if this process still holds it; a forked child changes nothing."""
         if self._pid != os.getpid() or self._ended.is_set():
             return
         with self._turn:
@@ -243,8 +254,9 @@ class Beating:
             remove(self._path, self._token)
 
     def _keep(self) -> None:
-        while not self._ended.wait(self._rhythm.beat):
-            if not self._is_own() and not self._is_own_after_all():
+        while not self._ended.wait(self._timing.beat):
+            # Read before the touch: a heartbeat must not keep the lease of another holder alive.
+            if not self._is_held_here() and not self._is_held_at_second_look():
                 self._lose()
                 return
             with self._turn, suppress(OSError):
@@ -258,18 +270,19 @@ class Beating:
             if self._on_loss is not None:
                 self._on_loss()
 
-    def _is_own(self) -> bool:
-        """Whether the lease is there and this process's; what cannot be read is not lost yet."""
+    def _is_held_here(self) -> bool:
+        """Whether the file has this process's token; an unreadable file does not mean a loss."""
         try:
-            found = read(self._path)
+            state = read(self._path)
         except OSError:
             return True
-        # The number of a removed file may be given to the next: the token is not.
-        return found is not None and found.token == self._token
+        # Compared by token: the inode number of a removed file may be given to the next file.
+        return state is not None and state.token == self._token
 
-    def _is_own_after_all(self) -> bool:
-        self._ended.wait(self._rhythm.second_look)
-        return self._is_own()
+    def _is_held_at_second_look(self) -> bool:
+        # A takeover that came too late has renamed the file for a moment and puts it back.
+        self._ended.wait(self._timing.second_look)
+        return self._is_held_here()
 
 
 def take(
@@ -279,100 +292,105 @@ def take(
     now: float,
     on_loss: Callable[[], None] | None = None,
     over: bool = False,
-    rhythm: Rhythm = USUAL,
-) -> Beating | None:
-    """Take the lease at `path` unless another process has it.
+    timing: LeaseTiming = DEFAULT_TIMING,
+) -> SharedLease | None:
+    """Take the lease at `path`; None where another living process has it.
 
     Args:
         path: The lease's file.
-        what: What it guards, for the message.
-        now: The time, in seconds since 1970, that the holder is said to hold it since.
-        on_loss: Called once, by the thread that touches it, when it is another's by now.
-        over: Whether to take it from whoever has it.
-        rhythm: How it is kept and lost.
+        what: What the lease guards, for the message.
+        now: The current time in seconds since 1970; recorded as the start of the lease.
+        on_loss: Called once, by the heartbeat thread, when another process holds the lease.
+        over: Whether to take the lease from its present holder.
+        timing: Times of heartbeats and takeovers.
 
     Raises:
-        OSError: The folder takes no file.
-        RecordError: The file system makes no links.
+        OSError: The folder cannot be written.
+        RecordError: The file system supports no hard links.
     """
-    if not over and _is_refused(path, rhythm):
+    if not over and _is_refused(path, timing):
         return None
-    token, fresh = uuid4().hex, beside(path)
+    token, fresh = uuid4().hex, hidden_name(path)
     try:
+        # Written under another name, so that the lease is never seen without its content.
         write(fresh, {**this_process().plain(), "token": token, "since": now})
         if over:
             fresh.replace(path)
-        elif not _put(fresh, path, rhythm):
+        elif not _publish(fresh, path, timing):
             return None
-        descriptor = open_own(path, token)
+        # Read again by token: two processes may have taken over the same silent lease.
+        descriptor = open_lease(path, token)
         if descriptor is None:
-            # Whoever took it for another puts it back at once.
-            time.sleep(rhythm.settling)
-            descriptor = open_own(path, token)
+            # Another process may have renamed this lease by mistake; it puts it back at once.
+            time.sleep(timing.settling)
+            descriptor = open_lease(path, token)
     except OSError as error:
         if error.errno not in NO_LINKS or not fresh.exists():
             raise
         raise RecordError(
-            f"{what} cannot be held at {path.parent}: it makes no links ({error.strerror}); "
-            "set RLEXP_RUNS to another folder"
+            f"{what} cannot be held at {path.parent}: its file system supports no hard links "
+            f"({error.strerror}); set RLEXP_RUNS to another folder"
         ) from error
     finally:
         fresh.unlink(missing_ok=True)
-    return None if descriptor is None else Beating(path, token, descriptor, on_loss, rhythm)
+    return None if descriptor is None else SharedLease(path, token, descriptor, on_loss, timing)
 
 
 def is_taken(path: Path) -> bool:
-    """Whether a process has the lease at `path` now, as far as anyone can tell."""
+    """Whether a process has the lease at `path` now; False where the lease cannot be read."""
     try:
-        found = look(path)
+        state = inspect(path)
     except OSError:
         return False
-    return found is not None and not found.is_free(USUAL.lease)
+    return state is not None and not state.is_free(DEFAULT_TIMING.lease)
 
 
 def entry_at(path: Path) -> dict[str, Any]:
-    """What the holder of the lease at `path` says of itself, or nothing."""
+    """The process id, host and start time that the lease's holder wrote; {} if unreadable."""
     try:
-        found = read(path)
+        state = read(path)
     except OSError:
         return {}
-    known = ("pid", "host", "since")
-    return {key: found.entry[key] for key in known if key in found.entry} if found else {}
+    keys = ("pid", "host", "since")
+    return {key: state.entry[key] for key in keys if key in state.entry} if state else {}
 
 
 def silence(path: Path) -> float | None:
-    """Seconds since the lease at `path` was touched; nothing where there is none."""
+    """Seconds since the last heartbeat of the lease at `path`; None where there is no lease."""
     with suppress(OSError):
-        found = look(path)
-        return max(found.silent, 0.0) if found else None
+        state = inspect(path)
+        return max(state.silent, 0.0) if state else None
     return None
 
 
-def _is_refused(path: Path, rhythm: Rhythm) -> bool:
+def _is_refused(path: Path, timing: LeaseTiming) -> bool:
     """Whether a living process has the lease."""
-    found = look(path)
-    if found is None or found.is_free(rhythm.lease):
+    state = inspect(path)
+    if state is None or state.is_free(timing.lease):
         return False
-    if found.silent < -rhythm.lease:
-        # A time to come says nothing of the holder: from now on its silence counts.
+    if state.silent < -timing.lease:
+        # The server's clock was set back, so that the heartbeat lies in the future and would
+        # never grow old: touch the file once, and count the silence from now on.
         with suppress(OSError):
             os.utime(path, follow_symlinks=False)
     return True
 
 
-def _put(fresh: Path, path: Path, rhythm: Rhythm) -> bool:
-    """Give a lease its name; whether nobody else has it, or whoever had it is dead."""
+def _publish(fresh: Path, path: Path, timing: LeaseTiming) -> bool:
+    """Give a lease its name; returns False where another living process has the lease."""
     taken_over = False
     for _ in range(TRIES):
-        if link(fresh, path):
-            # Another that found the same lease silent may have taken this one for it: it puts
-            # it back.
-            time.sleep(rhythm.settling if taken_over else 0.0)
+        # A hard link fails where the name exists, on every machine: rename would replace it.
+        if link_if_absent(fresh, path):
+            # A process that saw the same silent lease may rename this one by mistake and put it
+            # back: wait for that.
+            time.sleep(timing.settling if taken_over else 0.0)
             return True
-        found = look(path)
-        if found is None:
+        state = inspect(path)
+        if state is None:
             continue
-        if not found.is_free(rhythm.lease) or not remove(path, found.token, found.touched):
+        # By token and time of the heartbeat: a holder that woke up meanwhile keeps its lease.
+        if not state.is_free(timing.lease) or not remove(path, state.token, state.touched):
             return False
         taken_over = True
     return False

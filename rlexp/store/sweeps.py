@@ -1,4 +1,4 @@
-"""What a sweep's folder holds besides its runs: the trials proposed, and the choice."""
+"""Reads and writes the proposed trials and the selection (chosen winner) of a sweep."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,21 +21,21 @@ from rlexp.store.schemas import TRIALS
 TUNED_LABEL = "tuned"
 DEFAULT_LABEL = "default"
 MOST_STEPS = 10**15
-"""No run trains for longer; sums over trials stay exact as floats."""
+"""Most environment steps of a trial, so that sums over trials stay exact as floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTrial:
-    """A trial as it was proposed.
+    """A proposed trial.
 
     Attributes:
-        number: From 0.
-        parameters: The values that it sets.
+        number: Number of the trial, from 0.
+        parameters: Values of the searched parameters.
         steps: Environment steps of each of its runs.
-        configuration: What it trains; nothing where it cannot be run.
-        refused: Why it cannot.
-        parent: The trial whose configuration it takes up again with more steps, if any.
-        seconds: What it took to suggest it.
+        configuration: The configuration of its runs; None where it is invalid.
+        refused: Why the configuration is invalid.
+        parent: The trial whose configuration it repeats with more steps, if any.
+        seconds: Time in seconds that the tuner took to suggest it.
     """
 
     number: int
@@ -47,7 +47,7 @@ class StoredTrial:
     seconds: float = 0.0
 
     def plain(self) -> dict[str, Any]:
-        """What `trials.jsonl` says of it."""
+        """The JSON object of the trial in `trials.jsonl`."""
         return {
             **TRIALS.head(),
             "number": self.number,
@@ -61,20 +61,21 @@ class StoredTrial:
 
 
 def append_trial(paths: ExperimentPaths, trial: StoredTrial) -> None:
-    """Write a trial down, durably, before any run of it exists.
+    """Append a trial to `trials.jsonl` durably.
 
     Raises:
-        ProtocolError: The sweep has chosen its winner; what comes now could not be chosen fairly.
+        ProtocolError: The sweep has chosen its winner, so that a further trial could not win.
         OSError: The disk is full or gone.
     """
     if paths.selection.exists():
         raise ProtocolError(f"{paths.name} has chosen its winner: it takes no further trial")
+    # Durable before any run of the trial exists: after a crash, its runs must belong to a trial.
     text = json.dumps(trial.plain(), separators=(",", ":"), allow_nan=False)
     append_line(paths.trials, text.encode())
 
 
 def read_trials(paths: ExperimentPaths) -> list[StoredTrial]:
-    """The trials proposed so far, by number; a torn last line is none.
+    """The trials proposed so far, in order; an incomplete last line is left out.
 
     Raises:
         RecordError: The file is damaged.
@@ -86,51 +87,51 @@ def read_trials(paths: ExperimentPaths) -> list[StoredTrial]:
     except OSError as error:
         raise RecordError(f"{paths.trials} cannot be read: {error.strerror}") from error
     lines = content.split(b"\n")[:-1]
-    found = [_read_trial(paths, line) for line in lines]
-    if [trial.number for trial in found] != list(range(len(found))):
+    trials = [_read_trial(paths, line) for line in lines]
+    if [trial.number for trial in trials] != list(range(len(trials))):
         raise RecordError(f"{paths.trials} is damaged: its trials are not numbered 0, 1, 2, …")
-    return found
+    return trials
 
 
 def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
     try:
-        plain = parse_json(line)
-        schema = TRIALS.check(plain, paths.trials)
-        configuration = plain["configuration"]
+        document = parse_json(line)
+        schema = TRIALS.check(document, paths.trials)
+        configuration = document["configuration"]
         return StoredTrial(
-            number=int(plain["number"]),
-            parameters=dict(plain["parameters"]),
-            steps=_steps(plain["steps"]),
+            number=int(document["number"]),
+            parameters=dict(document["parameters"]),
+            steps=_steps(document["steps"]),
             configuration=read_configuration(configuration, schema) if configuration else None,
-            refused=plain["refused"],
-            parent=plain["parent"],
-            seconds=float(plain["seconds"]),
+            refused=document["refused"],
+            parent=document["parent"],
+            seconds=float(document["seconds"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError) as error:
         raise RecordError(f"{paths.trials} is damaged: {error!r}") from error
 
 
 def _steps(value: object) -> int:
-    """Environment steps of a trial, which are few enough to be summed up."""
+    """The environment steps of a trial; at most `MOST_STEPS`."""
     if not isinstance(value, int) or not 0 < value <= MOST_STEPS:
-        raise ValueError(f"{value!r:.40} environment steps")
+        raise ValueError(f"steps={value!r:.40} must be a whole number from 1 to {MOST_STEPS:,}")
     return value
 
 
 def write_selection(paths: ExperimentPaths, selection: Selection) -> None:
-    """Freeze the choice; it is made once, and not where a test run exists.
+    """Write the selection; this is possible once, and only before the first test run.
 
     Raises:
-        ProtocolError: It was made before.
+        ProtocolError: The sweep has a selection, or a test run.
     """
     if paths.selection.exists():
-        raise ProtocolError(f"{paths.name} has chosen its winner before: a choice is made once")
+        raise ProtocolError(f"{paths.name} has chosen its winner already: a winner is chosen once")
     check_untested(paths, (_phase(run) for run in paths.runs()))
     publish_document(paths, paths.selection, selection.plain(), trials=_trials_now(paths))
 
 
 def _trials_now(paths: ExperimentPaths) -> Prefix | None:
-    """The trials that the choice is made of."""
+    """Length and checksum of `trials.jsonl`; None where it is unreadable."""
     try:
         content = read_file(paths.trials)
     except OSError:
@@ -139,16 +140,17 @@ def _trials_now(paths: ExperimentPaths) -> Prefix | None:
 
 
 def read_selection(paths: ExperimentPaths) -> Selection | None:
-    """The choice, once it was made.
+    """The selection of a sweep; None before the winner is chosen.
 
     Raises:
-        RecordError: It is damaged.
+        RecordError: The file is damaged.
     """
     if not paths.selection.exists():
         return None
-    plain = read_json(paths.selection)
+    document = read_json(paths.selection)
     try:
-        selection = Selection.from_plain(plain)
+        selection = Selection.from_plain(document)
+        # Evaluated here, so that a winner that is no finalist is reported with the file's name.
         selection.chosen  # noqa: B018
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise RecordError(f"{paths.selection} is damaged: {error!r}") from error
@@ -156,25 +158,25 @@ def read_selection(paths: ExperimentPaths) -> Selection | None:
 
 
 def check_untested(paths: ExperimentPaths, phases: Iterable[Phase | None]) -> None:
-    """Refuse to search or to choose where test scores may be known.
+    """Refuse to search or to select where test scores may be known.
 
     Args:
-        paths: A sweep that has not chosen.
-        phases: Of its runs.
+        paths: A sweep without a selection.
+        phases: The phases of its runs.
 
     Raises:
-        ProtocolError: There is a test run, so that a choice was made, and was lost or removed.
+        ProtocolError: The sweep has a test run, so that its selection was lost or removed.
     """
     if Phase.TEST in phases:
         raise ProtocolError(
-            f"{paths.name} has test runs and no selection.json: another choice could be made by "
-            "knowing them. Restore that file, or begin a sweep of its own with experiment=… and "
-            "another seeds.root"
+            f"{paths.name} has test runs and no selection.json: a winner that is chosen now could "
+            "be chosen by its test scores. Restore selection.json, or start another sweep with "
+            "experiment=… and another seeds.root"
         )
 
 
 def _phase(run: RunPaths) -> Phase | None:
-    """The phase of a run; nothing where its folder does not say."""
+    """The phase of a run; None where its spec is missing or damaged."""
     try:
         return Phase(read_json(run.spec)["phase"])
     except (RecordError, KeyError, ValueError, TypeError):
@@ -182,16 +184,16 @@ def _phase(run: RunPaths) -> Phase | None:
 
 
 def check_phase(paths: ExperimentPaths, spec: RunSpec) -> None:
-    """Refuse a run that would let test seeds and the choice touch each other.
+    """Refuse a test run before the selection, and a tuning or selection run after it.
 
     Raises:
-        ProtocolError: It is a test run before the choice, or one to choose by after it.
+        ProtocolError: The phase of the run is not allowed now.
     """
     if not paths.trials.exists():
         return
     chosen = paths.selection.exists()
     if spec.phase is Phase.TEST and not chosen:
-        raise ProtocolError(f"{paths.name} has not chosen its winner: there is no test run before")
+        raise ProtocolError(f"{paths.name} has not chosen its winner: test runs come after that")
     if spec.phase is not Phase.TEST and chosen:
         raise ProtocolError(
             f"{paths.name} has chosen its winner: a further {spec.phase} run could not change it"
@@ -201,18 +203,18 @@ def check_phase(paths: ExperimentPaths, spec: RunSpec) -> None:
 def with_trials(
     experiment: Experiment, trials: Sequence[StoredTrial], selection: Selection | None
 ) -> Experiment:
-    """The experiment with what its sweep has found so far.
+    """The experiment with the trials and the winner of its sweep so far.
 
     Raises:
-        RecordError: The choice names a trial that does not exist.
+        RecordError: The selection names a trial that does not exist.
     """
     by_number = {t.number: t.configuration for t in trials if t.configuration is not None}
     default = replace(experiment.configurations[0], label=DEFAULT_LABEL)
     grown = replace(experiment, configurations=(default,), trials=tuple(by_number.values()))
     if selection is None:
         return grown
-    wanted = [selection.winner, *(f.number for f in selection.finalists)]
-    if lacking := [n for n in wanted if n not in by_number]:
+    named = [selection.winner, *(f.number for f in selection.finalists)]
+    if lacking := [n for n in named if n not in by_number]:
         raise RecordError(f"selection.json names trial {lacking[0]}, which is not in trials.jsonl")
     tuned = replace(by_number[selection.winner], label=TUNED_LABEL)
     return replace(

@@ -82,7 +82,7 @@ class Cluster:
 
     def start(self, name: str) -> None:
         """Start a daemon."""
-        words = {
+        arguments = {
             "munged": (
                 *("--foreground", "--force", f"--socket={self.folder}/munge.socket"),
                 *(f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munged.pid"),
@@ -95,7 +95,7 @@ class Cluster:
         assert program is not None
         with (self.folder / f"{name}.output").open("ab") as output:
             self.daemons[name] = subprocess.Popen(
-                [program, *words[name]],
+                [program, *arguments[name]],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -114,10 +114,10 @@ class Cluster:
                 daemon.kill()
                 daemon.wait()
 
-    def ask(self, *words: str) -> str:
+    def ask(self, *arguments: str) -> str:
         """What a command of Slurm's prints."""
         done = subprocess.run(
-            words,
+            arguments,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -93,11 +93,13 @@ class Place:
     study: StudyFolder
     workers: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def start(self, *words: str, quick: dict[str, Any] | None = None, workers: int = 1) -> Command:
+    def start(
+        self, *arguments: str, quick: dict[str, Any] | None = None, workers: int = 1
+    ) -> Command:
         """Give a command, and where somebody else starts workers, be somebody else."""
         variables = {SETTINGS: json.dumps(quick or {})}
         own = (f"executor={self.executor}", *WORDS[self.executor])
-        process = self.study.start(*words, *own, variables=variables)
+        process = self.study.start(*arguments, *own, variables=variables)
         if self.executor != "pull":
             return Command(process, [])
         wait_until(lambda: process.poll() is not None or self.orders())
@@ -110,9 +112,9 @@ class Place:
         self.workers += started
         return Command(process, started)
 
-    def give(self, *words: str, code: int = 0, **settings: Any) -> str:
+    def give(self, *arguments: str, code: int = 0, **settings: Any) -> str:
         """Give a command and wait for its end."""
-        return self.start(*words, **settings).finish(code)
+        return self.start(*arguments, **settings).finish(code)
 
     def orders(self) -> list[str]:
         """The runs that orders are there for."""
@@ -129,20 +131,20 @@ class Place:
 
     def begun(self, count: int = 1) -> list[dict[str, Any]]:
         """Wait until so many attempts have begun; they."""
-        found: list[dict[str, Any]] = wait_until(
+        results: list[dict[str, Any]] = wait_until(
             lambda: len(own := self.study.events("x", "started")) >= count and own, LIMIT
         )
-        return found
+        return results
 
     def signs_of_life(self) -> dict[str, list[tuple[float, float]]]:
         """When each attempt of each run began, and when it last showed that it lived."""
-        found: dict[str, list[tuple[float, float]]] = {}
+        results: dict[str, list[tuple[float, float]]] = {}
         for run in ExperimentPaths(self.folder).runs():
             for attempt in run.attempts():
                 begun = json.loads(attempt.journal.read_text().splitlines()[0])["time"]
                 lived = begun, attempt.progress.stat().st_mtime
-                found.setdefault(run.folder.name, []).append(lived)
-        return found
+                results.setdefault(run.folder.name, []).append(lived)
+        return results
 
     def end_workers(self) -> None:
         """Wait until nobody is at a run any more."""
@@ -328,8 +330,10 @@ def test_one_run_is_cancelled_alone(place: Place, scores: dict[str, float]) -> N
 def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The trials of one sweep on this machine, one of which is pruned, and what it chose."""
     with new_study(tmp_path_factory.mktemp("sweep"), quick=True) as study:
-        words = ("executor=local", *WORDS["local"])
-        code, output = study.give("sweep", *SWEEP, *words, variables={SETTINGS: json.dumps(SLOW)})
+        arguments = ("executor=local", *WORDS["local"])
+        code, output = study.give(
+            "sweep", *SWEEP, *arguments, variables={SETTINGS: json.dumps(SLOW)}
+        )
         assert code == 0, output
         assert "pruned" in {run["ending"] for run in study.events("x", "ended")}
         return proposed(study.folder / "runs" / "x")

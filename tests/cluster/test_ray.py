@@ -34,11 +34,11 @@ BUDGET = (
 PATIENCE = 240.0
 
 
-def start(folder: Path, *words: str, executor: str = "ray") -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, executor: str = "ray") -> subprocess.Popen[str]:
     """Give a command in a session of its own, as a terminal does."""
     command = [sys.executable, "-m", "rlexp", "run", f"executor={executor}", "experiment=x"]
     return subprocess.Popen(
-        [*command, *BUDGET, *words],
+        [*command, *BUDGET, *arguments],
         cwd=folder,
         env={k: v for k, v in os.environ.items() if k != "RLEXP_RUNS"},
         stdout=subprocess.PIPE,
@@ -55,9 +55,9 @@ def finish(command: subprocess.Popen[str], code: int = 0) -> str:
     return output
 
 
-def run(folder: Path, *words: str, executor: str = "ray") -> str:
+def run(folder: Path, *arguments: str, executor: str = "ray") -> str:
     """Give a command that succeeds."""
-    return finish(start(folder, *words, executor=executor))
+    return finish(start(folder, *arguments, executor=executor))
 
 
 def runs(folder: Path) -> list[RunPaths]:
@@ -71,10 +71,10 @@ def returns(folder: Path) -> dict[str, Any]:
     return {name: [(e.step, e.returns) for e in r.evaluations] for name, r in records.items()}
 
 
-def run_and_compare(folder: Path, *words: str) -> None:
+def run_and_compare(folder: Path, *arguments: str) -> None:
     """See that the runs came to what they come to on this machine, without any fault."""
     (folder / "local").mkdir()
-    run(folder / "local", *words, executor="local")
+    run(folder / "local", *arguments, executor="local")
     assert returns(folder / "local") == returns(folder)
 
 
@@ -104,15 +104,15 @@ def has_told_of_a_checkpoint(folder: Path) -> bool:
 
 def offspring(folder: Path) -> list[psutil.Process]:
     """The living processes that work in a folder or for it, of whatever parent."""
-    found = []
+    results = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            words = " ".join(process.cmdline())
-            place = process.environ().get("PWD", "") or process.cwd()
-            ours = str(folder) in words or place.startswith(str(folder))
+            arguments = " ".join(process.cmdline())
+            location = process.environ().get("PWD", "") or process.cwd()
+            ours = str(folder) in arguments or location.startswith(str(folder))
             if ours and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                results.append(process)
+    return results
 
 
 def descendants(command: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -132,23 +132,23 @@ def living(processes: list[psutil.Process]) -> list[str]:
 
 def workers(command: subprocess.Popen[str]) -> list[psutil.Process]:
     """The workers below a command."""
-    found = []
+    results = []
     for process in descendants(command):
         with suppress(psutil.Error):
-            words = process.cmdline()
-            if "worker" in words and "--while-input" in words:
-                found.append(process)
-    return found
+            arguments = process.cmdline()
+            if "worker" in arguments and "--while-input" in arguments:
+                results.append(process)
+    return results
 
 
 def test_a_cluster_of_its_own_gives_the_numbers_of_this_machine(tmp_path: Path) -> None:
     """Seen or sent, runs come to what executor=local gives, and nothing is left behind."""
-    words = ("seeds.test=2", "budget.steps=2000", "budget.checkpoint_every=500")
+    arguments = ("seeds.test=2", "budget.steps=2000", "budget.checkpoint_every=500")
     for name in ("local", "seen", "sent"):
         (tmp_path / name).mkdir()
-    run(tmp_path / "local", *words, executor="local")
-    run(tmp_path / "seen", *words)
-    output = run(tmp_path / "sent", *words, "executor.shared=false", "executor.return_every=2")
+    run(tmp_path / "local", *arguments, executor="local")
+    run(tmp_path / "seen", *arguments)
+    output = run(tmp_path / "sent", *arguments, "executor.shared=false", "executor.return_every=2")
     assert returns(tmp_path / "local") == returns(tmp_path / "seen") == returns(tmp_path / "sent")
     assert 2 == len(returns(tmp_path / "sent"))
     assert "ray" not in output.lower().replace("executor=ray", "").replace("executor.ray", "")
@@ -159,8 +159,8 @@ def test_a_cluster_of_its_own_gives_the_numbers_of_this_machine(tmp_path: Path) 
 
 def test_ctrl_c_ends_tasks_as_interrupted(tmp_path: Path) -> None:
     """After Ctrl-C runs that are elsewhere leave checkpoints here; the same command goes on."""
-    words = ("seeds.test=1", "budget.checkpoint_every=500", "executor.shared=false")
-    command = start(tmp_path, *words, "budget.steps=60000")
+    arguments = ("seeds.test=1", "budget.checkpoint_every=500", "executor.shared=false")
+    command = start(tmp_path, *arguments, "budget.steps=60000")
     wait_until(
         lambda: bool(returns(tmp_path)) and any(returns(tmp_path).values()),
         "nothing was evaluated",
@@ -175,8 +175,8 @@ def test_ctrl_c_ends_tasks_as_interrupted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shared", ["true", "false"])
 def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path, shared: str) -> None:
     """Seconds after kill -9 neither the cluster nor a worker lives; the same command goes on."""
-    words = ("seeds.test=1", "budget.checkpoint_every=500", f"executor.shared={shared}")
-    command = start(tmp_path, *words, "executor.return_every=1", "budget.steps=6000")
+    arguments = ("seeds.test=1", "budget.checkpoint_every=500", f"executor.shared={shared}")
+    command = start(tmp_path, *arguments, "executor.return_every=1", "budget.steps=6000")
     wait_until(lambda: has_told_of_a_checkpoint(tmp_path), "no checkpoint came")
     started = descendants(command)
     assert len(started) > 5
@@ -184,7 +184,7 @@ def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path, shared: str) 
     command.communicate()
     wait_until(lambda: not living(started), "something lives on", 15)
     assert [] == offspring(tmp_path)
-    run(tmp_path, *words, "budget.steps=6000")
+    run(tmp_path, *arguments, "budget.steps=6000")
     attempts = read_run(runs(tmp_path)[0]).record
     assert ["completed"] == states(tmp_path)
     assert 2 == attempts.attempts
@@ -193,8 +193,8 @@ def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path, shared: str) 
 
 def test_a_worker_that_is_killed_is_tried_again(tmp_path: Path) -> None:
     """After kill -9 of a worker another attempt is made; cores are given to one run each."""
-    words = ("seeds.test=3", "budget.steps=6000", "budget.checkpoint_every=500")
-    command = start(tmp_path, *words, "executor.jobs=3", "executor.cpus=1")
+    arguments = ("seeds.test=3", "budget.steps=6000", "budget.checkpoint_every=500")
+    command = start(tmp_path, *arguments, "executor.jobs=3", "executor.cpus=1")
     most, killed = 0, None
     deadline = time.monotonic() + PATIENCE
     while command.poll() is None and time.monotonic() < deadline:
@@ -214,9 +214,9 @@ def test_a_worker_that_is_killed_is_tried_again(tmp_path: Path) -> None:
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """Starts clusters of nodes that are processes of this machine."""
-    words = [sys.executable, str(HERE / "ray_nodes.py")]
+    arguments = [sys.executable, str(HERE / "ray_nodes.py")]
     with subprocess.Popen(
-        words,
+        arguments,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -244,10 +244,10 @@ def test_a_node_that_dies_costs_what_was_not_sent_back(
 ) -> None:
     """A run whose node dies goes on elsewhere from the checkpoint that is here."""
     address = ask(cluster, "start")
-    words = ("seeds.test=1", "budget.steps=6000", "budget.checkpoint_every=500")
+    arguments = ("seeds.test=1", "budget.steps=6000", "budget.checkpoint_every=500")
     command = start(
         tmp_path,
-        *words,
+        *arguments,
         f"executor.address={address}",
         *(f"executor.shared={shared}", "executor.return_every=1", "executor.jobs=1"),
         "+executor.resources.here=1",
@@ -258,7 +258,7 @@ def test_a_node_that_dies_costs_what_was_not_sent_back(
     assert ["completed"] == states(tmp_path), output
     journal = runs(tmp_path)[0].attempt(2).journal.read_text()
     assert '"event":"continued"' in journal
-    run_and_compare(tmp_path, *words)
+    run_and_compare(tmp_path, *arguments)
 
 
 def test_a_node_that_sees_another_folder_is_found_out(
@@ -267,10 +267,10 @@ def test_a_node_that_sees_another_folder_is_found_out(
     """Where a node has something else mounted over runs/, runs are sent there and come back."""
     if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip("needs the right to mount")
-    words = ("seeds.test=1", "budget.steps=2000", "budget.checkpoint_every=500")
+    arguments = ("seeds.test=1", "budget.steps=2000", "budget.checkpoint_every=500")
     (tmp_path / "runs").mkdir()
     address = ask(cluster, f"start {tmp_path / 'runs'}")
-    run(tmp_path, *words, f"executor.address={address}", "+executor.resources.here=1")
+    run(tmp_path, *arguments, f"executor.address={address}", "+executor.resources.here=1")
     assert ["completed"] == states(tmp_path)
     assert (runs(tmp_path)[0].attempt(1).folder / ".job").exists()
 

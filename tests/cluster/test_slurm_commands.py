@@ -54,11 +54,11 @@ class Folder:
     cluster: Cluster
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Give a command; it is ended with the test."""
         with (self.path / "output").open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "rlexp", *words],
+                [sys.executable, "-m", "rlexp", *arguments],
                 cwd=self.path,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -72,13 +72,13 @@ class Folder:
         self.started.append(process)
         return process
 
-    def give(self, *words: str) -> str:
+    def give(self, *arguments: str) -> str:
         """Give a command and wait for its success; what it printed."""
         before = len(self.output())
-        code = self.start(*words).wait(LIMIT)
-        told = self.output()[before:]
-        assert code == 0, told
-        return told
+        code = self.start(*arguments).wait(LIMIT)
+        messages = self.output()[before:]
+        assert code == 0, messages
+        return messages
 
     def output(self) -> str:
         """What all commands printed."""
@@ -133,9 +133,9 @@ def has_checkpoints(study: Folder, count: int) -> bool:
 
 def test_a_run_is_the_same_here_and_there(study: Folder) -> None:
     """Scores and weights of runs in jobs are those of runs on this machine, and no job is left."""
-    words = (*SHORT, "seeds.test=3")
-    study.give("run", *words, "experiment=a", *SLURM)
-    study.give("run", *words, "experiment=b", "executor=local")
+    arguments = (*SHORT, "seeds.test=3")
+    study.give("run", *arguments, "experiment=a", *SLURM)
+    study.give("run", *arguments, "experiment=b", "executor=local")
     assert study.weights("a") == study.weights("b")
     assert len(study.weights("a")) == 3
     wait_until(lambda: not study.jobs())
@@ -185,26 +185,26 @@ def test_a_node_that_dies_costs_no_run(study: Folder, control: list[str]) -> Non
 
 def test_a_killed_command_doubles_nothing(study: Folder, control: list[str]) -> None:
     """Jobs outlive kill -9 of their command; the same command takes them up."""
-    words = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
-    run = study.start(*words)
+    arguments = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    run = study.start(*arguments)
     wait_until(partial(has_checkpoints, study, 2), 180)
     jobs = study.jobs()
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert study.jobs() == jobs
-    study.give(*words)
+    study.give(*arguments)
     assert study.weights("a") == control
     assert study.attempts("a") == 2
 
 
 def test_detached_runs_go_on_alone(study: Folder, control: list[str]) -> None:
     """`--detach` returns at once, `status` shows the runs, and the same command takes them up."""
-    words = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
-    assert "will go on without this command" in study.give(*words, "--detach")
+    arguments = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    assert "will go on without this command" in study.give(*arguments, "--detach")
     assert len(study.jobs()) == 2
     wait_until(partial(has_checkpoints, study, 2), 180)
     assert "ppo-test-0" in study.give("status", "a")
-    study.give(*words)
+    study.give(*arguments)
     assert study.weights("a") == control
     assert study.attempts("a") == 2
 

@@ -88,15 +88,15 @@ def batches(count: int) -> list[Batch]:
 
 def gone(session: SlurmSession, count: int, seconds: float = 90.0) -> dict[str, str]:
     """Wait for jobs to be gone; the reasons by their keys."""
-    found: list[Gone] = []
+    results: list[Gone] = []
 
     def all_gone() -> bool:
-        found.extend(session.poll(0.2))
-        return len(found) >= count
+        results.extend(session.poll(0.2))
+        return len(results) >= count
 
     wait_until(all_gone, seconds)
     assert [] == session.poll(2.0)
-    return {each.key: each.reason for each in found}
+    return {each.key: each.reason for each in results}
 
 
 def is_running(session: SlurmSession, key: str) -> bool:
@@ -190,8 +190,8 @@ def test_stopping_withdraws_and_asks(tmp_path: Path) -> None:
         assert session.reason("key3") in {"Resources", "Priority"}
         session.stop()
         gone(session, 4)
-    told = [path.read_text() for path in there.experiment.glob("*/signals")]
-    assert told == ["15\n", "15\n"]
+    messages = [path.read_text() for path in there.experiment.glob("*/signals")]
+    assert messages == ["15\n", "15\n"]
     assert len(list(there.experiment.glob("*/starts"))) == 2
 
 
@@ -218,12 +218,12 @@ def test_what_was_left_is_found_again(tmp_path: Path) -> None:
         session.leave()
     (there.jobs / "other.json").write_text("{}")
     with slurm().dispatch(there) as session:
-        assert {batch.key for batch in session.known()} == {"key0", "key1"}
+        assert {batch.key for batch in session.earlier_jobs()} == {"key0", "key1"}
         wait_until(lambda: is_running(session, "key0"))
     # That context ended with neither word: so do the jobs.
     with slurm().dispatch(there) as session:
-        session.known()
-        wait_until(lambda: session.poll(0.2) is not None and not session.known())
+        session.earlier_jobs()
+        wait_until(lambda: session.poll(0.2) is not None and not session.earlier_jobs())
 
 
 def test_jobs_are_cancelled_from_what_is_kept(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_nothing_is_said_while_slurm_is_silent(tmp_path: Path, cluster: Cluster)
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "messages"),
     [
         ({"partition": "hgih"}, "partitions here: high, low; did you mean 'high'"),
         ({"cpus": 99}, "lower executor.cpus"),
@@ -271,7 +271,7 @@ def test_nothing_is_said_while_slurm_is_silent(tmp_path: Path, cluster: Cluster)
         ({"options": ("--mystery=1",)}, "change executor.options"),
     ],
 )
-def test_a_refusal_says_what_to_do(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_a_refusal_says_what_to_do(tmp_path: Path, changes: dict[str, Any], messages: str) -> None:
     """What Slurm refuses is one line with what to change, and leaves nothing behind."""
     there = site(tmp_path)
     with (
@@ -279,6 +279,6 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, changes: dict[str, Any], told
         pytest.raises(ExecutorError) as error,
     ):
         session.submit(batches(2))
-    assert told in str(error.value)
+    assert messages in str(error.value)
     assert "\n" not in str(error.value)
     assert [] == list(there.jobs.iterdir())

@@ -71,12 +71,12 @@ def test_a_race_is_about_what_is_optimised() -> None:
 
         def record(self, spec: RunSpec) -> RunRecord:
             """A curve that steps up at a time that x decides."""
-            found = World.record(self, spec)
+            results = World.record(self, spec)
             late = 10 + 80 * spec.algorithm["x"]
             curve = tuple(
-                evaluated(e.step, 1.0 if e.step >= late else 0.0) for e in found.evaluations
+                evaluated(e.step, 1.0 if e.step >= late else 0.0) for e in results.evaluations
             )
-            return replace(found, evaluations=curve)
+            return replace(results, evaluations=curve)
 
     world = Turned(
         plan=plan(allocation="racing", objective="steps_to_threshold", trials=20, lag=0),
@@ -164,8 +164,8 @@ def _best_screened() -> float:
 
 
 def _selection_spec(world: World, position: int) -> RunSpec:
-    found = [r.spec for r in world.records.values() if r.spec.phase is Phase.SELECTION]
-    return found[position]
+    results = [r.spec for r in world.records.values() if r.spec.phase is Phase.SELECTION]
+    return results[position]
 
 
 def _final(value: float) -> Evaluated:

@@ -197,7 +197,7 @@ def test_the_order_of_the_runs_changes_nothing(
     of = replay(
         crashing(1, 6, seed=2), allocation="two_stage", pruner=pruner, number=number, lag=7
     )
-    one, many = run(of), run(of, workers, np.random.default_rng(seed))
-    assert one.row == many.row
-    assert one.states == many.states
-    assert one.tuning == many.tuning
+    item, many = run(of), run(of, workers, np.random.default_rng(seed))
+    assert item.row == many.row
+    assert item.states == many.states
+    assert item.tuning == many.tuning

@@ -24,13 +24,13 @@ SEEDS = (1, 3, 5)
 @cache
 def fixed(configurations: int, seeds: int) -> tuple[Winners, ...]:
     """Winners on each landscape."""
-    return tuple(fixed_winners(one, configurations, seeds, REPEATS, 0) for one in LANDSCAPES)
+    return tuple(fixed_winners(item, configurations, seeds, REPEATS, 0) for item in LANDSCAPES)
 
 
 @cache
 def two_stage(runs: int) -> tuple[Winners, ...]:
     """Three quarters of the runs screen on one seed; a twelfth gets four more seeds."""
-    return tuple(two_stage_winners(one, runs * 3 // 4, 1 / 12, REPEATS, 0) for one in LANDSCAPES)
+    return tuple(two_stage_winners(item, runs * 3 // 4, 1 / 12, REPEATS, 0) for item in LANDSCAPES)
 
 
 def gap(winners: tuple[Winners, ...]) -> float:
@@ -59,8 +59,8 @@ def test_the_gaussian_model_is_what_it_predicts() -> None:
 )
 def test_optimism_on_landscapes(configurations: int, expected: tuple[float, ...]) -> None:
     """With 1, 3 and 5 tuning seeds."""
-    found = [gap(fixed(configurations, seeds)) for seeds in SEEDS]
-    assert list(expected) == pytest.approx(found, abs=0.01)
+    results = [gap(fixed(configurations, seeds)) for seeds in SEEDS]
+    assert list(expected) == pytest.approx(results, abs=0.01)
 
 
 def test_more_seeds_overstate_less() -> None:
@@ -78,8 +78,8 @@ def test_more_configurations_overstate_more() -> None:
 
 def test_most_winners_were_overstated() -> None:
     """Four of five with one tuning seed; the specification's .81, .69, .63."""
-    found = [np.mean([each.overstated for each in fixed(16, seeds)]) for seeds in SEEDS]
-    assert [0.80, 0.67, 0.62] == pytest.approx(found, abs=0.02)
+    results = [np.mean([each.overstated for each in fixed(16, seeds)]) for seeds in SEEDS]
+    assert [0.80, 0.67, 0.62] == pytest.approx(results, abs=0.02)
 
 
 @pytest.mark.parametrize("runs", [48, 96, 192])
@@ -91,7 +91,7 @@ def test_two_stages_find_better_configurations(runs: int) -> None:
 
 def test_true_scores_at_equal_cost() -> None:
     """Of 1, 3 and 5 seeds, and two stages; rows are 48, 96 and 192 runs."""
-    found = [
+    results = [
         [
             *(true_score(fixed(runs // seeds, seeds)) for seeds in SEEDS),
             true_score(two_stage(runs)),
@@ -103,4 +103,4 @@ def test_true_scores_at_equal_cost() -> None:
         [1.056, 1.040, 0.994, 1.113],
         [1.081, 1.092, 1.071, 1.147],
     ]
-    assert expected == [pytest.approx(row, abs=0.01) for row in found]
+    assert expected == [pytest.approx(row, abs=0.01) for row in results]

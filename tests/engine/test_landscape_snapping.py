@@ -32,8 +32,8 @@ class Told:
 def snapped(*suggestions: Suggestion) -> list[Mapping[str, Any] | None]:
     """What becomes of suggestions where the default is configuration 0."""
     snapping = Snapping(Told(suggestions), LANDSCAPE, default=0)
-    found = [snapping.suggest([], number + 1) for number in range(len(suggestions))]
-    return [each.parameters if each else None for each in found]
+    results = [snapping.suggest([], number + 1) for number in range(len(suggestions))]
+    return [each.parameters if each else None for each in results]
 
 
 def near(row: int, factor: float = 1.01) -> dict[str, Any]:

@@ -16,11 +16,11 @@ PENDULUM = load("cc_pendulum_sac")
 
 def test_there_are_twelve() -> None:
     """On two of them no configurations can be told apart."""
-    found = [load(name) for name in names()]
-    assert 12 == len(found)
-    assert {(256, 10, 10)} == {each.returns.shape for each in found}
-    assert {256} == {len(each.rows) for each in found}
-    flat = [each.name for each in found if each.is_flat]
+    results = [load(name) for name in names()]
+    assert 12 == len(results)
+    assert {(256, 10, 10)} == {each.returns.shape for each in results}
+    assert {256} == {len(each.rows) for each in results}
+    flat = [each.name for each in results if each.is_flat]
     assert ["cc_mountain_car_ppo", "minigrid_unlock_dqn"] == flat
 
 
@@ -44,8 +44,8 @@ def test_crashes_are_no_returns() -> None:
 @pytest.mark.parametrize("crash", [np.nan, SENTINEL])
 def test_nothing_counts_after_a_crash(crash: float) -> None:
     """A training does not come back; an honest zero is a return."""
-    found = without_crashes(np.array([[1.0, crash, 3.0], [0.0, -1.0, 2.0]]))
-    assert [[True, False, False], [True, True, True]] == np.isfinite(found).tolist()
+    results = without_crashes(np.array([[1.0, crash, 3.0], [0.0, -1.0, 2.0]]))
+    assert [[True, False, False], [True, True, True]] == np.isfinite(results).tolist()
 
 
 def test_the_space_is_that_of_the_columns() -> None:

@@ -35,7 +35,7 @@ def plan(*records: RunRecord, retry: bool = False) -> Plan:
 
 def execute(planned: Plan) -> list[RunRecord]:
     """The records of a plan that was executed."""
-    return [completed(one, 1.0) for one in planned.missing]
+    return [completed(item, 1.0) for item in planned.missing]
 
 
 def test_without_records_everything_is_missing() -> None:
@@ -46,9 +46,9 @@ def test_without_records_everything_is_missing() -> None:
 
 def test_what_is_completed_is_done() -> None:
     """No run is ever done twice."""
-    found = plan(completed(SPECS[1], 1.0), stopped(SPECS[2], Ending.PRUNED))
-    assert Plan((SPECS[0], SPECS[3], SPECS[4]), (SPECS[1], SPECS[2]), ()) == found
-    assert 300 == found.steps
+    results = plan(completed(SPECS[1], 1.0), stopped(SPECS[2], Ending.PRUNED))
+    assert Plan((SPECS[0], SPECS[3], SPECS[4]), (SPECS[1], SPECS[2]), ()) == results
+    assert 300 == results.steps
 
 
 @given(st.sets(st.sampled_from(range(5))), st.booleans())
@@ -70,9 +70,9 @@ def test_every_run_has_one_place(kinds: list[int]) -> None:
         failed(SPECS[3], Failure.CRASHED),
         lost(SPECS[4]),
     ]
-    found = plan(*(made[k] for k in kinds))
-    placed = [*found.missing, *found.done, *found.failed]
-    assert {one.id for one in SPECS} == {one.id for one in placed}
+    results = plan(*(made[k] for k in kinds))
+    placed = [*results.missing, *results.done, *results.failed]
+    assert {item.id for item in SPECS} == {item.id for item in placed}
     assert len(SPECS) == len(placed)
 
 
@@ -83,7 +83,7 @@ def test_records_of_other_runs_do_not_matter() -> None:
 
 def test_a_larger_question_misses_only_what_is_new() -> None:
     """More seeds continue; the runs that are there stay."""
-    records = {one.id: completed(one, 1.0) for one in SPECS}
+    records = {item.id: completed(item, 1.0) for item in SPECS}
     more = [spec(seed) for seed in range(8)]
     assert tuple(more[5:]) == make_plan(more, records).missing
 

@@ -101,9 +101,9 @@ def test_a_trial_is_suggested_from_those_before_its_lag() -> None:
             return RandomSearch().open(problem).suggest(trials, number)
 
     class Tuning:
-        def open(self, asked: Any) -> Any:
+        def open(self, requested: Any) -> Any:
             nonlocal problem
-            problem = asked
+            problem = requested
             return Watching()
 
     tuner: Tuner = Tuning()

@@ -12,7 +12,7 @@ from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, evaluated, plan, quality
 
 from rlexp.engine.progress import Proposal, steps_of
-from rlexp.engine.search import Earlier, Search
+from rlexp.engine.search import EarlierValues, Search
 from rlexp.engine.sweeping import Stage
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -49,10 +49,10 @@ class _Rounded:
 
     def suggest(self, trials: Any, number: int) -> Suggestion | None:
         """The nearest multiple of 1/4."""
-        found = self.inner.suggest(trials, number)
-        assert found is not None
+        results = self.inner.suggest(trials, number)
+        assert results is not None
         return replace(
-            found, parameters={k: round(4 * v) / 4 for k, v in found.parameters.items()}
+            results, parameters={k: round(4 * v) / 4 for k, v in results.parameters.items()}
         )
 
 
@@ -62,13 +62,13 @@ class Crossing(World):
 
     def record(self, spec: RunSpec) -> RunRecord:
         """The run with noise on its curve, which depends on the run and the step alone."""
-        found = World.record(self, spec)
+        results = World.record(self, spec)
         name = f"{spec.algorithm['x']:.9f} {spec.seed}"
         curve = tuple(
             evaluated(e.step, e.mean + random.Random(f"{name} {e.step}").gauss(0, 0.5))
-            for e in found.evaluations
+            for e in results.evaluations
         )
-        return replace(found, evaluations=curve)
+        return replace(results, evaluations=curve)
 
 
 HYPERBAND = Hyperband(minimum=0.1, eta=2)
@@ -222,7 +222,7 @@ def test_what_no_score_can_be_is_not_compared(huge: float) -> None:
 def test_earlier_values_are_those_below_a_number(values: dict[int, float], before: int) -> None:
     """The mapping that is gathered late equals the one that is gathered at once."""
     expected = {n: v for n, v in values.items() if n < before}
-    earlier = Earlier(values, before)
+    earlier = EarlierValues(values, before)
     assert expected == dict(earlier)
     assert (len(expected), list(expected.values())) == (len(earlier), list(earlier.values()))
 
@@ -254,8 +254,10 @@ def _made() -> World:
 
 
 def _search_of(pruner: Any, every: int) -> Search:
-    known = World(plan=plan(lag=0)).open().search
-    return Search(replace(known.question, every=every), known.suggester, pruner, one_by_one=True)
+    existing = World(plan=plan(lag=0)).open().search
+    return Search(
+        replace(existing.question, every=every), existing.suggester, pruner, one_by_one=True
+    )
 
 
 def _search(world: World, sweeping: Any, workers: int) -> None:

@@ -22,7 +22,7 @@ def end_with_input() -> None:
 
 def attempt(paths: RunPaths, steps: int, seconds: float) -> None:
     """Take so many steps, with a checkpoint and a line in the journal each."""
-    numbers = [one.number for one in paths.attempts()]
+    numbers = [item.number for item in paths.attempts()]
     made = paths.attempt(max(numbers, default=0) + 1)
     made.folder.mkdir(parents=True)
     made.settings.write_text("{}")

@@ -16,8 +16,8 @@ from rlexp.executors.ray import node
 from rlexp.executors.ray.bridge import reason_of
 from rlexp.executors.ray.intake import Intake
 from rlexp.executors.ray.messages import Mailbox, Message, Piece, pack
-from rlexp.executors.ray.node import Returns, execute
-from rlexp.executors.ray.session import baggage
+from rlexp.executors.ray.node import RunFiles, execute
+from rlexp.executors.ray.session import uploaded_files
 from rlexp.records.checkpoint import Checkpoint, Transitions
 from rlexp.store.checkpoints import (
     checkpoint_steps,
@@ -31,7 +31,7 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 HERE = Path(__file__).parent
 
 
-def send(source: RunPaths, intake: Intake, returns: Returns, **how: bool) -> None:
+def send(source: RunPaths, intake: Intake, returns: RunFiles, **how: bool) -> None:
     """Send back what is new."""
     for message in returns.messages(**{"everything": True, **how}):
         intake.take_in(message["parcel"], message.get("kept"))
@@ -39,9 +39,9 @@ def send(source: RunPaths, intake: Intake, returns: Returns, **how: bool) -> Non
 
 def journal(paths: RunPaths, number: int, text: str) -> None:
     """Append to the journal of an attempt."""
-    place = paths.attempt(number).journal
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("a") as file:
+    location = paths.attempt(number).journal
+    location.parent.mkdir(parents=True, exist_ok=True)
+    with location.open("a") as file:
         file.write(text)
 
 
@@ -68,7 +68,7 @@ def here(tmp_path: Path) -> RunPaths:
 
 def test_checkpoints_follow_those_of_the_worker(there: RunPaths, here: RunPaths) -> None:
     """New checkpoints and experience come, removed ones go, and what is here can be read."""
-    returns, intake = Returns(there.folder), Intake(here, "job", 0)
+    returns, intake = RunFiles(there.folder), Intake(here, "job", 0)
     for step in (1, 2, 3):
         checkpoint(there, step)
         send(there, intake, returns)
@@ -76,13 +76,13 @@ def test_checkpoints_follow_those_of_the_worker(there: RunPaths, here: RunPaths)
     saved = read_checkpoint(here, 3, run_id="x")
     assert {"state.npz": b"3"} == saved.files
     assert [b"experience 1", b"experience 2", b"experience 3"] == [
-        one.content for one in saved.transitions()
+        item.content for item in saved.transitions()
     ]
 
 
 def test_a_run_that_is_over_keeps_its_policies_only(there: RunPaths, here: RunPaths) -> None:
     """Where the worker removed the experience of a completed run, so does the command."""
-    returns, intake = Returns(there.folder), Intake(here, "job", 0)
+    returns, intake = RunFiles(there.folder), Intake(here, "job", 0)
     checkpoint(there, 1)
     send(there, intake, returns)
     assert is_resumable(here, 1)
@@ -101,9 +101,9 @@ def test_nothing_is_removed_before_its_successor_is_here(there: RunPaths, here: 
     assert [1] == checkpoint_steps(here)
 
 
-def _fresh(paths: RunPaths) -> Returns:
+def _fresh(paths: RunPaths) -> RunFiles:
     """As if nothing of a folder had been sent."""
-    returns = Returns(paths.folder)
+    returns = RunFiles(paths.folder)
     returns._seen.clear()
     returns._journals.clear()
     return returns
@@ -111,7 +111,7 @@ def _fresh(paths: RunPaths) -> Returns:
 
 def test_the_journal_comes_last_and_whole_lines_only(there: RunPaths, here: RunPaths) -> None:
     """What a journal says rests on files that were sent before; a line in the making waits."""
-    returns = Returns(there.folder)
+    returns = RunFiles(there.folder)
     journal(there, 1, '{"event":"ended"}\n{"half')
     there.model.write_bytes(b"model")
     there.attempt(1).settings.write_text("{}")
@@ -132,8 +132,8 @@ def test_what_came_from_the_command_is_not_sent_back(there: RunPaths) -> None:
     """A run goes on from what it was given, and only what is new travels."""
     journal(there, 1, "old\n")
     checkpoint(there, 1)
-    assert [] == list(Returns(there.folder).messages(everything=False))
-    returns = Returns(there.folder)
+    assert [] == list(RunFiles(there.folder).messages(everything=False))
+    returns = RunFiles(there.folder)
     sizes = [len(message["parcel"]) for message in returns.messages(everything=True)]
     assert [len(pack([]))] == sizes
 
@@ -146,7 +146,9 @@ def test_late_bytes_of_a_fenced_attempt_are_refused(there: RunPaths, here: RunPa
     journal(here, 2, "another's\n")
     journal(there, 1, "two\n")
     checkpoint(there, 1)
-    with pytest.raises(RecordError, match=r"job late still sent .* attempt 2 is that of another"):
+    with pytest.raises(
+        RecordError, match=r"late files of job late .* another job has made attempt 2"
+    ):
         send(there, intake, returns)
     assert "one\n" == here.attempt(1).journal.read_text()
     assert [] == checkpoint_steps(here)
@@ -157,7 +159,7 @@ def test_an_attempt_of_the_same_number_is_not_shared(there: RunPaths, here: RunP
     journal(there, 1, "mine\n")
     send(there, Intake(here, "first", 0), _fresh(there), last=True)
     journal(there, 1, "and more\n")
-    with pytest.raises(RecordError, match="is that of another"):
+    with pytest.raises(RecordError, match="another job has made attempt"):
         send(there, Intake(here, "second", 0), _fresh(there), last=True)
     assert "mine\n" == here.attempt(1).journal.read_text()
 
@@ -170,7 +172,7 @@ def test_only_what_workers_make_is_taken(name: str, here: RunPaths) -> None:
     """Neither what defines the run nor an earlier attempt can be overwritten from a node."""
     journal(here, 1, "before\n")
     here.spec.write_text("spec")
-    with pytest.raises(RecordError, match=r"no worker sends|did not make"):
+    with pytest.raises(RecordError, match=r"no worker sends|another job has made"):
         Intake(here, "job", 1).take_in(pack([Piece(name, b"changed")]))
     assert "before\n" == here.attempt(1).journal.read_text()
     assert "spec" == here.spec.read_text()
@@ -241,7 +243,7 @@ class Command:
         if "begun" in message:
             self.begun = message
             runs = [self.experiment.run(run) for run in self.intakes]
-            parcel = pack(baggage(self.experiment, runs))
+            parcel = pack(uploaded_files(self.experiment, runs))
             self.box.send("job", {"do": "begin", "runs": ["a", "b"], "parcel": parcel})
         else:
             self.intakes[message["run"]].take_in(message["parcel"], message.get("kept"))
@@ -308,8 +310,8 @@ def test_runs_come_back_from_a_node_that_does_not(letter: Message, shared: objec
 
 def test_an_interpreter_that_is_not_there_is_replaced(letter: Message) -> None:
     """A node that has its Python elsewhere starts the worker with that of its task."""
-    words = ["/nowhere/python", *letter["worker"][1:]]
-    told = command(letter, worker=words)
+    arguments = ["/nowhere/python", *letter["worker"][1:]]
+    told = command(letter, worker=arguments)
     told.serve(until=lambda: False)
     assert 0 == told.result["code"]
 
@@ -360,10 +362,10 @@ def test_folders_of_nodes_are_not_left(
     letter: Message, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The temporary folder of a job is gone with it."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    location = tmp_path / "temporary"
+    location.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(location))
     told = command(letter, shared=False)
-    told.serve(until=lambda: bool(list(place.glob("rlexp-node-*"))))
+    told.serve(until=lambda: bool(list(location.glob("rlexp-node-*"))))
     told.serve(until=lambda: False)
-    assert [] == list(place.iterdir())
+    assert [] == list(location.iterdir())

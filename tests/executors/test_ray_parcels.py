@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlexp.errors import RecordError
 from rlexp.executors.ray.messages import OFFSET, Piece, pack, read_below, unpack, write_below
 from rlexp.executors.ray.scratch import scratch
-from rlexp.executors.ray.session import baggage
+from rlexp.executors.ray.session import uploaded_files
 from rlexp.store.layout import ExperimentPaths
 
 
@@ -148,7 +148,7 @@ def test_baggage_is_what_a_worker_needs(tmp_path: Path) -> None:
     assert {
         *("experiment.json", "orders/a.json", "a/spec.json", "a/attempts/1/events.jsonl"),
         "a/checkpoints/100/manifest.json",
-    } == {piece.name for piece in baggage(paths, [paths.run("a")])}
+    } == {piece.name for piece in uploaded_files(paths, [paths.run("a")])}
 
 
 def test_folders_of_the_dead_are_removed_by_who_comes_next(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_folders_of_the_dead_are_removed_by_who_comes_next(tmp_path: Path) -> No
     (tmp_path / "rlexp-x-dead").mkdir()
     (tmp_path / "rlexp-x-dead" / ".lock").touch()
     (tmp_path / "rlexp-x-link").symlink_to(tmp_path)
-    with scratch("rlexp-x-", tmp_path) as (one, _), scratch("rlexp-x-", tmp_path) as (two, _):
+    with scratch("rlexp-x-", tmp_path) as (item, _), scratch("rlexp-x-", tmp_path) as (two, _):
         names = {path.name for path in tmp_path.iterdir()}
-        assert {one.name, two.name, "rlexp-x-link"} == names
-        assert stat.S_IMODE(os.stat(one).st_mode) == 0o700  # noqa: PTH116
+        assert {item.name, two.name, "rlexp-x-link"} == names
+        assert stat.S_IMODE(os.stat(item).st_mode) == 0o700  # noqa: PTH116
     assert ["rlexp-x-link"] == [path.name for path in tmp_path.iterdir()]

@@ -92,7 +92,7 @@ def test_no_task_is_detached(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "messages"),
     [
         ("gpus", 1, "asks for 1 GPU, of which this machine has 0"),
         ("cpus", 8, "asks for 8 CPU, of which this machine has 4"),
@@ -100,10 +100,10 @@ def test_no_task_is_detached(tmp_path: Path) -> None:
         ("memory", 2000, "asks for 2000 memory, of which this machine has 1000"),
     ],
 )
-def test_a_machine_that_lacks_what_is_asked_for(name: str, value: object, told: str) -> None:
+def test_a_machine_that_lacks_what_is_asked_for(name: str, value: object, messages: str) -> None:
     """A run that could never start is refused, where no node can join; elsewhere one may."""
     nodes = [{"CPU": 4.0, "memory": 1000.0}]
-    with pytest.raises(ExecutorError, match=told):
+    with pytest.raises(ExecutorError, match=messages):
         ray(**{name: value})._check(nodes, 1)
     ray(address="auto", **{name: value})._check(nodes, 1)
     ray()._check(nodes, 1)
@@ -111,8 +111,8 @@ def test_a_machine_that_lacks_what_is_asked_for(name: str, value: object, told: 
 
 def test_ray_is_asked_for_what_a_run_needs(tmp_path: Path) -> None:
     """Threads become cores unless cores are said; Ray itself tries nothing again."""
-    words = ("executor.gpus=0.5", "+executor.resources.a100=1", "executor.memory=5")
-    composed = compose(["executor=ray", *words], tmp_path)[0].plain["executor"]
+    arguments = ("executor.gpus=0.5", "+executor.resources.a100=1", "executor.memory=5")
+    composed = compose(["executor=ray", *arguments], tmp_path)[0].plain["executor"]
     executor = build(composed, "executor", ())
     assert {
         "num_cpus": 3,

@@ -11,7 +11,7 @@ from slurm_programs import HOSTILE, install, site
 from rlexp.errors import ExecutorError
 from rlexp.executors import Batch
 from rlexp.executors.slurm import Slurm
-from rlexp.executors.slurm.queue import Seen, expand, parse_queue
+from rlexp.executors.slurm.queue import JobState, expand, parse_queue
 from rlexp.executors.slurm.tasks import read_tasks
 
 SETTINGS: dict[str, Any] = {
@@ -83,9 +83,9 @@ def test_the_queue_is_read_line_by_line() -> None:
     """A state may be followed by who brought it about, a reason may hold anything."""
     text = "12_[0-1]|PENDING|(a|b)\n12_2|CANCELLED by 1000|None\n\n"
     assert parse_queue(text) == {
-        "12_0": Seen("PENDING", "(a|b)"),
-        "12_1": Seen("PENDING", "(a|b)"),
-        "12_2": Seen("CANCELLED", "None"),
+        "12_0": JobState("PENDING", "(a|b)"),
+        "12_1": JobState("PENDING", "(a|b)"),
+        "12_2": JobState("CANCELLED", "None"),
     }
 
 
@@ -142,8 +142,8 @@ def test_long_arrays_are_split(tmp_path: Path, programs: Path) -> None:
     there = site(tmp_path)
     with slurm().dispatch(there) as session:
         session.submit([Batch(key, (key,)) for key in "abc"])
-        words = [line.split() for line in asked(programs, "sbatch")]
-        assert ["--array=0-1", "--array=0-0"] == [line[2] for line in words]
+        arguments = [line.split() for line in asked(programs, "sbatch")]
+        assert ["--array=0-1", "--array=0-0"] == [line[2] for line in arguments]
         session.leave()
 
 
@@ -203,7 +203,7 @@ def test_a_job_that_was_taken_too_late_is_found(tmp_path: Path, programs: Path) 
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "messages"),
     [
         (
             "invalid partition specified: lnog\nsbatch: error: Batch job submission failed: Invalid",
@@ -214,7 +214,7 @@ def test_a_job_that_was_taken_too_late_is_found(tmp_path: Path, programs: Path) 
         ("something new", "sbatch: something new"),
     ],
 )
-def test_a_refusal_is_one_line(tmp_path: Path, programs: Path, said: str, told: str) -> None:
+def test_a_refusal_is_one_line(tmp_path: Path, programs: Path, said: str, messages: str) -> None:
     """Slurm's own words with what to do, and nothing is left beside the experiment."""
     there = site(tmp_path)
     install(programs, sbatch=f"cat >&2 <<'E'\nsbatch: error: {said}\nE\nexit 1")
@@ -223,7 +223,7 @@ def test_a_refusal_is_one_line(tmp_path: Path, programs: Path, said: str, told: 
         pytest.raises(ExecutorError) as error,
     ):
         session.submit([Batch("a", ("run1",))])
-    assert told in str(error.value)
+    assert messages in str(error.value)
     assert "\n" not in str(error.value)
     assert [] == list(there.jobs.iterdir())
 

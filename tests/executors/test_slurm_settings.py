@@ -17,8 +17,8 @@ from rlexp.executors.slurm.words import minutes
 @cache
 def packaged() -> str:
     """The values of conf/executor/slurm.yaml."""
-    words = ["executor=slurm", "algorithm=ppo", "environment=cartpole"]
-    return json.dumps(compose(words, Path.cwd())[0].plain["executor"])
+    arguments = ["executor=slurm", "algorithm=ppo", "environment=cartpole"]
+    return json.dumps(compose(arguments, Path.cwd())[0].plain["executor"])
 
 
 def slurm(**changes: Any) -> Slurm:
@@ -29,7 +29,7 @@ def slurm(**changes: Any) -> Slurm:
 
 def test_what_is_unset_is_left_to_the_cluster() -> None:
     """By default a job asks for one node with a run's threads, and for a notice."""
-    assert slurm().words(3) == (
+    assert slurm().sbatch_options(3) == (
         "--nodes=1",
         "--ntasks=1",
         "--cpus-per-task=3",
@@ -39,7 +39,7 @@ def test_what_is_unset_is_left_to_the_cluster() -> None:
 
 def test_every_setting_is_a_word() -> None:
     """Partition to GPUs, and the user's own words last."""
-    asked = slurm(
+    requested = slurm(
         partition="gpu",
         account="lab",
         qos="low",
@@ -52,13 +52,13 @@ def test_every_setting_is_a_word() -> None:
         signal_before=60,
         options=["--mail-type=END", "--exclusive"],
     )
-    assert asked.words(1) == (
+    assert requested.sbatch_options(1) == (
         *("--partition=gpu", "--account=lab", "--qos=low", "--constraint=ice&ssd"),
         *("--exclude=n[1-3]", "--time=1-12:00:00", "--mem=4G", "--gres=gpu:a100:1"),
         *("--nodes=1", "--ntasks=1", "--cpus-per-task=8", "--signal=B:USR1@60"),
         *("--mail-type=END", "--exclusive"),
     )
-    assert "--gres=gpu:2" in slurm(gpus=2).words(1)
+    assert "--gres=gpu:2" in slurm(gpus=2).sbatch_options(1)
 
 
 def test_as_many_runs_are_out_as_jobs_hold() -> None:
@@ -84,14 +84,14 @@ def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: fl
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "messages"),
     [
-        ({"options": ["--array=0-9"]}, "rlexp's own"),
-        ({"options": ["--arr=0-9"]}, "rlexp's own"),
-        ({"options": ["--output=x.txt"]}, "rlexp's own"),
-        ({"options": ["--parsable"]}, "rlexp's own"),
-        ({"options": ["--wrap=ls"]}, "rlexp's own"),
-        ({"options": ["--export=NONE"]}, "rlexp's own"),
+        ({"options": ["--array=0-9"]}, "rlexp sets"),
+        ({"options": ["--arr=0-9"]}, "rlexp sets"),
+        ({"options": ["--output=x.txt"]}, "rlexp sets"),
+        ({"options": ["--parsable"]}, "rlexp sets"),
+        ({"options": ["--wrap=ls"]}, "rlexp sets"),
+        ({"options": ["--export=NONE"]}, "rlexp sets"),
         ({"options": ["--part=gpu"]}, "use executor.partition instead"),
         ({"options": ["--time=5"]}, "use executor.time instead"),
         ({"options": ["--gres=gpu:1"]}, "use executor.gpus instead"),
@@ -102,21 +102,21 @@ def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: fl
         ({"memory": "4GB"}, "use 4G or 500M"),
         ({"gpus": "many"}, "use 1 or a100:1"),
         ({"time": "soon"}, "is no time limit"),
-        ({"time": 2}, "is over when its end is announced"),
+        ({"time": 2}, "must be longer than executor.signal_before"),
         ({"signal_before": 0}, "signal_before"),
         ({"jobs": 0}, "jobs"),
         ({"polls": 3}, "did you mean"),
     ],
 )
-def test_what_would_break_a_job_is_refused(changes: dict[str, Any], told: str) -> None:
+def test_what_would_break_a_job_is_refused(changes: dict[str, Any], messages: str) -> None:
     """One line says what is wrong, before anything is submitted."""
     with pytest.raises(ConfigError) as error:
         slurm(**changes)
-    assert told in str(error.value)
+    assert messages in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_options_that_only_look_alike_are_taken() -> None:
     """Other words that begin as one of rlexp's own do are the user's to give."""
-    words = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
-    assert slurm(options=words).options == words
+    arguments = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
+    assert slurm(options=arguments).options == arguments

@@ -59,10 +59,10 @@ class Canaries:
         """A saved learner with a payload in each of its members, and in others."""
         content = io.BytesIO()
         with zipfile.ZipFile(model) as before, zipfile.ZipFile(content, "w") as after:
-            plain = json.loads(before.read("data"))
+            document = json.loads(before.read("data"))
             keys = ("policy_class", "learning_rate", "lr_schedule", "clip_range", "extra")
-            plain |= {key: self.encoded(f"data-{key}") for key in keys}
-            after.writestr("data", json.dumps(plain))
+            document |= {key: self.encoded(f"data-{key}") for key in keys}
+            after.writestr("data", json.dumps(document))
             after.writestr("pytorch_variables.pth", self.pickled("variables"))
             after.writestr("policy.pth", self.torch_archive("policy"))
             after.writestr("policy.optimizer.pth", self.torch_archive("optimizer"))

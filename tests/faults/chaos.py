@@ -104,13 +104,13 @@ class Chaos:
 
     def targets(self) -> list[Target]:
         """The runs in training, by name."""
-        alive, found = set(self.command.processes()), []
+        alive, results = set(self.command.processes()), []
         for paths, record in self._records():
             if record.state is State.RUNNING:
                 started = read_journal(paths.attempts()[-1].journal, measurements=False).events[:1]
                 pids = [e.pid for e in started if isinstance(e, RunStarted)]
-                found += [Target(paths, record, pid) for pid in pids if pid in alive]
-        return found
+                results += [Target(paths, record, pid) for pid in pids if pid in alive]
+        return results
 
     def _records(self) -> Iterator[tuple[RunPaths, RunRecord]]:
         """Every run that is written down so far."""

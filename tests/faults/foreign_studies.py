@@ -55,9 +55,9 @@ def foreign_study(factory: pytest.TempPathFactory) -> "ForeignStudy":
 def _train(folder: Path) -> None:
     made = folder.with_name(f"{folder.name}, half made")
     made.mkdir()
-    for words in (RUN, OFF_POLICY, SWEEP):
-        told = give(made, *words)
-        assert told.code == 0, told.text
+    for arguments in (RUN, OFF_POLICY, SWEEP):
+        messages = give(made, *arguments)
+        assert messages.code == 0, messages.text
     made.rename(folder)
 
 
@@ -74,13 +74,13 @@ class Told:
         return "Traceback (most recent call last)" in self.text
 
 
-def give(folder: Path, *words: str) -> Told:
+def give(folder: Path, *arguments: str) -> Told:
     """Give a command in a folder, whose neighbour holds what commands remember."""
     variables = {**os.environ, "RLEXP_HOME": str(folder.with_name("home")), "NO_COLOR": "1"}
     command: subprocess.Popen[str]
     if IN_FULL:
         command = subprocess.Popen(
-            [INSTALLED, *words],
+            [INSTALLED, *arguments],
             cwd=folder,
             env=variables,
             stdout=subprocess.PIPE,
@@ -88,7 +88,7 @@ def give(folder: Path, *words: str) -> Told:
             text=True,
         )
     else:
-        command = warm_process("full").fork(folder, [INSTALLED, *words], variables).begin()
+        command = warm_process("full").fork(folder, [INSTALLED, *arguments], variables).begin()
     text, _ = command.communicate(timeout=200.0)
     return Told(command.returncode, text)
 
@@ -105,9 +105,9 @@ class ForeignStudy:
         """What links lead to."""
         return self.folder.parent / "outside"
 
-    def give(self, *words: str) -> Told:
+    def give(self, *arguments: str) -> Told:
         """Give a command in the folder."""
-        return give(self.folder, *words)
+        return give(self.folder, *arguments)
 
     def experiment(self, name: str) -> ExperimentPaths:
         """An experiment under `runs/`."""
@@ -117,10 +117,10 @@ class ForeignStudy:
         """The first run of an experiment."""
         return self.experiment(experiment).runs()[0]
 
-    def check(self, told: Told, *codes: int) -> None:
+    def check(self, messages: Told, *codes: int) -> None:
         """Check that a command ended as documented, and that nothing hostile came of it."""
-        assert not told.has_traceback, told.text
-        assert told.code in codes, told.text
+        assert not messages.has_traceback, messages.text
+        assert messages.code in codes, messages.text
         assert [] == self.canaries.executed
 
     def copy(self, name: str, of: str = "base") -> ExperimentPaths:
@@ -133,14 +133,14 @@ class ForeignStudy:
 
 def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change a JSON file in place."""
-    plain = json.loads(path.read_text())
-    change(plain)
-    path.write_text(json.dumps(plain))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
 
 
-def changed(plain: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def changed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping with changes, mapping by mapping."""
-    merged = deepcopy(dict(plain))
+    merged = deepcopy(dict(document))
     for key, value in changes.items():
         inner = isinstance(value, dict) and "_target_" not in value
         merged[key] = changed(merged.get(key) or {}, value) if inner else value
@@ -159,13 +159,13 @@ def redefine(
     """
     run = next(run for run in paths.runs() if run.folder.name.startswith("ppo"))
 
-    def first(plain: dict[str, Any]) -> None:
-        plain["configurations"][0] = changed(plain["configurations"][0], changes)
+    def first(document: dict[str, Any]) -> None:
+        document["configurations"][0] = changed(document["configurations"][0], changes)
 
     edit_json(paths.definition, first)
-    plain = changed(json.loads(run.spec.read_text()), changes)
-    spec = RunSpec.from_plain(plain)
-    run.spec.write_text(json.dumps({**plain, "id": spec.id}))
+    document = changed(json.loads(run.spec.read_text()), changes)
+    spec = RunSpec.from_plain(document)
+    run.spec.write_text(json.dumps({**document, "id": spec.id}))
     renamed = paths.run(spec.name)
     run.folder.rename(renamed.folder)
     if not ended:
@@ -181,7 +181,7 @@ def lose(run: RunPaths) -> None:
 
 def edit_lines(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change every line of a file of JSON lines in place."""
-    plain = [json.loads(line) for line in path.read_text().splitlines()]
-    for one in plain:
-        change(one)
-    path.write_text("".join(json.dumps(one) + "\n" for one in plain))
+    document = [json.loads(line) for line in path.read_text().splitlines()]
+    for item in document:
+        change(item)
+    path.write_text("".join(json.dumps(item) + "\n" for item in document))

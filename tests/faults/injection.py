@@ -25,59 +25,61 @@ class Outcome:
     hit: bool
 
 
-def trace_calls(calls: Iterable[str], script: str, *words: object) -> list[str]:
+def trace_calls(calls: Iterable[str], script: str, *arguments: object) -> list[str]:
     """The system calls of an undisturbed program, as strace writes them, with files named."""
     options = ["-f", "-y", "-qq", "-e", f"trace={','.join(calls)}"]
     with NamedTemporaryFile(mode="r") as file:
-        done = execute([STRACE, *options, "-o", file.name], script, words)
+        done = execute([STRACE, *options, "-o", file.name], script, arguments)
         assert done.returncode == 0, done.stdout
         return re.findall(r"^\d+ +(\w+\(.*)$", file.read(), re.MULTILINE)
 
 
-def count_calls(calls: Iterable[str], script: str, *words: object) -> Counter[str]:
+def count_calls(calls: Iterable[str], script: str, *arguments: object) -> Counter[str]:
     """How often an undisturbed program makes each of these system calls."""
-    return Counter(line.partition("(")[0] for line in trace_calls(calls, script, *words))
+    return Counter(line.partition("(")[0] for line in trace_calls(calls, script, *arguments))
 
 
-def kill_at(call: str, n: int, script: str, *words: object, path: Path | None = None) -> Outcome:
+def kill_at(
+    call: str, n: int, script: str, *arguments: object, path: Path | None = None
+) -> Outcome:
     """Execute a program that is killed as it makes its n-th system call of this name.
 
     Args:
         call: The system call, which does not come to pass.
         n: From 1.
         script: The program, in Python.
-        words: What it is told: `sys.argv[1:]`.
+        arguments: What it is told: `sys.argv[1:]`.
         path: Only calls on this file are counted; it must exist.
     """
-    return _inject(call, "signal=KILL", n, script, words, path)
+    return _inject(call, "signal=KILL", n, script, arguments, path)
 
 
 def fail_at(
-    call: str, n: int, error: str, script: str, *words: object, path: Path | None = None
+    call: str, n: int, error: str, script: str, *arguments: object, path: Path | None = None
 ) -> Outcome:
     """The same with a call that fails, with `ENOSPC` or `EIO` for example."""
-    return _inject(call, f"error={error}", n, script, words, path)
+    return _inject(call, f"error={error}", n, script, arguments, path)
 
 
 def _inject(
-    call: str, what: str, n: int, script: str, words: Iterable[object], path: Path | None
+    call: str, what: str, n: int, script: str, arguments: Iterable[object], path: Path | None
 ) -> Outcome:
     with NamedTemporaryFile(mode="r") as file:
         paths = [] if path is None else [path]
-        done = execute(injecting(call, what, str(n), Path(file.name), paths), script, words)
+        done = execute(injecting(call, what, str(n), Path(file.name), paths), script, arguments)
         hit = re.search(r"\(INJECTED\)|killed by SIGKILL", file.read()) is not None
         return Outcome(done.returncode, done.stdout, hit)
 
 
 def execute(
-    tracer: list[str], script: str, words: Iterable[object]
+    tracer: list[str], script: str, arguments: Iterable[object]
 ) -> subprocess.CompletedProcess[str]:
     """Execute a program in a fork that strace is attached to.
 
     Nothing but the program itself makes calls there: an interpreter does not start.
     """
     forked = warm_process("script").fork(
-        Path.cwd(), [dedent(script), *map(str, words)], {**os.environ, "OMP_NUM_THREADS": "1"}
+        Path.cwd(), [dedent(script), *map(str, arguments)], {**os.environ, "OMP_NUM_THREADS": "1"}
     )
     output, _ = forked.begin(tracer).communicate(timeout=120)
     return subprocess.CompletedProcess([], forked.returncode, output)

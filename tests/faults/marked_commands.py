@@ -71,13 +71,13 @@ class MarkedCommand:
 
     def processes(self) -> list[int]:
         """The commands and all that they started, as far as it lives."""
-        found = []
+        results = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdecimal() and int(folder.name) != os.getpid():
                 with suppress(OSError):
                     if self._has(folder):
-                        found.append(int(folder.name))
-        return found
+                        results.append(int(folder.name))
+        return results
 
     def _has(self, process: Path) -> bool:
         """Whether a folder below `/proc` is that of a process of the commands."""

@@ -21,8 +21,8 @@ def _places() -> Iterator[tuple[Path, str]]:
 @contextmanager
 def memory_group(limit: int) -> Iterator[Path | None]:
     """The file that takes processes into a group of so many bytes; nothing where none is made."""
-    for place, name in _places():
-        group = place / f"rlexp-{os.getpid()}"
+    for location, name in _places():
+        group = location / f"rlexp-{os.getpid()}"
         with suppress(OSError):
             group.mkdir()
         try:

@@ -69,8 +69,8 @@ def report(study: StudyFolder, name: str) -> dict[str, str]:
     """Every table and figure of a report, by name of file, without what must differ."""
     code, output = study.give("report", name, "--format", "csv", "--set", "repetitions=200")
     assert code == 0, output
-    found = sorted((study.folder / "reports" / name).glob("*.csv"))
-    kept = [path for path in found if not any(fnmatch(path.name, p) for p in OMITTED)]
+    results = sorted((study.folder / "reports" / name).glob("*.csv"))
+    kept = [path for path in results if not any(fnmatch(path.name, p) for p in OMITTED)]
     return {path.name: lasting(path.name, path.read_bytes().decode()) for path in kept}
 
 
@@ -85,42 +85,42 @@ def lasting(name: str, text: str) -> str:
     return "\n".join(map(str, [rows.fieldnames, *lines]))
 
 
-def check_same(expected: Outcome, found: Outcome) -> None:
+def check_same(expected: Outcome, results: Outcome) -> None:
     """Compare what an experiment came to with what the control did."""
     for name in ("question", "trials", "selection"):
-        same(name, getattr(expected, name), getattr(found, name))
-    same("runs", list(expected.runs), list(found.runs))
+        same(name, getattr(expected, name), getattr(results, name))
+    same("runs", list(expected.runs), list(results.runs))
     for name, record in expected.runs.items():
-        check_same_run(record, found.runs[name])
-    same("tables", list(expected.report), list(found.report))
+        check_same_run(record, results.runs[name])
+    same("tables", list(expected.report), list(results.report))
     for name, text in expected.report.items():
-        same(name, text, found.report[name])
+        same(name, text, results.report[name])
 
 
-def check_same_run(expected: RunRecord, found: RunRecord) -> None:
+def check_same_run(expected: RunRecord, results: RunRecord) -> None:
     """Compare two records of a run.
 
     A tuning run that its search gives up may come to its end before it hears of that: what both
     records hold must then be equal.
     """
     name = expected.spec.name
-    both = expected.state is State.COMPLETED is found.state
-    pruned = State.PRUNED in {expected.state, found.state}
+    both = expected.state is State.COMPLETED is results.state
+    pruned = State.PRUNED in {expected.state, results.state}
     if not (pruned and expected.spec.phase is Phase.TUNING):
-        same(f"{name}: state", (State.COMPLETED, State.COMPLETED), (expected.state, found.state))
-    for one, other in zip(expected.evaluations, found.evaluations, strict=both):
-        same(f"{name}: evaluation", shown(one), shown(other))
+        same(f"{name}: state", (State.COMPLETED, State.COMPLETED), (expected.state, results.state))
+    for item, other in zip(expected.evaluations, results.evaluations, strict=both):
+        same(f"{name}: evaluation", shown(item), shown(other))
     if both:
         assert expected.final is not None
-        assert found.final is not None
-        same(f"{name}: final evaluation", shown(expected.final), shown(found.final))
-        same(f"{name}: score", expected.score, found.score)
-        same(f"{name}: weights", expected.weights, found.weights)
+        assert results.final is not None
+        same(f"{name}: final evaluation", shown(expected.final), shown(results.final))
+        same(f"{name}: score", expected.score, results.score)
+        same(f"{name}: weights", expected.weights, results.weights)
 
 
-def same(what: str, expected: object, found: object) -> None:
+def same(what: str, expected: object, results: object) -> None:
     """Compare, and say what differs."""
-    assert expected == found, f"{what}: {expected!r:.2000} became {found!r:.2000}"
+    assert expected == results, f"{what}: {expected!r:.2000} became {results!r:.2000}"
 
 
 def shown(evaluation: Evaluated) -> tuple[int, tuple[float, ...], tuple[int, ...]]:

@@ -43,14 +43,14 @@ def _settings() -> Mapping[str, Any]:
 time.sleep(_settings().get("warming", 0.0))
 
 
-def execute(words: list[str]) -> int:
+def execute(arguments: list[str]) -> int:
     """Write what a training would have written.
 
     Args:
-        words: The run's folder and the attempt's number.
+        arguments: The run's folder and the attempt's number.
     """
-    paths = RunPaths(Path(words[0]))
-    attempt = paths.attempt(int(words[1]))
+    paths = RunPaths(Path(arguments[0]))
+    attempt = paths.attempt(int(arguments[1]))
     try:
         with (
             hold(paths.lease, f"run {paths.folder.name}", now=time.time(), patience=10.0),

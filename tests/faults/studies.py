@@ -49,7 +49,7 @@ class StudyFolder:
 
     def start(
         self,
-        *words: str,
+        *arguments: str,
         before: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         **settings: Any,
@@ -57,7 +57,7 @@ class StudyFolder:
         """Start a command and leave it running.
 
         Args:
-            words: After `rlexp`.
+            arguments: After `rlexp`.
             before: A program that starts it, with its words: strace, say.
             variables: Of the environment, besides those that there are.
             settings: Of `subprocess.Popen`.
@@ -66,11 +66,11 @@ class StudyFolder:
         if self.warm and forked and not settings:
             given = {**self.variables, **(variables or {})}
             warm = warm_process("quick" if self.quick else "full")
-            fork = warm.fork(self.folder, [self.program[-1], *words], given)
+            fork = warm.fork(self.folder, [self.program[-1], *arguments], given)
             self.commands.append(fork)
             return fork.begin(before)
         command = subprocess.Popen(
-            [*before, *self.program, *words],
+            [*before, *self.program, *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -93,9 +93,9 @@ class StudyFolder:
         path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])] if self.quick else []
         return os.environ | own | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
 
-    def give(self, *words: str, **settings: Any) -> tuple[int, str]:
+    def give(self, *arguments: str, **settings: Any) -> tuple[int, str]:
         """Give a command and wait for it; returns its exit code and all that it printed."""
-        process = self.start(*words, **settings)
+        process = self.start(*arguments, **settings)
         output, _ = process.communicate(timeout=120)
         return process.returncode, output
 
@@ -165,7 +165,7 @@ def unhurried(seconds: float) -> float:
     return seconds * max(1.0, 2.0 * os.getloadavg()[0] / usable_cores())
 
 
-def odd(fault: str | Sequence[str], *words: str) -> list[str]:
+def odd(fault: str | Sequence[str], *arguments: str) -> list[str]:
     """Words that train on environments that go wrong."""
     faults = fault if isinstance(fault, str) else ",".join(fault)
     return [
@@ -176,5 +176,5 @@ def odd(fault: str | Sequence[str], *words: str) -> list[str]:
         "budget.evaluation_every=null",
         "budget.final_episodes=2",
         "seeds.test=1",
-        *words,
+        *arguments,
     ]

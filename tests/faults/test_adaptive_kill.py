@@ -22,8 +22,8 @@ def test_a_killed_comparison_ends_with_the_same_decisions(tmp_path: Path) -> Non
     """Weights, looks and decisions are those of a comparison that ran through."""
     with new_study(tmp_path / "study", warm=True) as study:
         for name in ("control", "killed"):
-            words = (*WORDS, "algorithm.n_steps=256", f"experiment={name}")
-            assert study.give("run", *words)[0] == 0
+            arguments = (*WORDS, "algorithm.n_steps=256", f"experiment={name}")
+            assert study.give("run", *arguments)[0] == 0
         code, output = study.give("compare", "control", *ADAPTIVE)
         assert code == 0, output
         command = study.start("compare", "killed", *ADAPTIVE)

@@ -104,16 +104,16 @@ if SECONDS > 300:
 @pytest.mark.parametrize("case", CASES)
 def test_chaos_changes_nothing(tmp_path: Path, case: str) -> None:
     """A command that was killed at random again and again ends as one that ran through."""
-    words = CASES[case]
+    arguments = CASES[case]
     with new_study(tmp_path / "control", warm=not LONG) as study:
-        MarkedCommand(study, words).give()
+        MarkedCommand(study, arguments).give()
         control = outcome(study, NAME)
-    draw, until = random.Random(f"{SEED} {words}"), time.monotonic() + SECONDS / len(CASES)
+    draw, until = random.Random(f"{SEED} {arguments}"), time.monotonic() + SECONDS / len(CASES)
     struck: Counter[str] = Counter()
     for turn in count():
         with new_study(tmp_path / f"turn {turn}", warm=not LONG) as study:
             paths = ExperimentPaths(study.folder / "runs" / NAME)
-            chaos = Chaos(MarkedCommand(study, words), paths, draw, until, PAUSE)
+            chaos = Chaos(MarkedCommand(study, arguments), paths, draw, until, PAUSE)
             chaos.story.append(f"RLEXP_CHAOS_SEED={SEED}, in {study.folder}")
             with chaos.telling():
                 chaos.drive()

@@ -154,10 +154,10 @@ def test_no_error_before_the_publication_is_swallowed(tmp_path: Path) -> None:
     codes = {}
     for call in ("write", "fsync"):
         prepared, _, count = each_call(SECOND, tmp_path / call, call)
-        words = [(copy(prepared, str(n)).folder, SECOND.step) for n in range(1, count + 1)]
+        arguments = [(copy(prepared, str(n)).folder, SECOND.step) for n in range(1, count + 1)]
         codes[call] = [
             fail_at(call, n, "EIO", PROGRAM, "publish", *word).code
-            for n, word in enumerate(words, 1)
+            for n, word in enumerate(arguments, 1)
         ]
     assert {"write": [1] * 5, "fsync": [1] * 7 + [0]} == codes
 
@@ -192,8 +192,10 @@ def test_the_order_of_calls_outlasts_a_power_cut(tmp_path: Path) -> None:
     paths = SIXTH.prepared(tmp_path / "run")
     calls = ("fsync", "rename", "unlink", "rmdir")
     lines = trace_calls(calls, PROGRAM, "publish", paths.folder, SIXTH.step)
-    found = [re.sub(r"(\w+)\(.*/(.*?)[\">].*", r"\1 \2", line) for line in lines]
-    assert ORDER.split("\n")[1:-1] == [re.sub(r"\.[0-9a-f]{8}\.", ".new.", name) for name in found]
+    results = [re.sub(r"(\w+)\(.*/(.*?)[\">].*", r"\1 \2", line) for line in lines]
+    assert ORDER.split("\n")[1:-1] == [
+        re.sub(r"\.[0-9a-f]{8}\.", ".new.", name) for name in results
+    ]
 
 
 REMOVALS: dict[str, Callable[[RunPaths], None]] = {
@@ -204,14 +206,14 @@ REMOVALS: dict[str, Callable[[RunPaths], None]] = {
 
 def refusals(paths: RunPaths) -> set[str]:
     """Why checkpoints cannot be continued from; every policy must be there."""
-    found = set()
+    results = set()
     for step in checkpoint_steps(paths):
         read_checkpoint(paths, step, run_id=str(ABOUT["run"]))
         try:
             assert needed(step) == read_whole(paths, step)
         except RecordError as error:
-            found.add(str(error).rpartition(": ")[2])
-    return found
+            results.add(str(error).rpartition(": ")[2])
+    return results
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ def test_a_journal_cut_at_any_byte_of_its_last_two_lines_is_no_result(tmp_path: 
     first = len(WHOLE) - len(LINES[-1]) - len(LINES[-2]) - 2
     for size in range(first, len(WHOLE)):
         journal.write_bytes(WHOLE[:size])
-        found = read_run(paths)
-        assert (State.LOST, None) == (found.record.state, found.record.score)
-        assert (50,) == tuple(e.step for e in found.record.evaluations)
+        results = read_run(paths)
+        assert (State.LOST, None) == (results.record.state, results.record.score)
+        assert (50,) == tuple(e.step for e in results.record.evaluations)
         at_an_end = WHOLE[:size].endswith(b"\n")
-        assert (int(not at_an_end), 0) == (found.torn, found.quarantined)
+        assert (int(not at_an_end), 0) == (results.torn, results.quarantined)
     journal.write_bytes(WHOLE)
     assert (State.COMPLETED, 3.0) == (
         read_run(paths).record.state,
@@ -67,8 +67,8 @@ def test_damage_costs_the_lines_that_it_hit(
     tmp_path: Path, damaged: bytes, state: State, lost: tuple[int, int]
 ) -> None:
     """NULs of a power cut, blank and glued lines, foreign line ends: counted, never fatal."""
-    found = read_run(run_with(tmp_path, damaged))
-    assert (state, lost) == (found.record.state, (found.torn, found.quarantined))
+    results = read_run(run_with(tmp_path, damaged))
+    assert (state, lost) == (results.record.state, (results.torn, results.quarantined))
 
 
 def test_another_attempt_goes_on_beside_the_damaged_one(tmp_path: Path) -> None:
@@ -79,6 +79,6 @@ def test_another_attempt_goes_on_beside_the_damaged_one(tmp_path: Path) -> None:
     for event in (started(2), evaluated(100, 4.0, final=True), ended()):
         writer.append(event)
     writer.close()
-    found = read_run(paths)
-    assert (State.COMPLETED, 4.0, 1) == (found.record.state, found.record.score, found.torn)
+    results = read_run(paths)
+    assert (State.COMPLETED, 4.0, 1) == (results.record.state, results.record.score, results.torn)
     assert before == paths.attempts()[0].journal.read_bytes()

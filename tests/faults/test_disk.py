@@ -39,7 +39,7 @@ def _may_mount() -> bool:
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder) -> None:
     """On a disk of 120 kB the run is no success; with space again, the same command completes."""
-    words = odd("none", "experiment=x", "budget.steps=8000", "algorithm.n_epochs=1")
+    arguments = odd("none", "experiment=x", "budget.steps=8000", "algorithm.n_epochs=1")
     runs = study.folder / "runs"
     runs.mkdir()
     kept = study.folder / "kept"
@@ -50,7 +50,7 @@ def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder)
     kept.mkdir()
     command = ["unshare", "-rm", "sh", "-c", script, "sh", str(runs)]
     done = subprocess.run(
-        [*command, sys.executable, "-m", "rlexp", "run", *words],
+        [*command, sys.executable, "-m", "rlexp", "run", *arguments],
         cwd=study.folder,
         capture_output=True,
         text=True,
@@ -61,7 +61,7 @@ def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder)
     assert "completed" not in done.stdout
     runs.rmdir()
     kept.rename(runs)
-    code, output = study.give("run", *words)
+    code, output = study.give("run", *arguments)
     assert code == 0, output
 
 
@@ -83,11 +83,11 @@ def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_
 ) -> None:
     """A run ends as `disk`, nothing is begun after it, one line says so; then all complete."""
     (study.folder / "runs").mkdir()
-    words = odd("none", "experiment=x", "budget.steps=4000", "seeds.test=3")
-    words += ["algorithm.n_epochs=1", "executor.workers=2"]
+    arguments = odd("none", "experiment=x", "budget.steps=4000", "seeds.test=3")
+    arguments += ["algorithm.n_epochs=1", "executor.workers=2"]
     command = ["unshare", "-rm", "sh", "-c", FILLING, "sh", "runs", sys.executable, "-m", "rlexp"]
     done = subprocess.run(
-        [*command, "run", *words],
+        [*command, "run", *arguments],
         cwd=study.folder,
         env=study.variables,
         stdout=subprocess.PIPE,
@@ -124,11 +124,11 @@ def test_a_command_whose_nth_fsync_fails_can_be_repeated(
         before = injecting("fsync", fault, f"{when}+", tmp_path / "trace")
         code, output = study.give(*QUICK, "seeds.test=6", before=before)
         assert (code != 0, "Traceback" in output) == (True, False), output
-        asked = (study.folder / "runs" / "x" / "experiment.json").exists()
-        before_repeat = study.runs("x") if asked else []
-        told = [r["run"] for r in before_repeat if r["state"] == "completed"]
+        requested = (study.folder / "runs" / "x" / "experiment.json").exists()
+        before_repeat = study.runs("x") if requested else []
+        messages = [r["run"] for r in before_repeat if r["state"] == "completed"]
         code, output = study.give(*QUICK, "seeds.test=6")
         assert code == 0, output
         assert [("completed", True)] * 6 == [
-            (r["state"], r["attempts"] == 1 or r["run"] not in told) for r in study.runs("x")
+            (r["state"], r["attempts"] == 1 or r["run"] not in messages) for r in study.runs("x")
         ]

@@ -61,13 +61,13 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 def steps_of(study: StudyFolder, experiment: str, attempt: int) -> int:
     """How far an attempt of the only run is."""
-    found = list((study.folder / "runs" / experiment).glob(f"*/attempts/{attempt}/progress.bin"))
-    return read_progress(found[0])[0] if found else 0
+    results = list((study.folder / "runs" / experiment).glob(f"*/attempts/{attempt}/progress.bin"))
+    return read_progress(results[0])[0] if results else 0
 
 
-def kill_at(study: StudyFolder, experiment: str, attempt: int, step: int, *words: str) -> None:
+def kill_at(study: StudyFolder, experiment: str, attempt: int, step: int, *arguments: str) -> None:
     """Give the command, and kill it and all that it started once the run is that far."""
-    command = study.start("run", f"experiment={experiment}", *words)
+    command = study.start("run", f"experiment={experiment}", *arguments)
     wait_until(lambda: steps_of(study, experiment, attempt) >= step)
     for process in [psutil.Process(command.pid), *study.processes()]:
         try:
@@ -81,25 +81,25 @@ def evaluated(study: StudyFolder, experiment: str) -> list[tuple[object, ...]]:
     """Evaluations that count, with every return and length."""
     (run,) = study.runs(experiment)
     assert "completed" == run["state"], run
-    found = {
+    results = {
         (e["step"], tuple(e["returns"]), tuple(e["lengths"]), e["final"])
         for e in study.events(experiment, "evaluated")
     }
-    return sorted(found)
+    return sorted(results)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> None:
     """Killed with -9 at two random steps and repeated: same weights, evaluations and score."""
-    words = (*CASES[case], *SHORT)
-    code, output = study.give("run", "experiment=control", *words)
+    arguments = (*CASES[case], *SHORT)
+    code, output = study.give("run", "experiment=control", *arguments)
     assert 0 == code, output
-    steps = next(int(w.partition("=")[2]) for w in words if w.startswith("budget.steps="))
+    steps = next(int(w.partition("=")[2]) for w in arguments if w.startswith("budget.steps="))
     moments = sorted(random.Random(case).sample(range(steps // 5, steps * 7 // 10), 2))
     for attempt, moment in enumerate(moments, 1):
-        kill_at(study, "killed", attempt, moment, *words)
-    code, output = study.give("run", "experiment=killed", *words)
+        kill_at(study, "killed", attempt, moment, *arguments)
+    code, output = study.give("run", "experiment=killed", *arguments)
     assert 0 == code, output
     continued = [event["step"] for event in study.events("killed", "continued")]
     assert 2 == len(continued), study.events("killed", "refused")
@@ -158,11 +158,11 @@ def test_what_a_signal_interrupted_continues(study: StudyFolder) -> None:
 @long
 def test_an_environment_that_cannot_be_put_back_is_restarted_visibly(study: StudyFolder) -> None:
     """BipedalWalker keeps a world across resets: the run says why it begins anew."""
-    words = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
-    code, output = study.give("run", "experiment=control", *words)
+    arguments = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
+    code, output = study.give("run", "experiment=control", *arguments)
     assert 0 == code, output
-    kill_at(study, "killed", 1, 1000, *words)
-    code, output = study.give("run", "experiment=killed", *words)
+    kill_at(study, "killed", 1, 1000, *arguments)
+    code, output = study.give("run", "experiment=killed", *arguments)
     assert 0 == code, output
     refused = study.events("killed", "refused")
     assert refused

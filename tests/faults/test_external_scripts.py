@@ -70,8 +70,8 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 def pids(study: StudyFolder) -> list[int]:
     """Every process that a script has told of."""
-    found = study.folder.glob("runs/*/*/attempts/*/files/pids")
-    return [pid for path in found for pid in json.loads(path.read_text() or "[]")]
+    results = study.folder.glob("runs/*/*/attempts/*/files/pids")
+    return [pid for path in results for pid in json.loads(path.read_text() or "[]")]
 
 
 def lives(pid: int) -> bool:
@@ -90,15 +90,15 @@ def test_each_end_has_its_name_and_nothing_lives_on(study: StudyFolder) -> None:
         "seeds.test=1", "executor.workers=4", "executor.hang_timeout=2",
     )  # fmt: skip
     assert code == 1, output
-    found = {run["label"].partition("=")[2]: run for run in study.runs("x")}
+    results = {run["label"].partition("=")[2]: run for run in study.runs("x")}
     assert {
         "none": ("completed", None, 1, 1.5),
         "error": ("failed", "user", 1, None),
         "killed": ("failed", "crashed", 3, None),
         "hang": ("failed", "hung", 3, None),
-    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in found.items()}
-    assert "the script ended with code 1: ValueError: I cannot go on" == found["error"]["reason"]
-    assert "the script was killed by signal 9 (SIGKILL)" == found["killed"]["reason"]
+    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in results.items()}
+    assert "the script ended with code 1: ValueError: I cannot go on" == results["error"]["reason"]
+    assert "the script was killed by signal 9 (SIGKILL)" == results["killed"]["reason"]
     assert len(pids(study)) == 2 * 8
     assert [] == [pid for pid in pids(study) if lives(pid)]
 
@@ -111,8 +111,8 @@ def test_a_command_that_ends_takes_its_scripts_along(
 ) -> None:
     """Killed or asked to end, it leaves no script and none of their children; what began is told."""
     (study.folder / "train.py").write_text(FAULTS)
-    words = (*SMALL, "algorithm.settings.fault=hang", "seeds.test=1", "experiment=x")
-    command = study.start("run", *words)
+    arguments = (*SMALL, "algorithm.settings.fault=hang", "seeds.test=1", "experiment=x")
+    command = study.start("run", *arguments)
     wait_until(lambda: len(pids(study)) == 2)
     command.send_signal(number)
     output, _ = command.communicate(timeout=30)
@@ -128,13 +128,13 @@ def test_a_command_that_ends_takes_its_scripts_along(
 def test_a_sweep_over_a_script(study: StudyFolder) -> None:
     """Tuning, winner, test and tracker are those of any sweep; an edited script is refused."""
     (study.folder / "train.py").write_text(SWEPT)
-    words = (
+    arguments = (
         "sweep", *SMALL, "budget.steps=150", "algorithm.settings.lr=0.9", "tuner=random",
         "sweep.space.algorithm.settings.lr=interval(0.0, 1.0)", "sweep.trials=3", "seeds.tuning=2",
         "seeds.test=2", "sweep.allocation=fixed", "experiment=s",
         "tracker=[tensorboard]", "tracker.tensorboard.wait=100",
     )  # fmt: skip
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert code == 0, output
     records = load(study.folder / "runs" / "s")
     assert {"tuning": 3 * 2, "test": 2 * 2} == {
@@ -147,7 +147,7 @@ def test_a_sweep_over_a_script(study: StudyFolder) -> None:
     events = [p.read_bytes() for p in (study.folder / "tensorboard").rglob("*tfevents*")]
     assert sum(b"loss" in content for content in events) >= 4
     (study.folder / "train.py").write_text(SWEPT + "# edited\n")
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert code == 2, output
     assert "sweep s exists with another definition" in output
     assert "algorithm.files.train.py" in output
@@ -155,8 +155,8 @@ def test_a_sweep_over_a_script(study: StudyFolder) -> None:
 
 def shown(language: str) -> str:
     """The script that the page shows in a language."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found)
+    (results,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(results)
 
 
 @pytest.fixture(scope="module")
@@ -194,11 +194,11 @@ def test_what_needs_a_model_says_that_there_is_none(example: tuple[StudyFolder, 
     """One line, whichever command asks."""
     study, _ = example
     run = f"x/{study.runs('x')[0]['run']}"
-    asked: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "evaluate": ("evaluate", run),
         "export": ("export", "script", run, "--output", "here"),
     }
-    for words in asked.values():
-        code, output = study.give(*words)
+    for arguments in requested.values():
+        code, output = study.give(*arguments)
         assert (2, 1) == (code, len(output.splitlines())), output
         assert "was trained by a script, and has no stable-baselines3 model to play" in output

@@ -21,25 +21,25 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
 def faults(study: StudyFolder) -> None:
     """Runs of environments that go wrong, each in its way, beside a healthy one."""
     names = ("none", "exit", "segfault", "raise", "nan_observation")
-    words = odd(names, *TINY, "experiment=faults", "environment.arguments.at=50")
-    code, output = study.give("run", *words)
+    arguments = odd(names, *TINY, "experiment=faults", "environment.arguments.at=50")
+    code, output = study.give("run", *arguments)
     assert code == 1, output
 
 
 @pytest.mark.usefixtures("faults")
 def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
     """Exit, crash and bad numbers get names of their own; the healthy run completes; exit 1."""
-    found = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
-    assert {name: (r["state"], r["failure"], r["attempts"]) for name, r in found.items()} == {
+    results = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
+    assert {name: (r["state"], r["failure"], r["attempts"]) for name, r in results.items()} == {
         "none": ("completed", None, 1),
         "exit": ("failed", "crashed", 3),
         "segfault": ("failed", "crashed", 3),
         "raise": ("failed", "environment", 1),
         "nan_observation": ("failed", "environment", 1),
     }
-    assert "ended with code 0 and without a result" in found["exit"]["reason"]
-    assert "killed by signal 11" in found["segfault"]["reason"]
-    assert found["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
+    assert "ended with code 0 and without a result" in results["exit"]["reason"]
+    assert "killed by signal 11" in results["segfault"]["reason"]
+    assert results["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
 
 
 @pytest.mark.usefixtures("faults")
@@ -52,18 +52,18 @@ def test_a_crash_leaves_its_stack_in_the_log(study: StudyFolder) -> None:
 
 def test_failures_of_the_configuration_are_final_until_retried(study: StudyFolder) -> None:
     """A repeat does not try again what the environment broke; --retry does."""
-    words = odd("raise", *TINY, "experiment=final", "environment.arguments.at=50")
-    assert study.give("run", *words)[0] == 1
-    code, output = study.give("run", *words)
+    arguments = odd("raise", *TINY, "experiment=final", "environment.arguments.at=50")
+    assert study.give("run", *arguments)[0] == 1
+    code, output = study.give("run", *arguments)
     assert (code, study.runs("final")[0]["attempts"]) == (1, 1), output
-    assert study.give("run", *words, "--retry")[0] == 1
+    assert study.give("run", *arguments, "--retry")[0] == 1
     assert study.runs("final")[0]["attempts"] == 2
 
 
 def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
     """No step for half a second is `hung`, after three attempts for good."""
-    words = odd("hang", *TINY, "experiment=hung", "environment.arguments.at=50")
-    code, output = study.give("run", *words, "executor.hang_timeout=0.5")
+    arguments = odd("hang", *TINY, "experiment=hung", "environment.arguments.at=50")
+    code, output = study.give("run", *arguments, "executor.hang_timeout=0.5")
     assert code == 1, output
     run = study.runs("hung")[0]
     assert (run["state"], run["failure"], run["attempts"]) == ("failed", "hung", 3)
@@ -73,8 +73,8 @@ def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
 
 def test_a_flood_of_output_is_capped(study: StudyFolder) -> None:
     """Twenty megabytes of output leave a log within its limit, and the run completes."""
-    words = odd("flood", *TINY, "experiment=flood", "environment.arguments.at=50")
-    code, output = study.give("run", *words, "executor.log_limit=100_000")
+    arguments = odd("flood", *TINY, "experiment=flood", "environment.arguments.at=50")
+    code, output = study.give("run", *arguments, "executor.log_limit=100_000")
     assert code == 0, output
     log = next((study.folder / "runs" / "flood").glob("*/attempts/1/log.txt"))
     assert log.stat().st_size <= 200_000
@@ -84,11 +84,11 @@ def test_a_flood_of_output_is_capped(study: StudyFolder) -> None:
 @long
 def test_a_failure_counts_as_the_worst_score_only_where_declared(study: StudyFolder) -> None:
     """With failures=worst, a failed run is the declared minimum, and the summary says so."""
-    words = odd("raise", *TINY, "environment.arguments.at=50")
+    arguments = odd("raise", *TINY, "environment.arguments.at=50")
     declared = ("failures=worst", "environment.reference.minimum=0")
-    _, output = study.give("run", *words, "experiment=worst", *declared, "--json")
+    _, output = study.give("run", *arguments, "experiment=worst", *declared, "--json")
     cell = json.loads(output[output.index("{\n") :])["summary"]["cells"][0]
     assert (cell["n"], cell["counted_as_worst"], cell["estimate"]["estimate"]) == (1, 1, 0.0)
-    _, output = study.give("run", *words, "experiment=missing", "--json")
+    _, output = study.give("run", *arguments, "experiment=missing", "--json")
     cell = json.loads(output[output.index("{\n") :])["summary"]["cells"][0]
     assert (cell["n"], cell["failed"], cell["estimate"]) == (0, 1, None)

@@ -208,12 +208,12 @@ def test_a_process_of_an_attempt_that_was_given_up_ends(
     listener = RunListener(paths, first, journal)
     if happens == "superseded":
         attempt(paths, started(2))
-        words = "attempt 1 was superseded by attempt 2: nothing more is recorded\n"
+        arguments = "attempt 1 was superseded by attempt 2: nothing more is recorded\n"
     else:
         first.folder.rename(paths.folder / "elsewhere")
-        words = "attempt 1 was removed: nothing more is recorded\n"
+        arguments = "attempt 1 was removed: nothing more is recorded\n"
     before = contents(paths.folder)
-    assert (0, words) == (in_a_fork(lambda: ACTIONS[action](listener)), capfd.readouterr().out)
+    assert (0, arguments) == (in_a_fork(lambda: ACTIONS[action](listener)), capfd.readouterr().out)
     assert before == contents(paths.folder)
     journal.close()
 
@@ -249,8 +249,8 @@ def test_who_is_superseded_while_it_writes_publishes_nothing(paths: RunPaths) ->
 def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -> None:
     """A real process, stopped and continued after another attempt has completed its run."""
     with new_study(tmp_path / "study", warm=True) as study:
-        words = ("run", "experiment=x", "seeds.test=1", "budget.checkpoint_every=256", *LONG)
-        command = study.start(*words, variables=SHARED[kind])
+        arguments = ("run", "experiment=x", "seeds.test=1", "budget.checkpoint_every=256", *LONG)
+        command = study.start(*arguments, variables=SHARED[kind])
         wait_until(lambda: study.events("x", "checkpointed"))
         (worker,) = study.workers("x")
         os.kill(worker, signal.SIGSTOP)
@@ -331,6 +331,6 @@ def test_an_experiment_in_a_shared_folder_survives_kill_9(tmp_path: Path) -> Non
 def test_attempts_are_read_as_they_were_made(paths: RunPaths) -> None:
     """Of three attempts, each is cut where the next one was made."""
     made = [attempt(paths, started(number)) for number in (1, 2, 3)]
-    for one in made:
-        append(one, evaluated(50, 1.0))
-    assert [1, 1, 2] == [len(one.events) for one in read_attempts(paths)]
+    for item in made:
+        append(item, evaluated(50, 1.0))
+    assert [1, 1, 2] == [len(item.events) for item in read_attempts(paths)]

@@ -43,16 +43,16 @@ def verdict(study: StudyFolder, name: str = "x") -> Integrity:
 
 def is_clean(study: StudyFolder, name: str = "x") -> int:
     """How many attempts there are, all of which match; nothing else is found."""
-    found = verdict(study, name)
-    assert [] == [f for f in found.findings if f.kind is not Kind.REMARK]
-    assert found.attempts == found.matching
-    return found.matching
+    results = verdict(study, name)
+    assert [] == [f for f in results.findings if f.kind is not Kind.REMARK]
+    assert results.attempts == results.matching
+    return results.matching
 
 
 def run_of(study: StudyFolder, seed: int, name: str = "x") -> Path:
     """The folder of a run."""
-    (found,) = (study.folder / "runs" / name).glob(f"*-test-{seed}-*")
-    return found
+    (results,) = (study.folder / "runs" / name).glob(f"*-test-{seed}-*")
+    return results
 
 
 def test_what_is_made_extended_and_removed_matches(study: StudyFolder) -> None:
@@ -70,18 +70,18 @@ def test_what_is_made_extended_and_removed_matches(study: StudyFolder) -> None:
 
 def test_what_failed_and_is_tried_again_matches(study: StudyFolder) -> None:
     """Both attempts are entered, each with its ending."""
-    words = ("run", *QUICK, "seeds.test=2")
-    assert study.give(*words, variables={"RLEXP_QUICK": '{"raises": true}'})[0] == 1
+    arguments = ("run", *QUICK, "seeds.test=2")
+    assert study.give(*arguments, variables={"RLEXP_QUICK": '{"raises": true}'})[0] == 1
     assert 2 == is_clean(study)
-    assert study.give(*words, "--retry")[0] == 0
+    assert study.give(*arguments, "--retry")[0] == 0
     assert 4 == is_clean(study)
     assert 0 == verdict(study).late
 
 
 def test_a_run_that_is_killed_and_the_attempt_after_it_match(study: StudyFolder) -> None:
     """The first has a verdict."""
-    words = ("run", *QUICK, "seeds.test=2")
-    command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
+    arguments = ("run", *QUICK, "seeds.test=2")
+    command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
     os.kill(wait_until(lambda: study.workers("x"))[0], signal.SIGKILL)
     assert "killed by signal 9" in command.communicate(timeout=60)[0]
     assert 3 == is_clean(study)
@@ -93,15 +93,15 @@ def test_commands_that_are_killed_again_and_again_leave_records_that_match(
 ) -> None:
     """At random moments, and by any signal; what nobody saw end is entered by the next."""
     draw = random.Random(dice)
-    words = ("run", *QUICK, "seeds.test=6")
+    arguments = ("run", *QUICK, "seeds.test=6")
     for _ in range(4):
-        command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
+        command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
         wait_until(partial(_goes_on, study, command, len(study.workers("x"))))
         time.sleep(draw.random() / 2)
         command.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1]))
         command.wait(30)
         assert () == verdict(study).faults
-    assert study.give(*words)[0] == 0
+    assert study.give(*arguments)[0] == 0
     assert is_clean(study) == len(list(study.folder.glob("runs/x/*/attempts/*")))
 
 
@@ -112,12 +112,12 @@ def _goes_on(study: StudyFolder, command: subprocess.Popen[str], before: int) ->
 
 def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: StudyFolder) -> None:
     """Even where nothing is left to run."""
-    words = ("run", *QUICK, "seeds.test=2")
-    assert study.give(*words)[0] == 0
+    arguments = ("run", *QUICK, "seeds.test=2")
+    assert study.give(*arguments)[0] == 0
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
     assert [Kind.UNSEALED] == [f.kind for f in verdict(study).findings]
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert (0, True) == (code, "nothing to run" in output)
     assert (2, 1) == (is_clean(study), verdict(study).late)
 
@@ -126,22 +126,22 @@ def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: Stud
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     """Trials, choice and tests; with more test seeds, too; and where it does nothing."""
-    words = ("sweep", *SWEEP, "sweep.trials=4", "experiment=x")
-    command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
+    arguments = ("sweep", *SWEEP, "sweep.trials=4", "experiment=x")
+    command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
     wait_until(lambda: len(study.events("x", "ended")) >= 2)
     command.kill()
     command.wait()
     assert () == verdict(study).faults
-    assert study.give(*words)[0] == 0
+    assert study.give(*arguments)[0] == 0
     count = is_clean(study)
-    assert study.give(*words, "seeds.test=3")[0] == 0
+    assert study.give(*arguments, "seeds.test=3")[0] == 0
     assert count < is_clean(study)
     documents = [getattr(entry, "name", "") for entry in _entries(study)]
     assert {"experiment.json", "selection.json"} <= set(documents)
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
     before = verdict(study).late
-    assert study.give(*words, "seeds.test=3")[0] == 0
+    assert study.give(*arguments, "seeds.test=3")[0] == 0
     assert before + 1 == verdict(study).late
     is_clean(study)
 
@@ -154,8 +154,8 @@ def _entries(study: StudyFolder) -> list[object]:
 
 def test_a_sequential_comparison_matches(study: StudyFolder) -> None:
     """Its design and its looks are entered as well."""
-    words = ("algorithm=ppo,a2c", "seeds.test=1")
-    assert study.give("run", *QUICK, *words)[0] == 0
+    arguments = ("algorithm=ppo,a2c", "seeds.test=1")
+    assert study.give("run", *QUICK, *arguments)[0] == 0
     looks = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
     code, output = study.give("compare", "x", *looks)
     assert code == 0, output
@@ -169,8 +169,8 @@ def test_a_sequential_comparison_matches(study: StudyFolder) -> None:
 def test_what_a_learner_leaves_matches_until_it_is_tampered_with(tmp_path: Path) -> None:
     """Real policies: seed 1 copied over seed 0 is named by `verify` and by the report."""
     with new_study(tmp_path / "study", warm=True) as study:
-        words = odd("none", "experiment=x", "budget.steps=128", "seeds.test=2")
-        assert study.give("run", *words)[0] == 0
+        arguments = odd("none", "experiment=x", "budget.steps=128", "seeds.test=2")
+        assert study.give("run", *arguments)[0] == 0
         assert 2 == is_clean(study)
         code, output = study.give("report", "x", "--format", "json", "--output", "before")
         assert code == 0, output
@@ -203,7 +203,7 @@ def _name_of_seed_0(study: StudyFolder) -> Path:
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
     """What found no room in the ledger is entered by the next command."""
-    words = [*study.program, "run", *QUICK, "seeds.test=12"]
+    arguments = [*study.program, "run", *QUICK, "seeds.test=12"]
     runs, kept = study.folder / "runs", study.folder / "kept"
     runs.mkdir()
     kept.mkdir()
@@ -212,7 +212,7 @@ def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
         '"$@"; code=$?; cp -r runs/. kept/; exit $code'
     )
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script, "sh", str(runs), *words],
+        ["unshare", "-rm", "sh", "-c", script, "sh", str(runs), *arguments],
         cwd=study.folder,
         env=study.variables,
         capture_output=True,
@@ -276,8 +276,8 @@ def test_kill_9_while_it_is_entered_leaves_a_whole_chain(
     assert (True, -signal.SIGKILL) == (outcome.hit, outcome.code)
     assert () == examine(survey(paths)).faults
     Seals(paths).enter_late()
-    found = examine(survey(paths))
-    assert ((), 3, 3) == (found.findings, found.attempts, found.matching)
+    results = examine(survey(paths))
+    assert ((), 3, 3) == (results.findings, results.attempts, results.matching)
     assert lines + 2 == len(paths.ledger.read_bytes().splitlines())
 
 
@@ -288,9 +288,9 @@ def test_a_run_can_be_removed_from_a_full_disk(finished: Path, tmp_path: Path) -
     shutil.copytree(finished, paths.folder)
     Seals(paths).enter_late()
     name = paths.runs()[0].folder.name
-    words = (tmp_path, f"x/{name}")
-    outcome = fail_at("pwrite64", 1, "ENOSPC", REMOVING, *words, path=paths.ledger)
+    arguments = (tmp_path, f"x/{name}")
+    outcome = fail_at("pwrite64", 1, "ENOSPC", REMOVING, *arguments, path=paths.ledger)
     assert (True, 0) == (outcome.hit, outcome.code), outcome.output
-    found = examine(survey(paths))
-    assert ((), 2, 2) == (found.faults, found.attempts, found.matching)
+    results = examine(survey(paths))
+    assert ((), 2, 2) == (results.faults, results.attempts, results.matching)
     assert name not in {run.folder.name for run in paths.runs()}

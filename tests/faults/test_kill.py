@@ -38,9 +38,9 @@ def quick(tmp_path: Path) -> Iterator[StudyFolder]:
 
 def test_kill_9_of_the_command_leaves_no_process(tmp_path: Path) -> None:
     """Two seconds after kill -9 of the command, neither server nor run nor environment lives."""
-    words = (*LONG, "environment.vector.kind=subprocess", "environment.vector.count=2")
+    arguments = (*LONG, "environment.vector.kind=subprocess", "environment.vector.count=2")
     with new_study(tmp_path / HOSTILE) as study:
-        command = study.start("run", "experiment=x", "seeds.test=2", *words)
+        command = study.start("run", "experiment=x", "seeds.test=2", *arguments)
         wait_until(lambda: len(study.workers("x")) == 2)
         wait_until(lambda: len(study.processes()) >= 8)
         command.kill()
@@ -66,8 +66,8 @@ def test_kill_9_of_the_command_and_a_repeat_give_the_same_numbers(study: StudyFo
 
 def first_attempts(study: StudyFolder) -> dict[str, bytes]:
     """Every file of first attempts, the monitor's and the logger's among them."""
-    found = (study.folder / "runs" / "killed").glob("*/attempts/1/**/*")
-    return {str(path): path.read_bytes() for path in found if path.is_file()}
+    results = (study.folder / "runs" / "killed").glob("*/attempts/1/**/*")
+    return {str(path): path.read_bytes() for path in results if path.is_file()}
 
 
 def test_a_killed_run_is_attempted_again(quick: StudyFolder) -> None:

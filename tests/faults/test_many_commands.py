@@ -60,8 +60,8 @@ def test_of_three_commands_at_once_one_runs(study: StudyFolder) -> None:
 @long
 def test_of_two_sweeps_on_one_name_one_runs(study: StudyFolder) -> None:
     """The second is refused; so is a later one that searches another space."""
-    words = (*SWEEP, RATE, "sweep.trials=3", "experiment=s")
-    first, second = (study.start(*words, variables=SLOW) for _ in range(2))
+    arguments = (*SWEEP, RATE, "sweep.trials=3", "experiment=s")
+    first, second = (study.start(*arguments, variables=SLOW) for _ in range(2))
     outputs = [c.communicate(timeout=60)[0] for c in (first, second)]
     assert [0, 2] == sorted(c.returncode for c in (first, second)), outputs
     refused = next(o for c, o in zip((first, second), outputs, strict=True) if c.returncode == 2)
@@ -95,17 +95,17 @@ def test_a_killed_sweep_leaves_no_running_trial_and_tries_nothing_twice(
     study: StudyFolder,
 ) -> None:
     """After two kills and a repeat, each trial is finished once, in the mirror too."""
-    words = (*SWEEP, RATE, "experiment=s")
+    arguments = (*SWEEP, RATE, "experiment=s")
     for done in (3, 9):
-        command = study.start(*words, variables=BRISK)
+        command = study.start(*arguments, variables=BRISK)
         wait_until(partial(has_ended, study, done))
         command.kill()
         command.wait()
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert code == 0, output
-    found = trials_of(study, None)
-    assert {"COMPLETE": 8} == Counter(t.state.name for t in found)
-    assert 8 == len({tuple(sorted(t.params.items())) for t in found})
+    results = trials_of(study, None)
+    assert {"COMPLETE": 8} == Counter(t.state.name for t in results)
+    assert 8 == len({tuple(sorted(t.params.items())) for t in results})
     proposed = read_trials(ExperimentPaths(study.folder / "runs" / "s"))
     assert list(range(8)) == [t.number for t in proposed]
     ended = Counter(e["weights"] for e in study.events("s", "ended") if e["weights"])
@@ -117,11 +117,11 @@ def test_a_locked_database_holds_nobody_up(study: StudyFolder) -> None:
     """SQLite locked by another process for a whole sweep: it ends, says so, and catches up."""
     file = study.folder / "mirror.sqlite"
     url = f"sqlite:///{file}"
-    words = (*SWEEP, RATE, "sweep.trials=4", f"sweep.storage={url}", "experiment=s")
+    arguments = (*SWEEP, RATE, "sweep.trials=4", f"sweep.storage={url}", "experiment=s")
     locker = sqlite3.connect(file)
     locker.execute("BEGIN EXCLUSIVE")
     begun = time.monotonic()
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     taken = time.monotonic() - begun
     locker.rollback()
     locker.close()
@@ -132,7 +132,7 @@ def test_a_locked_database_holds_nobody_up(study: StudyFolder) -> None:
         False,
     ), output
     assert taken < 30
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert (0, True) == (code, "nothing to run" in output), output
     assert ["COMPLETE"] * 4 == [t.state.name for t in trials_of(study, url)]
 
@@ -140,8 +140,8 @@ def test_a_locked_database_holds_nobody_up(study: StudyFolder) -> None:
 def test_a_study_can_be_read_while_the_sweep_goes_on(study: StudyFolder) -> None:
     """Optuna reads the mirror again and again, as a dashboard does; nothing is lost or delayed."""
     url = f"sqlite:///{study.folder / 'mirror.sqlite'}"
-    words = (*SWEEP, RATE, "sweep.trials=6", f"sweep.storage={url}", "experiment=s")
-    command = study.start(*words, variables=BRISK)
+    arguments = (*SWEEP, RATE, "sweep.trials=6", f"sweep.storage={url}", "experiment=s")
+    command = study.start(*arguments, variables=BRISK)
     wait_until((study.folder / "mirror.sqlite").exists)
     wait_until(lambda: len(study.events("s", "ended")) >= 3)
     seen = []
@@ -158,8 +158,8 @@ def test_a_study_can_be_read_while_the_sweep_goes_on(study: StudyFolder) -> None
 def test_a_crash_loop_ends_and_says_why(study: StudyFolder, name: str) -> None:
     """Where every run fails, each fails once; a sweep stops, with the commonest reason."""
     always = {"RLEXP_QUICK": '{"raises": true}'}
-    words = RUN if name == "run" else (*SWEEP, RATE, "sweep.stop_after=4", "experiment=x")
-    code, output = study.give(*words, variables=always)
+    arguments = RUN if name == "run" else (*SWEEP, RATE, "sweep.stop_after=4", "experiment=x")
+    code, output = study.give(*arguments, variables=always)
     assert code == 1, output
     ended = study.events("x", "ended")
     assert {"step 3: RuntimeError: no motor"} == {e["reason"] for e in ended}
@@ -170,5 +170,5 @@ def test_a_crash_loop_ends_and_says_why(study: StudyFolder, name: str) -> None:
         assert len(ended) <= 6
         assert "trials in a row failed alike" in output
     if name == "run" or IN_FULL:
-        assert study.give(*words, variables=always)[0] == 1
+        assert study.give(*arguments, variables=always)[0] == 1
         assert len(ended) == len(study.events("x", "ended"))

@@ -55,11 +55,11 @@ def points(study: StudyFolder) -> Counter[tuple[str, int]]:
 
 def recorded(study: StudyFolder) -> Counter[tuple[str, int]]:
     """The same as the journals of runs of one attempt say."""
-    found = Counter[tuple[str, int]]()
+    results = Counter[tuple[str, int]]()
     for path in (study.folder / "runs" / "one").glob("*/attempts/1/events.jsonl"):
         rows = rows_of(read_journal(path).events)
-        found.update((name, row.step) for row in rows for name in row.metrics)
-    return found
+        results.update((name, row.step) for row in rows for name in row.metrics)
+    return results
 
 
 def mirrors(study: StudyFolder) -> list[int]:
@@ -145,8 +145,8 @@ def test_a_required_service_that_is_away_stops_a_command_before_it_starts(
 ) -> None:
     """With a code of its own, and no run is begun."""
     (study.folder / "tensorboard").write_text("a file where the folder should be")
-    words = ("run", *WORDS, TENSORBOARD, "tracker.tensorboard.required=true")
-    code, output = study.give(*words)
+    arguments = ("run", *WORDS, TENSORBOARD, "tracker.tensorboard.required=true")
+    code, output = study.give(*arguments)
     assert code == 69, output
     assert "nothing was started" in output
     assert not study.events("one", "started")
@@ -156,9 +156,9 @@ def test_a_required_service_that_is_away_stops_a_command_before_it_starts(
 def test_ctrl_c_twice_does_not_wait_for_a_service(study: StudyFolder, black_hole: int) -> None:
     """The second one ends the mirror, too."""
     uri = f"tracker.mlflow.uri=http://127.0.0.1:{black_hole}"
-    words = [w for w in WORDS if "steps" not in w and "evaluation" not in w]
+    arguments = [w for w in WORDS if "steps" not in w and "evaluation" not in w]
     command = study.start(
-        *("run", *words, "budget.steps=2_000_000", "budget.evaluation_every=null"),
+        *("run", *arguments, "budget.steps=2_000_000", "budget.evaluation_every=null"),
         *("tracker=[mlflow]", uri),
         "tracker.mlflow.wait=60",
     )
@@ -175,13 +175,13 @@ def test_ctrl_c_twice_does_not_wait_for_a_service(study: StudyFolder, black_hole
 def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: StudyFolder) -> None:
     """A foreign folder names a server: `rlexp sync` asks which one is meant, and connects to none."""
     shutil.copytree(mirrored.folder / "runs", study.folder / "runs")
-    (place,) = (study.folder / "runs" / "one" / "trackers").glob("*/place.json")
+    (location,) = (study.folder / "runs" / "one" / "trackers").glob("*/place.json")
     called = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         port = server.getsockname()[1]
-        told = {"schema": 1, "tracker": "mlflow", "place": f"http://127.0.0.1:{port}"}
-        place.write_text(json.dumps(told))
+        messages = {"schema": 1, "tracker": "mlflow", "place": f"http://127.0.0.1:{port}"}
+        location.write_text(json.dumps(messages))
         code, output = study.give("sync", "one")
         try:
             server.accept()
@@ -194,7 +194,7 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (
             ("run", "tracker=wandb,mlflow"),
@@ -208,9 +208,11 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
         (("sync", "one", "tracker=[nothing]"), "there is no"),
     ],
 )
-def test_mistakes_are_one_line(study: StudyFolder, words: tuple[str, ...], message: str) -> None:
+def test_mistakes_are_one_line(
+    study: StudyFolder, arguments: tuple[str, ...], message: str
+) -> None:
     """They name what is allowed, and start nothing."""
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert code == 2, output
     assert message in output
     assert len(output.strip().splitlines()) == 1, output

@@ -20,8 +20,8 @@ def test_bad_names_are_refused_in_one_line_and_leave_nothing(tmp_path: Path) -> 
             code, output = study.give(*RUN, f"experiment='{name}'")
             assert (2, 1) == (code, len(output.splitlines())), output
             assert "Traceback" not in output
-        found = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in p.parts]
-        assert [] == [p for p in found if p not in before and p.name != "runs"]
+        results = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in p.parts]
+        assert [] == [p for p in results if p not in before and p.name != "runs"]
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -30,8 +30,8 @@ def test_a_study_works_in_a_folder_of_any_name(tmp_path: Path, name: str) -> Non
     with new_study(tmp_path / name, quick=True, warm=True) as study:
         code, output = study.give(*RUN, "experiment=x", "algorithm=ppo,a2c")
         assert code == 0, output
-        for words in (["ls"], ["show", "x"], ["report", "x"]):
-            code, output = study.give(*words)
+        for arguments in (["ls"], ["show", "x"], ["report", "x"]):
+            code, output = study.give(*arguments)
             assert (code, "Traceback" in output) == (0, False), output
         assert list(study.folder.glob("**/*.html"))
 
@@ -41,10 +41,10 @@ def test_a_huge_configuration_is_handled_in_seconds(tmp_path: Path) -> None:
     long = "z" * 10_000
     odd = ("environment=gymnasium", "environment.id=stuck_environments:Stuck-v0")
     keys = ",".join(f"k{n}:{n}" for n in range(5000))
-    words = (*odd, f"+environment.arguments={{text:{long},{keys}}}", "seeds.test=1")
+    arguments = (*odd, f"+environment.arguments={{text:{long},{keys}}}", "seeds.test=1")
     with new_study(tmp_path / "study", quick=True) as study:
         begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        code, output = study.give("run", "experiment=x", "budget.steps=3000", *words)
+        code, output = study.give("run", "experiment=x", "budget.steps=3000", *arguments)
         assert code == 0, output
         (run,) = (study.folder / "runs" / "x").glob("*/spec.json")
         assert long in run.read_text()
@@ -57,9 +57,9 @@ def test_a_huge_configuration_is_handled_in_seconds(tmp_path: Path) -> None:
 def test_the_size_on_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
     """A rough size at first, and what earlier runs took from then on."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
-        words = (*RUN, "experiment=x")
-        code, output = study.give(*words, "--dry-run")
+        arguments = (*RUN, "experiment=x")
+        code, output = study.give(*arguments, "--dry-run")
         assert (code, "2 MB" in output) == (0, True), output
-        assert study.give(*words)[0] == 0
-        code, output = study.give(*words, "experiment=y", "--dry-run")
+        assert study.give(*arguments)[0] == 0
+        code, output = study.give(*arguments, "experiment=y", "--dry-run")
         assert (code, "kB" in output) == (0, True), output

@@ -47,8 +47,8 @@ def test_a_folder_without_permission_is_refused_before_anything_starts(
 @needs_setpriv
 def test_permission_lost_in_the_middle_is_told_and_a_repeat_goes_on(study: StudyFolder) -> None:
     """No further run is begun, what ran is kept, and the same command completes the rest."""
-    words = (*WORDS, "seeds.test=4", "executor.workers=1")
-    command = study.start(*words, before=ORDINARY, variables={"RLEXP_QUICK": '{"seconds": 1}'})
+    arguments = (*WORDS, "seeds.test=4", "executor.workers=1")
+    command = study.start(*arguments, before=ORDINARY, variables={"RLEXP_QUICK": '{"seconds": 1}'})
     wait_until(lambda: study.workers("x"))
     closed = study.folder / "runs" / "x"
     closed.chmod(0o555)
@@ -58,7 +58,7 @@ def test_permission_lost_in_the_middle_is_told_and_a_repeat_goes_on(study: Study
     assert ("Permission denied" in output, "Traceback" in output) == (True, False), output
     assert "make the disk writable, then give the same command again" in output
     assert ["completed"] == [e["ending"] for e in study.events("x", "ended")]
-    code, output = study.give(*words)
+    code, output = study.give(*arguments)
     assert code == 0, output
     assert [("completed", 1)] * 4 == [(r["state"], r["attempts"]) for r in study.runs("x")]
 
@@ -88,8 +88,8 @@ def test_a_file_system_that_turns_read_only_is_raised_and_never_swallowed(tmp_pa
         before = injecting("write", "error=EROFS", "4+", tmp_path / "trace", journals)
         code, output = study.give(*TRAINED, before=before)
         assert (1, True) == (code, "INJECTED" in (tmp_path / "trace").read_text()), output
-        (found,) = study.runs("x")
-        assert ("failed", None) == (found["state"], found["score"])
+        (results,) = study.runs("x")
+        assert ("failed", None) == (results["state"], results["score"])
         assert "Read-only file system" in (attempts / "1" / "log.txt").read_text()
         code, output = study.give(*TRAINED, "--retry")
         assert (0, "completed") == (code, study.runs("x")[0]["state"]), output

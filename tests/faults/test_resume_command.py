@@ -67,8 +67,8 @@ def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) ->
         assert 512 == settings(study, "cut", first)["checkpoint_every"]
         before = len(study.events("cut", "started"))
         code, output = study.give("resume")
-        told = "nothing to continue: 2 experiments under runs/, none of them unfinished"
-        assert (0, told) == (code, output.strip())
+        messages = "nothing to continue: 2 experiments under runs/, none of them unfinished"
+        assert (0, messages) == (code, output.strip())
         code, output = study.give("resume", "cut")
         assert code == 0, output
         assert "cut: nothing to run, every run that was asked for has ended" in output
@@ -133,13 +133,13 @@ def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) ->
         code, output = study.give("report", "same", "--format", "md", "-o", "paper")
         assert code == 0, output
         (page,) = (study.folder / "paper").glob("*.md")
-        told = page.read_text().replace("\\_", "_")
-        assert f"1 run continued with other versions: {change}. Without that" in told
+        messages = page.read_text().replace("\\_", "_")
+        assert f"1 run continued with other versions: {change}. Without that" in messages
 
 
-def interrupt(study: StudyFolder, *words: str, ended: int = 0) -> None:
+def interrupt(study: StudyFolder, *arguments: str, ended: int = 0) -> None:
     """Start a command and end it once a checkpoint is there, or so many runs have ended."""
-    command = study.start(*words, variables={"RLEXP_QUICK": '{"seconds": 0.5}'})
+    command = study.start(*arguments, variables={"RLEXP_QUICK": '{"seconds": 0.5}'})
     if ended:
         wait_until(lambda: len(study.events("cut", "ended")) >= ended)
     else:
@@ -151,15 +151,15 @@ def interrupt(study: StudyFolder, *words: str, ended: int = 0) -> None:
 
 def numbers(study: StudyFolder, experiment: str) -> dict[str, Any]:
     """Weights and evaluations of every run, by its name; of all attempts, each step once."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for run in study.runs(experiment):
         journals = sorted(
             (study.folder / "runs" / experiment / run["run"]).glob("attempts/*/*.jsonl")
         )
         events = [json.loads(line) for path in journals for line in path.read_text().splitlines()]
         own = {e["step"]: e["returns"] for e in events if e["event"] == "evaluated"}
-        found[run["run"]] = (own, [e["weights"] for e in events if e.get("weights")])
-    return found
+        results[run["run"]] = (own, [e["weights"] for e in events if e.get("weights")])
+    return results
 
 
 def attempted(study: StudyFolder, experiment: str) -> dict[str, int]:

@@ -47,8 +47,8 @@ def look(study: ForeignStudy, name: str) -> None:
     runs = [f"{name}/{run.folder.name}" for run in study.experiment(name).runs()] or [name]
     report = str(study.folder / "reports" / "told")
     places = {"NAME": name, "RUN": runs[0], "OTHER": runs[-1], "REPORT": report}
-    for words in LOOKING:
-        study.check(study.give(*(places.get(word, word) for word in words)), 0, 1, 2)
+    for arguments in LOOKING:
+        study.check(study.give(*(places.get(word, word) for word in arguments)), 0, 1, 2)
 
 
 def recast(run: RunPaths, change: Callable[[str, bytes], bytes]) -> None:
@@ -74,8 +74,10 @@ def test_pickles_stay_closed(study: ForeignStudy) -> None:
     for run in paths.runs():
         hide_pickles(run, study.canaries)
     look(study, "pickles")
-    for words in ((), ("--checkpoint", "64")):
-        study.check(study.give("evaluate", f"pickles/{paths.runs()[-1].folder.name}", *words), 2)
+    for arguments in ((), ("--checkpoint", "64")):
+        study.check(
+            study.give("evaluate", f"pickles/{paths.runs()[-1].folder.name}", *arguments), 2
+        )
 
 
 def test_nothing_goes_on_from_pickles(study: ForeignStudy) -> None:
@@ -106,9 +108,9 @@ def test_archive_that_fills_the_memory_is_refused(study: ForeignStudy) -> None:
     run = study.copy("bomb").runs()[0]
     with zipfile.ZipFile(run.model, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("policy.pth", bytes(1 << 28))
-    told = study.give("evaluate", f"bomb/{run.folder.name}")
-    study.check(told, 2)
-    assert "would unpack to 268,435,456 bytes" in told.text
+    messages = study.give("evaluate", f"bomb/{run.folder.name}")
+    study.check(messages, 2)
+    assert "would unpack to 268,435,456 bytes" in messages.text
 
 
 def hide_pickles(run: RunPaths, canaries: Canaries) -> None:
@@ -133,13 +135,13 @@ NONSENSE: tuple[Any, ...] = (
 )
 
 
-def nonsensical(plain: Any, generator: random.Random) -> Any:
+def nonsensical(document: Any, generator: random.Random) -> Any:
     """A structure in which one value is another."""
-    if not isinstance(plain, dict | list) or not plain or generator.random() < 0.1:
+    if not isinstance(document, dict | list) or not document or generator.random() < 0.1:
         return generator.choice(NONSENSE)
-    copy: Any = dict(plain) if isinstance(plain, dict) else list(plain)
-    place = generator.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
-    copy[place] = nonsensical(copy[place], generator)
+    copy: Any = dict(document) if isinstance(document, dict) else list(document)
+    location = generator.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
+    copy[location] = nonsensical(copy[location], generator)
     return copy
 
 
@@ -156,9 +158,9 @@ def test_nonsense_is_no_traceback(study: ForeignStudy, seed: int) -> None:
             lines = (
                 path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
             )
-            place = generator.randrange(len(lines))
-            changed = nonsensical(json.loads(lines[place]), generator)
-            lines[place] = json.dumps(changed)
+            location = generator.randrange(len(lines))
+            changed = nonsensical(json.loads(lines[location]), generator)
+            lines[location] = json.dumps(changed)
             path.write_text("\n".join(lines) + "\n")
     look(study, paths.name)
 
@@ -166,14 +168,16 @@ def test_nonsense_is_no_traceback(study: ForeignStudy, seed: int) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"schema": 1, "x": ' + "[" * 500 + "]" * 500 + "}", "\0" * 100, ""]
 )
-@pytest.mark.parametrize("place", ["experiment.json", "spec.json", "events.jsonl", "verdict.json"])
-def test_deep_nesting_is_damage(study: ForeignStudy, place: str, text: str) -> None:
+@pytest.mark.parametrize(
+    "location", ["experiment.json", "spec.json", "events.jsonl", "verdict.json"]
+)
+def test_deep_nesting_is_damage(study: ForeignStudy, location: str, text: str) -> None:
     """It is said, and hides nothing else; no reader runs out of stack."""
-    paths = study.copy(f"deep-{place}-{len(text)}")
+    paths = study.copy(f"deep-{location}-{len(text)}")
     run = paths.runs()[0]
     attempt = run.attempt(1)
     files = {"experiment.json": paths.definition, "spec.json": run.spec}
     files |= {"events.jsonl": attempt.journal, "verdict.json": attempt.verdict}
-    files[place].write_text(text + "\n")
-    for words in (("show", paths.name), ("ls", paths.name), ("rm", paths.name)):
-        study.check(study.give(*words), 0, 1, 2)
+    files[location].write_text(text + "\n")
+    for arguments in (("show", paths.name), ("ls", paths.name), ("rm", paths.name)):
+        study.check(study.give(*arguments), 0, 1, 2)

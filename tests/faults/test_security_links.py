@@ -31,8 +31,8 @@ def outside(tmp_path: Path) -> Iterator[Path]:
     (folder / "private.json").write_text(PRIVATE)
     (folder / "64" / "data").write_text(PRIVATE)
     yield folder
-    found = {str(p.relative_to(folder)) for p in folder.rglob("*")}
-    assert {"private.json", "64", "64/data"} == found
+    results = {str(p.relative_to(folder)) for p in folder.rglob("*")}
+    assert {"private.json", "64", "64/data"} == results
     assert {PRIVATE} == {p.read_text() for p in folder.rglob("*") if p.is_file()}
 
 

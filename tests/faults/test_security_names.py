@@ -32,8 +32,8 @@ def make_hostile(study: ForeignStudy) -> None:
     """Put every string into every place of an experiment that takes any text."""
     paths = study.copy("hostile")
 
-    def configurations(plain: dict[str, Any]) -> None:
-        (first, second) = plain["configurations"]
+    def configurations(document: dict[str, Any]) -> None:
+        (first, second) = document["configurations"]
         more = [
             {
                 **first,
@@ -44,7 +44,7 @@ def make_hostile(study: ForeignStudy) -> None:
             }
             for number, text in enumerate(LABELS)
         ]
-        plain["configurations"] = [{**first, "label": LABELS[0]}, second, *more]
+        document["configurations"] = [{**first, "label": LABELS[0]}, second, *more]
 
     edit_json(paths.definition, configurations)
     for run in paths.runs():
@@ -98,15 +98,15 @@ SHOWING = (
 )
 
 
-@pytest.mark.parametrize("words", SHOWING, ids=" ".join)
-def test_terminals_have_nothing_to_obey(study: ForeignStudy, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", SHOWING, ids=" ".join)
+def test_terminals_have_nothing_to_obey(study: ForeignStudy, arguments: tuple[str, ...]) -> None:
     """Neither control characters nor those that turn text around; JSON may escape them."""
-    told: Told = study.give(*words)
-    study.check(told, 0, 1, 2)
-    obeyed = {c for c in told.text if is_obeyed(c)}
+    messages: Told = study.give(*arguments)
+    study.check(messages, 0, 1, 2)
+    obeyed = {c for c in messages.text if is_obeyed(c)}
     assert set() == obeyed
-    if "--json" in words:
-        json.loads(told.text)
+    if "--json" in arguments:
+        json.loads(messages.text)
 
 
 def is_obeyed(character: str) -> bool:
@@ -119,8 +119,15 @@ def is_obeyed(character: str) -> bool:
 def report(study: ForeignStudy) -> Path:
     """The report of the hostile experiment, in every format."""
     folder = study.folder / "written"
-    words = ("report", "hostile", "--format", "html,latex,csv,json,md", "--output", str(folder))
-    study.check(study.give(*words), 0)
+    arguments = (
+        "report",
+        "hostile",
+        "--format",
+        "html,latex,csv,json,md",
+        "--output",
+        str(folder),
+    )
+    study.check(study.give(*arguments), 0)
     return folder
 
 

@@ -20,14 +20,14 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> ForeignStudy:
     return study
 
 
-def marked(plain: Any, study: ForeignStudy) -> Any:
+def marked(document: Any, study: ForeignStudy) -> Any:
     """A structure in which orders leave a mark that the study looks for."""
-    if isinstance(plain, dict):
-        return {key: marked(value, study) for key, value in plain.items()}
-    if isinstance(plain, list):
-        return [marked(value, study) for value in plain]
+    if isinstance(document, dict):
+        return {key: marked(value, study) for key, value in document.items()}
+    if isinstance(document, list):
+        return [marked(value, study) for value in document]
     mark = shlex.quote(str(study.canaries.folder / "shell"))
-    return plain.replace("MARK", mark) if isinstance(plain, str) else plain
+    return document.replace("MARK", mark) if isinstance(document, str) else document
 
 
 @pytest.mark.parametrize("what", PARTS)
@@ -38,10 +38,13 @@ def test_parts_that_name_code_are_not_built(study: ForeignStudy, what: str) -> N
     ended = redefine(study.copy(f"{name}-ended"), changes)
     redefine(study.copy(f"{name}-lost"), changes, ended=False)
     study.check(study.give("show", f"{name}-ended"), 0)
-    for words in (("evaluate", f"{name}-ended/{ended.folder.name}"), ("resume", f"{name}-lost")):
-        told = study.give(*words)
-        study.check(told, 2)
-        assert 1 == len(told.text.strip().splitlines()), told.text
+    for arguments in (
+        ("evaluate", f"{name}-ended/{ended.folder.name}"),
+        ("resume", f"{name}-lost"),
+    ):
+        messages = study.give(*arguments)
+        study.check(messages, 2)
+        assert 1 == len(messages.text.strip().splitlines()), messages.text
 
 
 @pytest.mark.parametrize("what", ["imports", "algorithm os.system", "wrapper"])
@@ -49,21 +52,21 @@ def test_further_commands_refuse_them_alike(study: ForeignStudy, what: str) -> N
     """Each of them would execute what its records name; each says how that can be allowed."""
     name = f"further-{what.rsplit(maxsplit=1)[-1]}"
     redefine(study.copy(name), marked(PARTS[what], study))
-    for words in (("compare", name, "--adaptive", "--group", "2"), ("reproduce", name)):
-        told = study.give(*words)
-        study.check(told, 2)
-        assert "files under runs/ name code that would be executed" in told.text
-        assert "--allow-import" in told.text
+    for arguments in (("compare", name, "--adaptive", "--group", "2"), ("reproduce", name)):
+        messages = study.give(*arguments)
+        study.check(messages, 2)
+        assert "files under runs/ name code that would be executed" in messages.text
+        assert "--allow-import" in messages.text
 
 
 def test_what_is_allowed_is_imported(study: ForeignStudy) -> None:
     """So that the tests around this one could fail: the same command with the option executes."""
     run = redefine(study.copy("allowed"), {"environment": {"imports": ["allowed_module"]}})
     write_modules(study.folder, study.canaries, "allowed_module")
-    words = ("evaluate", f"allowed/{run.folder.name}", "--episodes", "1")
-    study.check(study.give(*words), 2)
-    told = study.give(*words, "--allow-import", "allowed_module")
-    assert 0 == told.code, told.text
+    arguments = ("evaluate", f"allowed/{run.folder.name}", "--episodes", "1")
+    study.check(study.give(*arguments), 2)
+    messages = study.give(*arguments, "--allow-import", "allowed_module")
+    assert 0 == messages.code, messages.text
     (mark,) = study.canaries.executed
     assert "allowed_module" in mark
     (study.canaries.folder / mark).rmdir()
@@ -75,12 +78,12 @@ def test_trials_that_name_code_are_not_trained(study: ForeignStudy) -> None:
     call = {"environment": {"imports": [EVIL]}, "agent": marked(CALL, study)}
     edit_lines(paths.trials, lambda trial: trial["configuration"].update(call))
     (paths.selection).unlink()
-    for words in (("show", "trials"), ("status", "trials"), ("report", "trials")):
-        study.check(study.give(*words), 0, 1)
+    for arguments in (("show", "trials"), ("status", "trials"), ("report", "trials")):
+        study.check(study.give(*arguments), 0, 1)
     for command in ("run --from-sweep trials --trial 1 seeds.test=1", "resume trials"):
-        told = study.give(*command.split())
-        study.check(told, 2)
-        assert "name code that would be executed: evil, os" in told.text
+        messages = study.give(*command.split())
+        study.check(messages, 2)
+        assert "name code that would be executed: evil, os" in messages.text
 
 
 @pytest.mark.parametrize("part", ["tuner", "pruner"])
@@ -88,9 +91,9 @@ def test_searchers_that_name_code_are_not_built(study: ForeignStudy, part: str) 
     """Looking at a sweep builds its tuner, which can be one of ours only."""
     paths = study.copy(f"searched-{part}", of="search")
     call = marked(CALL, study)
-    edit_json(paths.definition, lambda plain: plain["sweep"].update({part: call}))
-    for words in (("status",), ("show",), ("report",), ("resume",), ("ls",), ("verify",)):
-        study.check(study.give(*words, paths.name), 0, 1, 2)
+    edit_json(paths.definition, lambda document: document["sweep"].update({part: call}))
+    for arguments in (("status",), ("show",), ("report",), ("resume",), ("ls",), ("verify",)):
+        study.check(study.give(*arguments, paths.name), 0, 1, 2)
 
 
 def test_yaml_of_a_foreign_study_is_only_data(study: ForeignStudy) -> None:
@@ -100,14 +103,17 @@ def test_yaml_of_a_foreign_study_is_only_data(study: ForeignStudy) -> None:
     (conf / "agent").mkdir(parents=True)
     (conf / "agent" / "tagged.yaml").write_text(f"_target_: rlexp.agents.mlp.MLP\nx: {tag}\n")
     try:
-        for words in (("config", "show", "agent=tagged"), ("run", "agent=tagged", "--dry-run")):
-            told = study.give(*words)
-            study.check(told, 2)
-            assert "tagged" in told.text
+        for arguments in (
+            ("config", "show", "agent=tagged"),
+            ("run", "agent=tagged", "--dry-run"),
+        ):
+            messages = study.give(*arguments)
+            study.check(messages, 2)
+            assert "tagged" in messages.text
         study.check(study.give("config", "list", "agent"), 0)
     finally:
         (conf / "agent" / "tagged.yaml").unlink()
     (conf / "agent" / "evil.yaml").write_text(f"_target_: {EVIL}.Plug\n")
-    for words in (("config", "show", "agent=evil"), ("config", "list", "agent")):
-        study.check(study.give(*words), 0)
+    for arguments in (("config", "show", "agent=evil"), ("config", "list", "agent")):
+        study.check(study.give(*arguments), 0)
     study.check(study.give("run", "agent=evil", "--dry-run"), 2)

@@ -16,8 +16,8 @@ PLACES = (
     *("storage login", "storage query", "typed", "configured", "echoed"),
 )
 SECRETS = {
-    place: f"Hunter2/{number:02d}+{place[::-1]}".replace(" ", "")
-    for number, place in enumerate(PLACES)
+    location: f"Hunter2/{number:02d}+{location[::-1]}".replace(" ", "")
+    for number, location in enumerate(PLACES)
 }
 """A secret for each place, with letters that addresses and JSON write differently."""
 TINY = (
@@ -104,16 +104,16 @@ def git(folder: Path, *words: str) -> None:
 def leaks(text: str | bytes) -> list[str]:
     """The places whose secret is in a text."""
     content = text.encode() if isinstance(text, str) else text
-    return [place for place, secret in SECRETS.items() if secret.encode() in content]
+    return [location for location, secret in SECRETS.items() if secret.encode() in content]
 
 
 def leaking_files(study: StudyFolder) -> dict[str, list[str]]:
     """Files that rlexp wrote with a secret in them."""
     written = [p for top in ("runs", "reports", "cache") for p in (study.folder / top).rglob("*")]
-    found = {
+    results = {
         str(p.relative_to(study.folder)): leaks(p.read_bytes()) for p in written if p.is_file()
     }
-    return {name: places for name, places in found.items() if places}
+    return {name: places for name, places in results.items() if places}
 
 
 def arguments(study: StudyFolder, command: subprocess.Popen[str]) -> Iterator[str]:

@@ -48,11 +48,11 @@ def check_end_in_order(study: StudyFolder, number: signal.Signals, code: int) ->
 
 def test_a_second_ctrl_c_ends_everything_within_two_seconds(cold: StudyFolder) -> None:
     """Even a run that heeds nobody is dead two seconds after the second Ctrl-C."""
-    program, *words = [*cold.program, *WORDS]
+    program, *arguments = [*cold.program, *WORDS]
     deaf = {"RLEXP_QUICK": '{"seconds": 600, "deaf": true}'}
     command = pexpect.spawn(
         program,
-        words,
+        arguments,
         cwd=cold.folder,
         encoding="utf-8",
         timeout=60,

@@ -24,13 +24,13 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 def steps(study: StudyFolder) -> list[int]:
     """Environment steps of every run."""
-    found = (study.folder / "runs").glob("x/*/attempts/1/progress.bin")
-    return sorted(read_progress(path)[0] for path in found)
+    results = (study.folder / "runs").glob("x/*/attempts/1/progress.bin")
+    return sorted(read_progress(path)[0] for path in results)
 
 
 def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: StudyFolder) -> None:
     """SIGUSR1 where runs heed nobody for long: after the grace they are ended, and interrupted."""
-    words = (
+    arguments = (
         "experiment=x",
         "seeds.test=1",
         "budget.steps=256",
@@ -41,7 +41,7 @@ def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: St
         "executor.workers=2",
         "executor.grace=1",
     )
-    command = study.start("run", *words)
+    command = study.start("run", *arguments)
     wait_until(lambda: steps(study) == [256, 256], 120)
     time.sleep(0.3)
     command.send_signal(signal.SIGUSR1)
@@ -58,9 +58,9 @@ def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: St
 def test_a_signal_while_saving_loses_nothing(tmp_path: Path) -> None:
     """Where making durable takes most of the time, each run ends whole or not at all."""
     with new_study(tmp_path / "study", quick=True) as study:
-        words = ("run", "experiment=x", *BUDGET, "seeds.test=4")
+        arguments = ("run", "experiment=x", *BUDGET, "seeds.test=4")
         before = injecting("fsync", "delay_enter=300000", "1+", tmp_path / "trace")
-        command = study.start(*words, before=before)
+        command = study.start(*arguments, before=before)
         wait_until(lambda: study.events("x", "evaluated"))
         (own,) = [
             p for p in study.processes() if "run" in p.cmdline() and not _traces(p.cmdline())
@@ -70,12 +70,12 @@ def test_a_signal_while_saving_loses_nothing(tmp_path: Path) -> None:
         assert command.returncode == 143, output
         states = {r["run"]: r["state"] for r in study.runs("x")}
         assert set(states.values()) <= {"completed", "interrupted", "planned"}
-        code, output = study.give(*words)
+        code, output = study.give(*arguments)
         assert code == 0, output
         assert ["completed"] * 4 == [r["state"] for r in study.runs("x")]
         done = [r for r in study.runs("x") if states[r["run"]] == "completed"]
         assert [1] * len(done) == [r["attempts"] for r in done]
 
 
-def _traces(words: list[str]) -> bool:
-    return "strace" in words[0]
+def _traces(arguments: list[str]) -> bool:
+    return "strace" in arguments[0]

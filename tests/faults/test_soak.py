@@ -17,8 +17,8 @@ WARM = RUNS // 3
 def test_memory_and_files_of_a_command_stay_flat(tmp_path: Path) -> None:
     """From the first third of the runs to the last, five percent more memory at most."""
     with new_study(tmp_path / "study", quick=True) as study:
-        words = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
-        command = study.start("run", *words, f"seeds.test={RUNS}")
+        arguments = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
+        command = study.start("run", *arguments, f"seeds.test={RUNS}")
         samples: list[tuple[int, int, int]] = []
         process, runs = psutil.Process(command.pid), study.folder / "runs" / "x"
         while command.poll() is None:

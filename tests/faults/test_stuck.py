@@ -39,8 +39,10 @@ OTHERS = (
 def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
     """Experiments in which nearly everything went wrong."""
     with new_study(tmp_path_factory.mktemp("study"), warm=True) as study:
-        asked = {"silent": SILENT, "others": OTHERS}
-        commands = [study.start("run", *WORDS, *w, f"experiment={n}") for n, w in asked.items()]
+        requested = {"silent": SILENT, "others": OTHERS}
+        commands = [
+            study.start("run", *WORDS, *w, f"experiment={n}") for n, w in requested.items()
+        ]
         for command in commands:
             output, _ = command.communicate(timeout=240)
             assert command.returncode == 1, output
@@ -50,7 +52,7 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
 def test_each_fault_has_its_name_and_none_a_score(stuck: StudyFolder) -> None:
     """Loops, locks and resets without end are hung; memory is told; what closing does is not."""
     runs = [run for name in ("silent", "others") for run in stuck.runs(name)]
-    found = {run["label"].partition("=")[2]: run for run in runs}
+    results = {run["label"].partition("=")[2]: run for run in runs}
     assert {
         "loop": ("failed", "hung", 3, None),
         "deadlock": ("failed", "hung", 3, None),
@@ -59,8 +61,8 @@ def test_each_fault_has_its_name_and_none_a_score(stuck: StudyFolder) -> None:
         "memory": ("failed", "out_of_memory", 3, None),
         "orphan": ("failed", "crashed", 3, None),
         "segfault": ("failed", "crashed", 3, None),
-    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in found.items()}
-    assert "no progress for 2 s" == found["loop"]["reason"]
+    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in results.items()}
+    assert "no progress for 2 s" == results["loop"]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +96,9 @@ def quick(tmp_path: Path) -> Iterator[StudyFolder]:
 
 def test_a_run_that_is_stopped_from_outside_is_hung_and_tried_again(quick: StudyFolder) -> None:
     """SIGSTOP of a worker: killed, its log says where it stood, and its next attempt completes."""
-    words = ("experiment=x", "seeds.test=1", "executor.hang_timeout=2", "budget.steps=3000")
+    arguments = ("experiment=x", "seeds.test=1", "executor.hang_timeout=2", "budget.steps=3000")
     first = {"RLEXP_QUICK": '{"seconds": 600, "again": 0}'}
-    command = quick.start("run", *words, variables=first)
+    command = quick.start("run", *arguments, variables=first)
     (worker,) = wait_until(lambda: quick.workers("x"))
     os.kill(worker, signal.SIGSTOP)
     output, _ = command.communicate(timeout=60)
@@ -110,8 +112,8 @@ def test_a_run_that_is_stopped_from_outside_is_hung_and_tried_again(quick: Study
 
 def test_no_dead_run_stays_a_zombie(quick: StudyFolder) -> None:
     """While a command goes on, runs that ended or were killed are gone, not merely dead."""
-    words = ("experiment=x", "seeds.test=12", "executor.workers=2", "budget.steps=3000")
-    command = quick.start("run", *words, variables={"RLEXP_QUICK": '{"seconds": 0.4}'})
+    arguments = ("experiment=x", "seeds.test=12", "executor.workers=2", "budget.steps=3000")
+    command = quick.start("run", *arguments, variables={"RLEXP_QUICK": '{"seconds": 0.4}'})
     workers = wait_until(lambda: quick.workers("x"))
     os.kill(workers[0], signal.SIGKILL)
     wait_until(lambda: len(quick.events("x", "ended")) >= 6)

@@ -107,9 +107,11 @@ def test_any_document_that_was_not_written_matches(
     path = paths.folder / name
     if earlier:
         publish_document(paths, path, {"first": 1})
-    words = (PUBLISHING, tmp_path, name)
+    arguments = (PUBLISHING, tmp_path, name)
     # The first is that of the ledger, the second that of the document.
-    outcome = kill_at("fsync", 2, *words) if killed else fail_at("fsync", 2, "ENOSPC", *words)
+    outcome = (
+        kill_at("fsync", 2, *arguments) if killed else fail_at("fsync", 2, "ENOSPC", *arguments)
+    )
     assert (True, True) == (outcome.hit, outcome.code != 0)
     assert earlier == path.exists()
     accused = {f"{name} is not what was written", f"{name} is gone"}

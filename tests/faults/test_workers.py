@@ -249,9 +249,9 @@ MISTAKES = {
 def test_a_mistake_is_one_line(study: StudyFolder) -> None:
     """What cannot be done is said in a line, and changes nothing."""
     detach(study)
-    for words, told in MISTAKES.items():
-        code, output = study.give(*words)
-        assert (2, 1, True) == (code, len(output.splitlines()), told in output), output
+    for arguments, messages in MISTAKES.items():
+        code, output = study.give(*arguments)
+        assert (2, 1, True) == (code, len(output.splitlines()), messages in output), output
     assert 4 == len(orders(study))
 
 

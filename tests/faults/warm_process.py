@@ -45,7 +45,7 @@ WAITS = {
     "rlexp.engine.dispatch": ("LOOK_EVERY", 0.2),
     "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
     "rlexp.app.execution.run_process": ("CLOSE_LIMIT", 1.0),
-    "rlexp.executors.server": ("TIME", 0.6),
+    "rlexp.executors.server": ("DUMP_TIME", 0.6),
 }
 """Seconds between looks at what others have done, and those that something may take in the end.
 
@@ -166,16 +166,16 @@ class WarmProcess:
             )
 
     def fork(
-        self, folder: Path, words: Sequence[str], variables: Mapping[str, str]
+        self, folder: Path, arguments: Sequence[str], variables: Mapping[str, str]
     ) -> ForkedCommand:
         """A fork that is to begin yet, in a folder, with these variables and no others."""
-        (held, begin), (output, told), (status, ended) = os.pipe(), os.pipe(), os.pipe()
-        request = json.dumps([str(folder), list(words), dict(variables)]).encode()
+        (held, begin), (output, messages), (status, ended) = os.pipe(), os.pipe(), os.pipe()
+        request = json.dumps([str(folder), list(arguments), dict(variables)]).encode()
         assert len(request) <= LARGEST
-        socket.send_fds(self._socket, [request], [held, told, ended])
-        for descriptor in (held, told, ended):
+        socket.send_fds(self._socket, [request], [held, messages, ended])
+        for descriptor in (held, messages, ended):
             os.close(descriptor)
-        return ForkedCommand(words, begin, output, status)
+        return ForkedCommand(arguments, begin, output, status)
 
     def close(self) -> None:
         """End it; what it forked goes on."""
@@ -200,13 +200,13 @@ def serve(kind: Kind) -> None:
             importlib.import_module(name)
     else:
         _import_everything(quick=kind == "quick")
-    asked = socket.socket(fileno=os.dup(0))
+    requested = socket.socket(fileno=os.dup(0))
     while True:
-        request, descriptors, *_ = socket.recv_fds(asked, LARGEST, 3)
+        request, descriptors, *_ = socket.recv_fds(requested, LARGEST, 3)
         if not request:
             return
         if os.fork() == 0:
-            asked.close()
+            requested.close()
             _keep(kind, json.loads(request), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -250,13 +250,13 @@ def _keep(
 ) -> None:
     """Fork a command, and say how it ended: the process that forks on waits for nobody."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    folder, words, variables = request
+    folder, arguments, variables = request
     pid = os.fork()
     if pid == 0:
         os.close(status)
         act = _execute if kind == "script" else _give
         _settle(folder, variables, held, output)
-        _leave(lambda: act(words))
+        _leave(lambda: act(arguments))
     os.close(held)
     os.close(output)
     os.write(status, b"%d\n" % pid)
@@ -296,19 +296,19 @@ def _settle(folder: str, variables: Mapping[str, str], held: int, output: int) -
     os.environ.update(variables)
 
 
-def _execute(words: list[str]) -> None:
+def _execute(arguments: list[str]) -> None:
     """Execute a program that is the first word."""
-    sys.argv = ["-c", *words[1:]]
-    exec(compile(words[0], "<string>", "exec"), {"__name__": "__main__"})
+    sys.argv = ["-c", *arguments[1:]]
+    exec(compile(arguments[0], "<string>", "exec"), {"__name__": "__main__"})
 
 
-def _give(words: list[str]) -> None:
+def _give(arguments: list[str]) -> None:
     """Give a command; the first word is what is executed."""
     from rlexp.cli import main
 
     # As Python does: the folder of a script, or that which `-m` is given in.
-    sys.path.insert(0, str(Path(words[0]).parent if os.sep in words[0] else Path.cwd()))
-    sys.argv = words
+    sys.path.insert(0, str(Path(arguments[0]).parent if os.sep in arguments[0] else Path.cwd()))
+    sys.argv = arguments
     main()
 
 
@@ -325,7 +325,7 @@ class _ForkedServer:
         env: Mapping[str, str],
     ) -> None:
         assert (subprocess.PIPE, subprocess.PIPE, True) == (stdin, stdout, start_new_session)
-        commands, told = os.pipe()
+        commands, messages = os.pipe()
         answers, answer = os.pipe()
         self.returncode: int | None = None
         self.pid = os.fork()
@@ -333,7 +333,7 @@ class _ForkedServer:
             _leave(lambda: _become_server(args, env, commands, answer))
         os.close(commands)
         os.close(answer)
-        self.stdin = os.fdopen(told, "wb")
+        self.stdin = os.fdopen(messages, "wb")
         self.stdout = os.fdopen(answers, "rb", 0)
 
     def poll(self) -> int | None:

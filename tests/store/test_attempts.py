@@ -40,7 +40,7 @@ def attempt(paths: RunPaths, *events: Event) -> AttemptPaths:
 
 
 def test_attempts_are_folded_in_order(paths: RunPaths) -> None:
-    """The tenth comes after the ninth."""
+    """Attempts are folded by number: attempt 10 comes after attempt 9."""
     for number in range(1, 10):
         attempt(paths, started(number), ended(ending=Ending.INTERRUPTED))
     attempt(paths, started(10), evaluated(100, 3.0, final=True), ended())
@@ -49,7 +49,7 @@ def test_attempts_are_folded_in_order(paths: RunPaths) -> None:
 
 
 def test_a_run_is_running_while_a_process_holds_it(paths: RunPaths) -> None:
-    """And lost as soon as that process is killed."""
+    """A run with a held lease is running; once its process is killed, the run is lost."""
     attempt(paths, started(), evaluated(10, 1.0))
     with holder_of(paths.lease) as process:
         assert State.RUNNING is read_run(paths).record.state
@@ -58,14 +58,14 @@ def test_a_run_is_running_while_a_process_holds_it(paths: RunPaths) -> None:
 
 
 def test_a_run_that_ended_is_not_running_for_a_process_that_still_lives(paths: RunPaths) -> None:
-    """The journal says more than the lease."""
+    """A journal with an end outweighs a held lease."""
     attempt(paths, started(), ended(ending=Ending.PRUNED))
     with holder_of(paths.lease):
         assert State.PRUNED is read_run(paths).record.state
 
 
 def test_a_verdict_ends_an_attempt_that_could_not(paths: RunPaths) -> None:
-    """Who watched the process says how it died."""
+    """The verdict of the supervisor ends an attempt whose journal has no end."""
     made = attempt(paths, started(), evaluated(10, 1.0))
     write_verdict(made, ended(10, failure=Failure.OUT_OF_MEMORY))
     record = read_run(paths).record
@@ -78,21 +78,21 @@ def test_a_verdict_ends_an_attempt_that_could_not(paths: RunPaths) -> None:
 
 
 def test_an_attempt_that_ended_itself_needs_no_verdict(paths: RunPaths) -> None:
-    """Its own word counts."""
+    """The end in the journal outweighs a verdict."""
     made = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
     write_verdict(made, ended(failure=Failure.CRASHED))
     assert 2.0 == read_run(paths).record.score
 
 
 def test_a_damaged_verdict_says_nothing(paths: RunPaths) -> None:
-    """The run is lost, as without it."""
+    """A run with a damaged verdict is lost, as without a verdict."""
     made = attempt(paths, started())
     made.verdict.write_text('{"schema": 1, "event": "ended"}')
     assert State.LOST is read_run(paths).record.state
 
 
 def test_an_attempt_that_died_before_its_first_line_is_judged_too(paths: RunPaths) -> None:
-    """There is no journal then, only the verdict."""
+    """An attempt without a journal can have a verdict."""
     made = new_attempt(paths, {}, {}, "")
     assert State.LOST is read_run(paths).record.state
     write_verdict(made, ended(0, failure=Failure.CRASHED))
@@ -100,7 +100,7 @@ def test_an_attempt_that_died_before_its_first_line_is_judged_too(paths: RunPath
 
 
 def test_a_late_line_of_an_earlier_attempt_is_refused(paths: RunPaths) -> None:
-    """A process that was thought dead and finishes changes nothing any more."""
+    """A line that an earlier attempt writes after the next attempt began does not count."""
     first = attempt(paths, started(1))
     attempt(paths, started(2), evaluated(10, 1.0))
     with first.journal.open("ab") as late:
@@ -118,7 +118,7 @@ def test_a_late_line_of_an_earlier_attempt_is_refused(paths: RunPaths) -> None:
 
 
 def test_what_could_not_be_read_is_counted(paths: RunPaths) -> None:
-    """Torn and quarantined lines of all attempts."""
+    """Torn and quarantined lines of all attempts are counted."""
     for number in (1, 2):
         made = attempt(paths, started(number))
         with made.journal.open("ab") as file:
@@ -128,7 +128,7 @@ def test_what_could_not_be_read_is_counted(paths: RunPaths) -> None:
 
 
 def test_an_end_that_was_torn_is_no_end(paths: RunPaths) -> None:
-    """A run whose last line is half there did not complete."""
+    """A run whose last line is incomplete has not completed."""
     made = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
     content = made.journal.read_bytes()
     for size in range(content.rindex(b"\n", 0, -1) + 1, len(content)):
@@ -138,7 +138,7 @@ def test_an_end_that_was_torn_is_no_end(paths: RunPaths) -> None:
 
 
 def test_measurements_are_read_when_asked_for(paths: RunPaths) -> None:
-    """Without them reading is quick, and nothing else differs."""
+    """Measurements are read on request only; all other events are equal."""
     made = attempt(paths, started())
     with made.journal.open("ab") as file:
         file.write(b'{"event":"measured","time":1.0,"step":5,"metrics":{"loss":"nan"}}\n')
@@ -148,15 +148,15 @@ def test_measurements_are_read_when_asked_for(paths: RunPaths) -> None:
 
 
 def test_the_number_of_an_attempt_is_granted_once(paths: RunPaths) -> None:
-    """It is the fencing token, also where earlier attempts were removed."""
+    """The number of a removed attempt is not given to another attempt: it is the fencing token."""
     made = [attempt(paths), attempt(paths)]
     made[0].folder.rename(made[0].folder.with_name("removed"))
     made.append(attempt(paths))
-    assert [1, 2, 3] == [one.number for one in made]
+    assert [1, 2, 3] == [item.number for item in made]
 
 
 def test_an_attempt_says_what_it_was_asked_and_where_it_comes_from(paths: RunPaths) -> None:
-    """Uncommitted changes are kept beside it, if there are any."""
+    """An attempt holds its settings, its provenance and uncommitted changes."""
     clean = new_attempt(paths, {"timeout": 5.0}, {"command": ["a b"]}, "")
     dirty = new_attempt(paths, {}, {}, "diff\n")
     assert 5.0 == json.loads(clean.settings.read_text())["timeout"]
@@ -165,7 +165,7 @@ def test_an_attempt_says_what_it_was_asked_and_where_it_comes_from(paths: RunPat
 
 
 def test_a_request_to_stop_does_not_outlive_its_attempt(paths: RunPaths) -> None:
-    """The next attempt was asked for after it."""
+    """A new attempt removes an older stop request."""
     paths.stop.write_text("{}")
     attempt(paths)
     assert not paths.stop.exists()

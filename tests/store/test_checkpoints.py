@@ -51,7 +51,7 @@ def test_what_is_published_is_read_back(paths: RunPaths) -> None:
 
 
 def test_a_run_without_experience_has_no_replay_folder(paths: RunPaths) -> None:
-    """What learns on policy needs its files only."""
+    """A checkpoint without transitions creates no replay folder."""
     publish_checkpoint(paths, checkpoint(100, learns_from=False), ABOUT)
     assert ([], False) == (read_whole(paths, 100), paths.replay.exists())
 
@@ -66,14 +66,14 @@ def test_a_run_without_checkpoints_has_none(paths: RunPaths) -> None:
 
 
 def test_the_newest_two_are_kept_in_order_of_step(paths: RunPaths) -> None:
-    """By number and not by name: 1000 comes after 900."""
+    """Checkpoints are ordered by step and not by name: 1000 comes after 900."""
     publish_up_to(paths, 1000)
     assert [1000, 900] == usable(paths)
     assert {"1000", "900"} == {path.name for path in paths.checkpoints.iterdir()}
 
 
 def test_a_checkpoint_of_the_same_step_is_replaced(paths: RunPaths) -> None:
-    """The new files are there, once, with the same experience."""
+    """Publishing the same step again replaces the files and doubles no transitions."""
     publish_up_to(paths, 200)
     other = replace(checkpoint(200), files={"model.zip": b"new"})
     publish_checkpoint(paths, other, {**ABOUT, "attempt": 2})
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_the_same_step_is_replaced(paths: RunPaths) -> None:
 
 
 def test_what_comes_after_the_step_that_is_continued_from_goes(paths: RunPaths) -> None:
-    """With its experience; the one that is continued from and the one before it stay."""
+    """Checkpoints newer than the one that is continued from are removed with their chunks."""
     publish_up_to(paths, 300)
     discard_after(paths, 200)
     assert ([200], {"0-100.npz", "100-200.npz"}) == (usable(paths), chunks_of(paths))
@@ -94,7 +94,7 @@ def test_what_comes_after_the_step_that_is_continued_from_goes(paths: RunPaths) 
 
 
 def test_an_attempt_that_begins_anew_finds_nothing(paths: RunPaths) -> None:
-    """Neither checkpoints nor experience of earlier attempts."""
+    """An attempt that begins anew removes all checkpoints and chunks of earlier attempts."""
     discard_after(paths, None)
     publish_up_to(paths, 300)
     discard_after(paths, None)
@@ -116,7 +116,7 @@ def test_a_completed_run_keeps_policies_and_no_experience(paths: RunPaths) -> No
 
 
 def test_completion_changes_no_checkpoint_that_needs_no_experience(paths: RunPaths) -> None:
-    """On policy, a checkpoint has all that there is."""
+    """Completion leaves an on-policy checkpoint resumable."""
     publish_checkpoint(paths, checkpoint(100, learns_from=False), ABOUT)
     before = files_of(paths)
     clear_replay(paths)
@@ -124,7 +124,7 @@ def test_completion_changes_no_checkpoint_that_needs_no_experience(paths: RunPat
 
 
 def test_a_checkpoint_of_another_run_is_refused(paths: RunPaths) -> None:
-    """Copied from one run's folder into another's, it is told apart."""
+    """A checkpoint copied from another run's folder is refused."""
     publish_up_to(paths, 100)
     copied = RunPaths(paths.folder.with_name("other"))
     shutil.copytree(paths.folder, copied.folder)
@@ -133,7 +133,7 @@ def test_a_checkpoint_of_another_run_is_refused(paths: RunPaths) -> None:
 
 
 def test_a_checkpoint_of_another_step_is_refused(paths: RunPaths) -> None:
-    """Renamed, it would pretend to be later."""
+    """A checkpoint folder that was renamed to another step is refused."""
     publish_up_to(paths, 100)
     (paths.checkpoints / "100").rename(paths.checkpoints / "900")
     with pytest.raises(RecordError, match="is that of step 100"):
@@ -151,7 +151,7 @@ def test_a_checkpoint_that_was_set_aside_is_found(paths: RunPaths) -> None:
 
 
 def test_leftovers_go_and_what_is_not_ours_stays(paths: RunPaths) -> None:
-    """Temporary files and folders of dead writers, old chunks; but nobody's notes."""
+    """Temporary files of dead writers and old chunks are removed; the user's files stay."""
     publish_up_to(paths, 100)
     stale = (".01234567.200", ".89abcdef.0-100.npz", "7-9.npz", ".100.old")
     for folder in (paths.checkpoints, paths.replay):
@@ -177,14 +177,14 @@ def test_a_file_that_could_not_be_read_back_is_not_published(paths: RunPaths, na
 
 
 def test_a_number_that_json_lacks_is_not_published(paths: RunPaths) -> None:
-    """The manifest is read by other tools, too."""
+    """A NaN in a manifest is refused, because other tools could not read it."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         publish_checkpoint(paths, checkpoint(100), {**ABOUT, "loss": float("nan")})
     assert {} == files_of(paths)
 
 
 def test_the_manifest_says_what_is_there(paths: RunPaths) -> None:
-    """Sums, sizes and stretches of experience, computed by hand."""
+    """The manifest holds the checksums, sizes and chunks that are computed by hand here."""
     publish_checkpoint(paths, checkpoint(100), ABOUT)
     expected = Manifest(
         step=100,

@@ -79,14 +79,14 @@ def test_a_single_flipped_bit_is_refused(paths: RunPaths) -> None:
 
 
 def test_a_file_that_grew_is_refused(paths: RunPaths) -> None:
-    """What was appended was not written by us."""
+    """A file with appended bytes is refused."""
     for path in only_second(paths):
         with changed(path, path.read_bytes() + b"\n"):
             assert f"{path} is damaged" in refusal(paths, 200)
 
 
 def test_a_missing_file_is_refused(paths: RunPaths) -> None:
-    """And named; without a manifest it does not look like a checkpoint at all."""
+    """A missing file is named; a folder without a manifest is no checkpoint."""
     for path in only_second(paths):
         away = path.rename(paths.folder / "away")
         assert f"{paths.checkpoints / '200' if path.name == MANIFEST else path} is missing" in (
@@ -97,7 +97,7 @@ def test_a_missing_file_is_refused(paths: RunPaths) -> None:
 
 
 def test_a_damaged_checkpoint_goes_when_the_one_before_is_continued_from(paths: RunPaths) -> None:
-    """What follows is published in its place."""
+    """Continuing from the earlier checkpoint removes the damaged newer one."""
     (paths.checkpoints / "200" / "model.zip").write_bytes(b"")
     discard_after(paths, 100)
     assert [100] == checkpoint_steps(paths)
@@ -117,20 +117,20 @@ def test_checkpoints_with_a_damaged_manifest_do_not_count_as_kept(paths: RunPath
 def rewritten(paths: RunPaths, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the newest manifest and give it a right sum, as somebody hostile would."""
     path = paths.checkpoints / "200" / MANIFEST
-    plain = json.loads(path.read_bytes())
-    del plain["sum"]
-    change(plain)
-    path.write_bytes(_with_sum(plain))
+    document = json.loads(path.read_bytes())
+    del document["sum"]
+    change(document)
+    path.write_bytes(_with_sum(document))
 
 
 def named(name: object) -> Callable[[dict[str, Any]], object]:
     """Another name for a file."""
-    return lambda plain: plain["files"].update({name: plain["files"].pop("model.zip")})
+    return lambda document: document["files"].update({name: document["files"].pop("model.zip")})
 
 
 def chunk(**changes: object) -> Callable[[dict[str, Any]], object]:
     """Another last stretch of experience."""
-    return lambda plain: plain["transitions"][-1].update(changes)
+    return lambda document: document["transitions"][-1].update(changes)
 
 
 outside = pytest.mark.parametrize(
@@ -152,7 +152,7 @@ outside = pytest.mark.parametrize(
 
 @outside
 def test_a_file_outside_the_folder_is_refused(paths: RunPaths, name: str) -> None:
-    """Whatever name the manifest gives it."""
+    """A manifest that names a file outside the checkpoint is refused."""
     (paths.folder / "secret").write_bytes(b"")
     rewritten(paths, named(name))
     assert "is no file's name" in refusal(paths, 200)
@@ -160,7 +160,7 @@ def test_a_file_outside_the_folder_is_refused(paths: RunPaths, name: str) -> Non
 
 @outside
 def test_a_chunk_outside_the_folder_is_refused(paths: RunPaths, name: str) -> None:
-    """Its name follows from its numbers."""
+    """A manifest that names a chunk outside the replay folder is refused."""
     rewritten(paths, chunk(name=name))
     assert "is no chunk's name" in refusal(paths, 200)
 
@@ -168,43 +168,43 @@ def test_a_chunk_outside_the_folder_is_refused(paths: RunPaths, name: str) -> No
 @pytest.mark.parametrize(
     "change",
     [
-        lambda plain: plain.update(schema=2),
-        lambda plain: plain.update(schema="1"),
-        lambda plain: plain.update(schema=True),
-        lambda plain: plain.update(about=[]),
-        lambda plain: plain.update(about=None),
-        lambda plain: plain.update(about={}),
-        lambda plain: plain.update(about={"run": ["x"]}),
-        lambda plain: plain.update(files=[]),
-        lambda plain: plain.update(files={"model.zip": None}),
-        lambda plain: plain.update(files={"model.zip": []}),
-        lambda plain: plain.update(files={"model.zip": {}}),
-        lambda plain: plain.update(files={"model.zip": {"sha256": 0, "bytes": 0}}),
-        lambda plain: plain.update(files={"model.zip": {"sha256": "0", "bytes": 0}}),
-        lambda plain: plain.update(files={"model.zip": {"sha256": DIGEST, "bytes": -1}}),
-        lambda plain: plain.update(files={"model.zip": {"sha256": DIGEST, "bytes": HUGE}}),
-        lambda plain: plain.update(files={"model.zip": {"sha256": DIGEST, "bytes": 2**62}}),
-        lambda plain: plain.update(oldest=201),
-        lambda plain: plain.update(transitions={}),
-        lambda plain: plain.update(transitions=[0]),
-        lambda plain: plain.update(transitions=[], oldest=1),
-        lambda plain: plain["transitions"].reverse(),
-        lambda plain: plain["transitions"].append(plain["transitions"][-1]),
-        lambda plain: plain["transitions"].pop(0),
+        lambda document: document.update(schema=2),
+        lambda document: document.update(schema="1"),
+        lambda document: document.update(schema=True),
+        lambda document: document.update(about=[]),
+        lambda document: document.update(about=None),
+        lambda document: document.update(about={}),
+        lambda document: document.update(about={"run": ["x"]}),
+        lambda document: document.update(files=[]),
+        lambda document: document.update(files={"model.zip": None}),
+        lambda document: document.update(files={"model.zip": []}),
+        lambda document: document.update(files={"model.zip": {}}),
+        lambda document: document.update(files={"model.zip": {"sha256": 0, "bytes": 0}}),
+        lambda document: document.update(files={"model.zip": {"sha256": "0", "bytes": 0}}),
+        lambda document: document.update(files={"model.zip": {"sha256": DIGEST, "bytes": -1}}),
+        lambda document: document.update(files={"model.zip": {"sha256": DIGEST, "bytes": HUGE}}),
+        lambda document: document.update(files={"model.zip": {"sha256": DIGEST, "bytes": 2**62}}),
+        lambda document: document.update(oldest=201),
+        lambda document: document.update(transitions={}),
+        lambda document: document.update(transitions=[0]),
+        lambda document: document.update(transitions=[], oldest=1),
+        lambda document: document["transitions"].reverse(),
+        lambda document: document["transitions"].append(document["transitions"][-1]),
+        lambda document: document["transitions"].pop(0),
         chunk(begin=200, name="200-200.npz"),
         chunk(begin=150, name="150-200.npz"),
         chunk(end=10**18, name=f"100-{10**18}.npz"),
         chunk(bytes=2**62),
         chunk(sha256=None),
-        lambda plain: plain.update(resumable=1),
-        lambda plain: plain.pop("resumable"),
-        lambda plain: plain.clear(),
+        lambda document: document.update(resumable=1),
+        lambda document: document.pop("resumable"),
+        lambda document: document.clear(),
     ],
 )
 def test_a_manifest_of_wrong_values_is_refused(
     paths: RunPaths, change: Callable[[dict[str, Any]], object]
 ) -> None:
-    """Also where its sum is right; the one before is read, and the next replaces it."""
+    """A manifest with invalid values is refused even if its checksum is right."""
     rewritten(paths, change)
     assert str(paths.folder) in refusal(paths, 200)
     assert [100] == usable(paths)
@@ -216,8 +216,8 @@ def test_a_manifest_of_wrong_values_is_refused(
 @pytest.mark.parametrize("value", ["200", 200.0, -1, HUGE, None, True, [], {}])
 @pytest.mark.parametrize("key", ["step", "oldest"])
 def test_what_is_no_count_is_refused(paths: RunPaths, key: str, value: object) -> None:
-    """Counts are whole numbers that fit 64 bits, since arrays are to be indexed by them."""
-    rewritten(paths, lambda plain: plain.update({key: value}))
+    """A count in a manifest must be a whole number that fits 64 bits."""
+    rewritten(paths, lambda document: document.update({key: value}))
     assert f"{MANIFEST} is damaged: {value!r} is no count" in refusal(paths, 200)
 
 
@@ -240,14 +240,14 @@ def test_what_is_no_count_is_refused(paths: RunPaths, key: str, value: object) -
     ],
 )
 def test_a_manifest_that_is_none_is_refused(paths: RunPaths, content: bytes) -> None:
-    """Nothing in it is believed, and nothing of it takes long."""
+    """A file that is no manifest is refused quickly."""
     (paths.checkpoints / "200" / MANIFEST).write_bytes(content)
     assert f"{MANIFEST} is damaged" in refusal(paths, 200)
     assert [100] == usable(paths)
 
 
 def test_a_file_where_a_checkpoint_would_be_is_no_obstacle(paths: RunPaths) -> None:
-    """It is no checkpoint, and gives way to one."""
+    """A file with a checkpoint's name is replaced by the checkpoint."""
     (paths.checkpoints / "300").write_text("not a folder")
     assert [200, 100] == usable(paths)
     publish_checkpoint(paths, checkpoint(300), ABOUT)

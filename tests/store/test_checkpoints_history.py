@@ -135,10 +135,10 @@ class Run(RuleBasedStateMachine):
         """What was the newest before is there, or what was being published."""
         self.step += steps
         dies(moment, self.publish)
-        found = self.usable()
-        assert found[:1] in ([self.step], self.kept[:1])
-        assert {*found} <= {self.step, *self.kept}
-        assert {*self.kept[: KEPT_CHECKPOINTS - 1]} <= {*found}
+        results = self.usable()
+        assert results[:1] in ([self.step], self.kept[:1])
+        assert {*results} <= {self.step, *self.kept}
+        assert {*self.kept[: KEPT_CHECKPOINTS - 1]} <= {*results}
         self.go_on()
 
     @rule(moment=st.integers(1, 40))
@@ -185,10 +185,10 @@ class Run(RuleBasedStateMachine):
         for step in self.kept:
             saved = read_checkpoint(self.paths, step, run_id="a run")
             needed |= {f"{t.begin}-{t.end}.npz" for t in saved.transitions()}
-        found: set[str] = set()
+        results: set[str] = set()
         with suppress(FileNotFoundError):
-            found = {path.name for path in self.paths.replay.iterdir()}
-        assert needed == found
+            results = {path.name for path in self.paths.replay.iterdir()}
+        assert needed == results
 
 
 TestRun = Run.TestCase

@@ -38,7 +38,7 @@ def secret_file(paths: RunPaths) -> Path:
 
 
 def test_a_link_to_a_file_is_not_followed(paths: RunPaths) -> None:
-    """Not even to a file with the right content."""
+    """A link to a file is refused even if the file has the right content."""
     for path in only_second(paths):
         target = path.rename(paths.folder.parent / path.name)
         path.symlink_to(target)
@@ -62,7 +62,7 @@ def test_a_link_to_a_checkpoint_is_not_followed(paths: RunPaths) -> None:
 
 @pytest.mark.parametrize("folder", ["checkpoints", "replay"])
 def test_a_link_to_a_folder_is_not_followed(paths: RunPaths, folder: str) -> None:
-    """Nothing is read, written or removed behind it."""
+    """No file behind a link to a folder is read, written or removed."""
     secret = secret_file(paths)
     (paths.folder / folder).rename(paths.folder.parent / folder)
     (paths.folder / folder).symlink_to(secret.parent)
@@ -76,7 +76,7 @@ def test_a_link_to_a_folder_is_not_followed(paths: RunPaths, folder: str) -> Non
 
 @pytest.mark.timeout(20)
 def test_a_pipe_is_refused_at_once(paths: RunPaths) -> None:
-    """To read it would wait for ever."""
+    """A pipe is refused, because reading it could wait for ever."""
     for path in only_second(paths):
         content = path.read_bytes()
         path.unlink()

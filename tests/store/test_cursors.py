@@ -18,13 +18,13 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return ExperimentPaths(folder)
 
 
-def cursors(paths: ExperimentPaths, place: str = "here") -> Cursors:
+def cursors(paths: ExperimentPaths, location: str = "here") -> Cursors:
     """The cursors of MLflow at a place."""
-    return Cursors(paths, "mlflow", place)
+    return Cursors(paths, "mlflow", location)
 
 
 def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
-    """By the next process, for the same place only."""
+    """The next process reads the position, for the same location only."""
     with cursors(paths).holding(0.0):
         pass
     first = cursors(paths)
@@ -37,7 +37,7 @@ def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_torn_line_only_lags(paths: ExperimentPaths, cut: int) -> None:
-    """The cursor before it stands, and what is written next is whole."""
+    """A torn last line leaves the earlier position in force, and the next line is complete."""
     with cursors(paths).holding(0.0):
         pass
     first = cursors(paths)
@@ -52,7 +52,7 @@ def test_a_torn_line_only_lags(paths: ExperimentPaths, cut: int) -> None:
 
 
 def test_nonsense_in_the_file_only_lags(paths: ExperimentPaths) -> None:
-    """Whatever stands in a line."""
+    """A damaged line leaves the earlier position in force."""
     with cursors(paths).holding(0.0):
         pass
     cursors(paths).move("a", step=10)
@@ -62,7 +62,7 @@ def test_nonsense_in_the_file_only_lags(paths: ExperimentPaths) -> None:
 
 
 def test_the_file_stays_small(paths: ExperimentPaths) -> None:
-    """Lines that later ones replace are dropped."""
+    """Outdated lines are removed from the file."""
     with cursors(paths).holding(0.0):
         pass
     own = cursors(paths)
@@ -84,13 +84,13 @@ def test_one_process_pushes_at_a_time(paths: ExperimentPaths) -> None:
 
 
 def test_an_experiment_has_one_identity(paths: ExperimentPaths) -> None:
-    """Made once, whoever asks first, and another one in every other folder."""
+    """The identity is drawn once per folder; another folder has another identity."""
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: identity(paths), range(32)))
-    assert 1 == len(found)
+        results = set(pool.map(lambda _: identity(paths), range(32)))
+    assert 1 == len(results)
     other = ExperimentPaths(paths.folder.with_name("other"))
     other.folder.mkdir()
-    assert found != {identity(other)}
+    assert results != {identity(other)}
     assert not list(paths.trackers.glob(".*"))
 
 

@@ -134,8 +134,8 @@ def test_kill_before_the_rename_leaves_the_old_file(path: Path, call: str) -> No
     """Killed at the first fsync or at the rename itself, the process has published nothing."""
     trace = path.with_name("trace")
     inject = f"inject={call}:signal=KILL:when=1"
-    words = (STRACE or "", "-f", "-o", str(trace), "-e", f"trace={call}", "-e", inject)
-    done = execute(PUBLISH, path, *words)
+    arguments = (STRACE or "", "-f", "-o", str(trace), "-e", f"trace={call}", "-e", inject)
+    done = execute(PUBLISH, path, *arguments)
     assert "killed by SIGKILL" in trace.read_text()
     assert (0, "old") != (done.returncode, path.read_text())
     assert "old" == path.read_text()
@@ -145,8 +145,8 @@ def test_kill_before_the_rename_leaves_the_old_file(path: Path, call: str) -> No
 def test_content_is_durable_before_its_name_and_the_name_after(path: Path) -> None:
     """File synced, then renamed, then folder synced: in this order a power cut loses nothing."""
     trace = path.with_name("trace")
-    words = (STRACE or "", "-f", "-y", "-o", str(trace), "-e", "trace=fsync,rename")
-    execute(PUBLISH, path, *words)
+    arguments = (STRACE or "", "-f", "-y", "-o", str(trace), "-e", "trace=fsync,rename")
+    execute(PUBLISH, path, *arguments)
     calls = re.findall(r"(fsync|rename)\((?:\d+<([^>]*)>)?", trace.read_text())
     assert [("fsync", ".json"), ("rename", ""), ("fsync", "")] == [
         (call, Path(name).suffix) for call, name in calls
@@ -157,20 +157,20 @@ def test_content_is_durable_before_its_name_and_the_name_after(path: Path) -> No
 @traced
 def test_a_failing_disk_leaves_the_old_file_and_no_other(path: Path) -> None:
     """An fsync that fails means that nothing was published."""
-    words = (STRACE or "", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO:when=1")
-    done = execute(PUBLISH, path, *words)
+    arguments = (STRACE or "", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO:when=1")
+    done = execute(PUBLISH, path, *arguments)
     assert (1, "old") == (done.returncode, path.read_text())
     assert [path] == list(path.parent.iterdir())
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
-plain = st.dictionaries(
+document = st.dictionaries(
     texts.filter(lambda key: key != "schema"),
     st.none() | st.integers() | texts | st.floats(allow_nan=False, allow_infinity=False),
 )
 
 
-@given(plain)
+@given(document)
 def test_a_mapping_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, mapping: dict[str, object]
 ) -> None:

@@ -20,19 +20,19 @@ from in_full import IN_FULL
 from rlexp.errors import HeldError, RecordError
 from rlexp.store import lease, shared_leases
 from rlexp.store.processes import Process, this_process
-from rlexp.store.shared_leases import Beating, Rhythm, look, remove, take
+from rlexp.store.shared_leases import LeaseTiming, SharedLease, inspect, remove, take
 
-QUICK = Rhythm(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
+QUICK = LeaseTiming(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
 CODE = """
 import sys, time
 from pathlib import Path
-from rlexp.store.shared_leases import Rhythm, take
+from rlexp.store.shared_leases import LeaseTiming, take
 
-path, begin, *rhythm = sys.argv[1:]
+path, begin, *timing = sys.argv[1:]
 while time.time() < float(begin):
     time.sleep(0.001)
 lost = lambda: print("lost", flush=True)
-held = take(Path(path), "it", now=0.0, on_loss=lost, rhythm=Rhythm(*map(float, rhythm)))
+held = take(Path(path), "it", now=0.0, on_loss=lost, timing=LeaseTiming(*map(float, timing)))
 print("held" if held else "refused", flush=True)
 sys.stdin.readline()
 if held:
@@ -47,11 +47,11 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def process(path: Path, rhythm: Rhythm = QUICK, begin: float = 0.0) -> Iterator[Any]:
+def process(path: Path, timing: LeaseTiming = QUICK, begin: float = 0.0) -> Iterator[Any]:
     """A process that takes the lease and holds it until its input ends."""
-    told = (rhythm.beat, rhythm.lease, rhythm.second_look, rhythm.settling)
-    words = [sys.executable, "-c", CODE, os.fspath(path), str(begin), *map(str, told)]
-    started = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    messages = (timing.beat, timing.lease, timing.second_look, timing.settling)
+    arguments = [sys.executable, "-c", CODE, os.fspath(path), str(begin), *map(str, messages)]
+    started = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield started
     finally:
@@ -66,16 +66,23 @@ def word(started: Any) -> str:
 
 def left(path: Path, age: float = 0.0, **entry: Any) -> str:
     """A lease that some process left, with what it said of itself; returns its token."""
-    plain = {"pid": 12, "host": "node7", "boot": "b", "started": "1", "token": "t", "since": 0.0}
-    path.write_text(json.dumps({**plain, **entry}))
+    document = {
+        "pid": 12,
+        "host": "node7",
+        "boot": "b",
+        "started": "1",
+        "token": "t",
+        "since": 0.0,
+    }
+    path.write_text(json.dumps({**document, **entry}))
     touched = time.time() - age
     os.utime(path, (touched, touched))
     return "t"
 
 
-def quick(path: Path, **more: Any) -> Beating | None:
-    """Take the lease in a test's rhythm."""
-    return take(path, "it", now=0.0, rhythm=QUICK, **more)
+def quick(path: Path, **more: Any) -> SharedLease | None:
+    """Take the lease in a test's timing."""
+    return take(path, "it", now=0.0, timing=QUICK, **more)
 
 
 def test_a_holder_on_another_machine_is_believed_while_it_beats(path: Path) -> None:
@@ -89,7 +96,7 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(path: Path) -> N
 def test_a_refusal_says_how_long_the_holder_has_been_silent(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And when it is taken over, so that one may wait."""
+    """The error names the age of the last heartbeat and the time of the takeover."""
     monkeypatch.setenv("RLEXP_SHARED", "1")
     left(path, age=40.0)
     expected = (
@@ -103,7 +110,7 @@ def test_a_refusal_says_how_long_the_holder_has_been_silent(
 
 
 def test_a_holder_on_another_machine_that_fell_silent_is_replaced(path: Path) -> None:
-    """A minute after its last sign of life."""
+    """A lease without a heartbeat for a minute is taken over."""
     left(path, age=61.0)
     assert not shared_leases.is_taken(path)
     held = take(path, "it", now=0.0)
@@ -115,7 +122,7 @@ def test_a_holder_on_another_machine_that_fell_silent_is_replaced(path: Path) ->
 
 def test_a_holder_that_was_killed_on_this_machine_is_replaced_at_once(path: Path) -> None:
     """Nobody waits for the silence of a process that is known to be gone, a zombie included."""
-    with process(path, shared_leases.USUAL) as other:
+    with process(path, shared_leases.DEFAULT_TIMING) as other:
         assert "held" == word(other)
         assert quick(path) is None
         other.kill()
@@ -126,7 +133,7 @@ def test_a_holder_that_was_killed_on_this_machine_is_replaced_at_once(path: Path
 
 
 def test_a_number_that_another_process_has_by_now_is_no_holder(path: Path) -> None:
-    """Processes are known by when they started, too."""
+    """A process with the same number and another start time is not the holder."""
     own = this_process()
     left(path, **{**own.plain(), "started": "7"})
     assert not shared_leases.is_taken(path)
@@ -137,14 +144,14 @@ def test_a_number_that_another_process_has_by_now_is_no_holder(path: Path) -> No
 @pytest.mark.parametrize("other", [{"host": "node7"}, {"boot": "another"}, {"boot": None}])
 def test_nothing_is_known_of_processes_elsewhere(other: dict[str, Any]) -> None:
     """On another machine, in another container, or before a restart, a number says nothing."""
-    plain = {"pid": 2**22 + 1, "host": socket.gethostname(), "boot": this_process().boot}
-    assert Process.from_plain(plain).is_gone()
-    assert not Process.from_plain({**plain, **other}).is_gone()
+    document = {"pid": 2**22 + 1, "host": socket.gethostname(), "boot": this_process().boot}
+    assert Process.from_plain(document).is_gone()
+    assert not Process.from_plain({**document, **other}).is_gone()
 
 
 @pytest.mark.parametrize("pid", [None, -1, 0, "12", True, 1.5])
 def test_a_number_that_is_none_kills_nobody(pid: Any) -> None:
-    """Damage is no proof of death."""
+    """A damaged process number does not prove that the holder is dead."""
     assert not Process.from_plain({**this_process().plain(), "pid": pid}).is_gone()
 
 
@@ -167,7 +174,7 @@ def test_a_suspended_holder_that_wakes_knows_that_it_lost(path: Path) -> None:
 
 
 def test_a_beating_holder_keeps_its_lease(path: Path) -> None:
-    """Several times as long as a silence may last."""
+    """A holder with heartbeats keeps its lease for several times the limit."""
     with process(path) as other:
         assert "held" == word(other)
         until = time.monotonic() + 3 * QUICK.lease
@@ -177,7 +184,7 @@ def test_a_beating_holder_keeps_its_lease(path: Path) -> None:
 
 
 def test_of_two_that_race_for_a_silent_lease_one_wins(path: Path) -> None:
-    """Again and again, in processes that start at the same moment."""
+    """Of two processes that take over a silent lease at once, exactly one holds it."""
     context = multiprocessing.get_context("fork")
     for turn in range(50 if IN_FULL else 15):
         left(path, age=61.0, token=str(turn))
@@ -203,19 +210,19 @@ def test_of_two_that_race_for_a_silent_lease_one_wins(path: Path) -> None:
 
 
 def test_of_many_threads_one_holds_a_lease_that_is_free(path: Path) -> None:
-    """Making a link is atomic."""
-    barrier, found = threading.Barrier(8), list[Beating | None]()
+    """Of many threads that take a free lease at once, exactly one holds it."""
+    barrier, results = threading.Barrier(8), list[SharedLease | None]()
 
     def race() -> None:
         barrier.wait()
-        found.append(quick(path))
+        results.append(quick(path))
 
     threads = [threading.Thread(target=race) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    (held,) = [one for one in found if one is not None]
+    (held,) = [item for item in results if item is not None]
     held.release()
 
 
@@ -224,7 +231,7 @@ def test_who_comes_too_late_puts_back_what_it_took(
 ) -> None:
     """A takeover that saw a silent lease, and takes a new one in its place, undoes that."""
     left(path, age=61.0)
-    silent = look(path)
+    silent = inspect(path)
     assert silent is not None
     path.unlink()
     held = quick(path)
@@ -243,22 +250,22 @@ def test_who_comes_too_late_puts_back_what_it_took(
 
 def test_a_lease_that_is_put_back_was_not_lost(path: Path) -> None:
     """One that is missing is looked at again before that is believed."""
-    told: list[int] = []
-    patient = Rhythm(beat=0.05, second_look=1.0)
-    held = take(path, "it", now=0.0, on_loss=lambda: told.append(1), rhythm=patient)
+    messages: list[int] = []
+    patient = LeaseTiming(beat=0.05, second_look=1.0)
+    held = take(path, "it", now=0.0, on_loss=lambda: messages.append(1), timing=patient)
     assert held is not None
     aside = path.rename(path.with_name("aside"))
     time.sleep(0.3)
     aside.rename(path)
     time.sleep(1.2)
-    assert ([], False) == (told, held.lost)
+    assert ([], False) == (messages, held.lost)
     held.release()
 
 
 def test_a_holder_that_wakes_in_the_last_moment_is_not_taken_over(path: Path) -> None:
     """What was touched since it was looked at is not the silent one any more."""
     left(path, age=61.0)
-    silent = look(path)
+    silent = inspect(path)
     assert silent is not None
     os.utime(path)
     assert not remove(path, silent.token, silent.touched)
@@ -268,8 +275,8 @@ def test_a_holder_that_wakes_in_the_last_moment_is_not_taken_over(path: Path) ->
 @pytest.mark.parametrize("happens", ["removed", "replaced", "over"])
 def test_a_lost_lease_is_told_once(path: Path, happens: str) -> None:
     """Whoever removed it or put another in its place; nothing of the other is removed."""
-    told: list[float] = []
-    held = quick(path, on_loss=lambda: told.append(time.monotonic()))
+    messages: list[float] = []
+    held = quick(path, on_loss=lambda: messages.append(time.monotonic()))
     assert held is not None
     other = None
     if happens == "removed":
@@ -281,10 +288,10 @@ def test_a_lost_lease_is_told_once(path: Path, happens: str) -> None:
         other = quick(path, over=True)
         assert other is not None
     until = time.monotonic() + 5
-    while not told and time.monotonic() < until:
+    while not messages and time.monotonic() < until:
         time.sleep(0.02)
     time.sleep(3 * QUICK.beat)
-    assert (1, True) == (len(told), held.lost)
+    assert (1, True) == (len(messages), held.lost)
     held.release()
     assert (happens != "removed") == path.exists()
     if other is not None:
@@ -294,15 +301,15 @@ def test_a_lost_lease_is_told_once(path: Path, happens: str) -> None:
 
 def test_releasing_tells_of_no_loss(path: Path) -> None:
     """However soon the file is another's afterwards."""
-    told: list[int] = []
+    messages: list[int] = []
     for _ in range(5):
-        held = quick(path, on_loss=lambda: told.append(1))
+        held = quick(path, on_loss=lambda: messages.append(1))
         assert held is not None
         held.release()
         held.release()
         assert held.lost
     time.sleep(3 * QUICK.beat + QUICK.second_look)
-    assert [] == told
+    assert [] == messages
 
 
 @pytest.mark.parametrize("ahead", [3600.0, 1e9])
@@ -327,9 +334,9 @@ def test_the_clock_of_this_machine_does_not_matter(
     monkeypatch.setattr(time, "time_ns", lambda: int((clock() + error) * 1e9))
     assert held is not None
     time.sleep(0.2)
-    found = look(path)
-    assert found is not None
-    assert -0.1 < found.silent < QUICK.lease
+    results = inspect(path)
+    assert results is not None
+    assert -0.1 < results.silent < QUICK.lease
     assert quick(path) is None
     held.release()
 
@@ -388,7 +395,9 @@ def test_a_folder_without_links_is_named(path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(RecordError, match=r"makes no links .* set RLEXP_RUNS to another folder"):
+    with pytest.raises(
+        RecordError, match=r"supports no hard links .* set RLEXP_RUNS to another folder"
+    ):
         quick(path)
     assert [] == list(path.parent.iterdir())
 
@@ -397,9 +406,9 @@ def test_a_link_whose_answer_was_lost_is_own(path: Path, monkeypatch: pytest.Mon
     """A server that is asked twice says that the name is taken, by what was just made."""
     link = os.link
 
-    def twice(*words: Any, **more: Any) -> None:
-        link(*words, **more)
-        link(*words, **more)
+    def twice(*arguments: Any, **more: Any) -> None:
+        link(*arguments, **more)
+        link(*arguments, **more)
 
     monkeypatch.setattr(os, "link", twice)
     held = quick(path)

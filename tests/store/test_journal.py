@@ -141,14 +141,14 @@ def test_nothing_is_written_of_an_event_that_cannot_be(path: Path) -> None:
 def test_following_gives_every_line_once(path: Path) -> None:
     """However the file grows between two looks, lines come whole, in order, and once."""
     content = write(path.with_name("whole"), *EVENTS)
-    found: list[Event] = []
+    results: list[Event] = []
     offset = 0
     for size in range(len(content) + 1):
         path.write_bytes(content[:size])
         lines, offset = follow(path, offset)
-        found.extend(events_of(lines))
-        assert content[:size].count(b"\n") == len(found)
-    assert (EVENTS, len(content)) == (found, offset)
+        results.extend(events_of(lines))
+        assert content[:size].count(b"\n") == len(results)
+    assert (EVENTS, len(content)) == (results, offset)
 
 
 def test_following_waits_for_the_file(path: Path) -> None:

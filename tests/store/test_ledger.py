@@ -146,8 +146,8 @@ def test_writing_over_an_edited_document_is_entered(tmp_path: Path) -> None:
     publish_document(paths, paths.definition, {"seeds": 2})
     paths.definition.write_text("edited")
     publish_document(paths, paths.definition, {"seeds": 4})
-    found = [e.instead_of for e in read(paths).entries if isinstance(e, SealedDocument)]
-    assert [None, None, hashlib.sha256(b"edited").hexdigest()] == found
+    results = [e.instead_of for e in read(paths).entries if isinstance(e, SealedDocument)]
+    assert [None, None, hashlib.sha256(b"edited").hexdigest()] == results
 
 
 def sums(paths: ExperimentPaths, name: str) -> list[str | None]:

@@ -116,9 +116,9 @@ def test_a_broken_chain_says_where(
     lines = change(paths.ledger.read_bytes().splitlines())
     paths.ledger.write_bytes(b"".join(line + b"\n" for line in lines))
     for _ in range(2):
-        found = read(paths).breaks
-        assert len(expected) == len(found)
-        assert all(text.startswith(start) for text, start in zip(found, expected, strict=True))
+        results = read(paths).breaks
+        assert len(expected) == len(results)
+        assert all(text.startswith(start) for text, start in zip(results, expected, strict=True))
         append_entry(paths, ENTRIES[1])
 
 
@@ -132,12 +132,12 @@ def test_a_tail_that_is_no_line_of_ours_is_said(paths: ExperimentPaths) -> None:
     assert (True, head) == (bool(read(paths).breaks), read(paths).head)
 
 
-@pytest.mark.parametrize("plain", HOSTILE, ids=str)
-def test_an_entry_that_makes_no_sense_is_none(plain: dict[str, Any]) -> None:
+@pytest.mark.parametrize("document", HOSTILE, ids=str)
+def test_an_entry_that_makes_no_sense_is_none(document: dict[str, Any]) -> None:
     """It names no file outside a run's folder, and raises nothing else."""
     fitting = {"attempt": attempt().plain(), "document": ENTRIES[5].plain()}
-    kind = plain.get("kind")
-    whole = {**fitting.get(kind, {}), **plain} if isinstance(kind, str) else plain
+    kind = document.get("kind")
+    whole = {**fitting.get(kind, {}), **document} if isinstance(kind, str) else document
     with pytest.raises(RecordError, match="not an entry"):
         entry_from_plain(whole)
 

@@ -33,10 +33,10 @@ def folder(tmp_path: Path) -> Path:
 def git(folder: Path) -> Git:
     """Git in a fresh checkout with one commit of one file."""
 
-    def run(*words: str) -> str:
+    def run(*arguments: str) -> str:
         who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
         done = subprocess.run(
-            ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True
+            ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True
         )
         return done.stdout.strip()
 
@@ -131,8 +131,8 @@ def test_secrets_in_code_do_not_reach_the_patch(
     text = 'login("0123456789abcdef")\napi_key = "something"\nurl = "https://me:pw@host/"\n'
     (folder / "code.py").write_text(text)
     patch = read_code(folder).patch
-    found = [word for word in ("0123456789abcdef", "something", "me:pw") if word in patch]
-    assert ([], 3) == (found, patch.count(MASK))
+    results = [word for word in ("0123456789abcdef", "something", "me:pw") if word in patch]
+    assert ([], 3) == (results, patch.count(MASK))
 
 
 def test_the_remote_is_named_without_its_login(folder: Path, git: Git) -> None:
@@ -172,23 +172,23 @@ def test_provenance_is_complete_and_masked(folder: Path) -> None:
         "DB_PASSWORD": "hunter2-hunter2",
     }
     command = ["rlexp", "run", "tracker.api_key=abc", "x=hunter2-hunter2"]
-    found = collect(read_code(folder), command, folder, environment)
-    assert ["rlexp", "run", f"tracker.api_key={MASK}", f"x={MASK}"] == found["command"]
+    results = collect(read_code(folder), command, folder, environment)
+    assert ["rlexp", "run", f"tracker.api_key={MASK}", f"x={MASK}"] == results["command"]
     expected = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0", "PYTHONPATH": f"/x:{MASK}"}
-    assert (expected, str(folder)) == (found["variables"], found["folder"])
-    assert {"commit", "branch", "remote", "dirty", "untracked", "saved"} == set(found["code"])
-    assert found == json.loads(json.dumps(found))
+    assert (expected, str(folder)) == (results["variables"], results["folder"])
+    assert {"commit", "branch", "remote", "dirty", "untracked", "saved"} == set(results["code"])
+    assert results == json.loads(json.dumps(results))
 
 
 def test_packages_are_those_that_are_installed() -> None:
     """By name in small letters, in order."""
-    found = packages()
-    assert {"numpy", "rlexp", "torch"} <= set(found)
-    assert sorted(found) == list(found)
+    results = packages()
+    assert {"numpy", "rlexp", "torch"} <= set(results)
+    assert sorted(results) == list(results)
 
 
 def test_the_machine_is_described() -> None:
     """Cores are those that this process may use."""
-    found = machine()
-    assert (usable_cores(), True) == (found["cores"], found["memory"] > 10**8)
-    assert all(found[key] for key in ("host", "system", "processor"))
+    results = machine()
+    assert (usable_cores(), True) == (results["cores"], results["memory"] > 10**8)
+    assert all(results[key] for key in ("host", "system", "processor"))

@@ -40,19 +40,19 @@ def question(tmp_path: Path) -> ExperimentPaths:
 
 def change(path: Path, **changes: Any) -> None:
     """Write other values into a file of JSON; `...` takes a key away."""
-    plain = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({k: v for k, v in plain.items() if v is not ...}))
+    document = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({k: v for k, v in document.items() if v is not ...}))
 
 
 def test_an_experiment_is_read_as_it_was_asked(question: ExperimentPaths) -> None:
     """But for how it is executed, which is no part of the question."""
     seeds = SeedPlan(root=5, tuning=(7, 3), selection=0, test=4)
     both = experiment(configuration("ppo"), configuration("a2c"))
-    asked = replace(both, name="question", seeds=seeds)
-    write_experiment(question, asked)
+    requested = replace(both, name="question", seeds=seeds)
+    write_experiment(question, requested)
     read = read_experiment(question)
-    assert (asked, asked.fingerprint) == (read, read.fingerprint)
-    operational = replace(asked, configurations=(configuration(timeout=1.0),))
+    assert (requested, requested.fingerprint) == (read, read.fingerprint)
+    operational = replace(requested, configurations=(configuration(timeout=1.0),))
     write_experiment(question, operational)
     assert (configuration(),) == read_experiment(question).configurations
 
@@ -81,8 +81,8 @@ def test_a_damaged_configuration_is_named(
 ) -> None:
     """What is no name and no score reaches no report."""
     write_experiment(question, experiment())
-    plain = json.loads(question.definition.read_text())
-    change(question.definition, configurations=[{**plain["configurations"][0], **changes}])
+    document = json.loads(question.definition.read_text())
+    change(question.definition, configurations=[{**document["configurations"][0], **changes}])
     with pytest.raises(RecordError, match=r"experiment.json is damaged"):
         read_experiment(question)
 

@@ -44,8 +44,8 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 def first_line(path: Path) -> dict[str, Any]:
     """What stands in a file, or in its first line."""
     text = path.read_text()
-    plain: dict[str, Any] = json.loads(text if path.suffix == ".json" else text.split("\n")[0])
-    return plain
+    document: dict[str, Any] = json.loads(text if path.suffix == ".json" else text.split("\n")[0])
+    return document
 
 
 def make_later(path: Path) -> None:
@@ -66,8 +66,8 @@ def test_every_file_says_its_schema_and_what_wrote_it(paths: ExperimentPaths) ->
         attempt.journal: schemas.JOURNAL,
     }
     for path, schema in expected.items():
-        plain = first_line(path)
-        assert (schema.version, version("rlexp")) == (plain["schema"], plain["rlexp"]), path
+        document = first_line(path)
+        assert (schema.version, version("rlexp")) == (document["schema"], document["rlexp"]), path
     assert (2, 2, 1) == (schemas.SPEC.version, schemas.EXPERIMENT.version, schemas.LEDGER.version)
 
 
@@ -96,10 +96,10 @@ def test_a_later_manifest_is_no_checkpoint_of_ours() -> None:
         decode_manifest(json.dumps({**content, **LATER}).encode())
 
 
-@pytest.mark.parametrize("found", [0, -1, "2", 2.0, True, None, [2]])
-def test_what_is_no_schema_is_refused(found: object) -> None:
+@pytest.mark.parametrize("results", [0, -1, "2", 2.0, True, None, [2]])
+def test_what_is_no_schema_is_refused(results: object) -> None:
     """Only whole numbers that were ever written are schemas."""
     with pytest.raises(
         RecordError, match="it is not of schema version 1 or 2, which this version"
     ):
-        schemas.SPEC.check({"schema": found}, "it")
+        schemas.SPEC.check({"schema": results}, "it")

@@ -52,8 +52,8 @@ def entries(paths: ExperimentPaths) -> list[Entry | None]:
 
 def sealed(paths: ExperimentPaths) -> list[tuple[str, int, str, bool]]:
     """Run, attempt, ending and lateness of every attempt that was entered, in order."""
-    found = [e for e in entries(paths) if isinstance(e, SealedAttempt)]
-    return [(e.run, e.attempt, e.ending, e.late) for e in found]
+    results = [e for e in entries(paths) if isinstance(e, SealedAttempt)]
+    return [(e.run, e.attempt, e.ending, e.late) for e in results]
 
 
 def test_a_completed_attempt_is_entered_with_all_its_files(paths: ExperimentPaths) -> None:

@@ -89,10 +89,10 @@ def test_masking_again_changes_nothing(text: str) -> None:
     assert mask(text) == mask(mask(text))
 
 
-words = st.text(string.ascii_lowercase, max_size=8)
+arguments = st.text(string.ascii_lowercase, max_size=8)
 structures = st.recursive(
-    words | st.integers() | st.none() | st.just(f"x {SECRET} y"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    arguments | st.integers() | st.none() | st.just(f"x {SECRET} y"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(arguments, inner, max_size=3),
 )
 
 
@@ -106,13 +106,13 @@ def test_no_depth_hides_a_secret(structure: Any) -> None:
 
 def test_a_value_under_a_secret_name_is_masked_whatever_it_is() -> None:
     """Numbers, which cannot be told from settings, are left."""
-    plain = {"api_key": "abc", "max_token": 5, "list": [{"password": ""}], "pair": ("a", "b")}
+    document = {"api_key": "abc", "max_token": 5, "list": [{"password": ""}], "pair": ("a", "b")}
     assert {
         "api_key": MASK,
         "max_token": 5,
         "list": [{"password": MASK}],
         "pair": ["a", "b"],
-    } == mask_all(plain)
+    } == mask_all(document)
 
 
 @pytest.mark.parametrize("unit", ["a", "a-", "ab_", "key", "a://", "-", "key_", "x="])

@@ -93,17 +93,21 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 def test_a_question_comes_back_as_it_was_written(paths: ExperimentPaths) -> None:
     """Space, plan, tuner and pruner are read as they were written; trials are no part of it."""
-    there, asked = read_definition(paths), question()
-    assert asked.sweep == there.sweep
-    assert asked.fingerprint == there.fingerprint
-    assert asked.fingerprint == read_experiment(paths).fingerprint
+    there, requested = read_definition(paths), question()
+    assert requested.sweep == there.sweep
+    assert requested.fingerprint == there.fingerprint
+    assert requested.fingerprint == read_experiment(paths).fingerprint
 
 
 def test_trials_come_back_as_they_were_written(paths: ExperimentPaths) -> None:
     """Each proposal keeps its configuration, or why it has none."""
-    found = read_trials(paths)
-    assert [trial(0, seconds=0.5), trial(1, seconds=0.5)] == found[:2]
-    assert (None, "too large", 1) == (found[2].configuration, found[2].refused, found[2].parent)
+    results = read_trials(paths)
+    assert [trial(0, seconds=0.5), trial(1, seconds=0.5)] == results[:2]
+    assert (None, "too large", 1) == (
+        results[2].configuration,
+        results[2].refused,
+        results[2].parent,
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 2, 40, 200])
@@ -148,7 +152,7 @@ def test_the_choice_is_made_once(paths: ExperimentPaths) -> None:
     """A second choice and a further trial are refused, and the first choice stays."""
     assert read_selection(paths) is None
     write_selection(paths, SELECTION)
-    with pytest.raises(ProtocolError, match="a choice is made once"):
+    with pytest.raises(ProtocolError, match="a winner is chosen once"):
         write_selection(paths, replace(SELECTION, winner=0))
     with pytest.raises(ProtocolError, match="takes no further trial"):
         append_trial(paths, trial(3))
@@ -158,7 +162,7 @@ def test_the_choice_is_made_once(paths: ExperimentPaths) -> None:
 def test_the_store_refuses_test_runs_before_the_choice(paths: ExperimentPaths) -> None:
     """Before the choice no test run can be written, after it no run to choose by."""
     specs = {phase: configuration().spec(phase, 0, 0) for phase in Phase}
-    with pytest.raises(ProtocolError, match="there is no test run before"):
+    with pytest.raises(ProtocolError, match="test runs come after that"):
         write_run(paths.run("early"), specs[Phase.TEST])
     write_run(paths.run("tuning"), specs[Phase.TUNING])
     write_selection(paths, SELECTION)
@@ -172,11 +176,11 @@ def test_after_the_choice_winner_and_default_are_tested(paths: ExperimentPaths) 
     """Test runs are those of the default until the choice, then of the winner, too."""
     assert ["default"] == [c.label for c in read_experiment(paths).configurations]
     write_selection(paths, SELECTION)
-    found = read_experiment(paths)
-    assert ["tuned", "default"] == [c.label for c in found.configurations]
-    assert 1 == found.configurations[0].algorithm["x"]
-    assert ["trial 1"] == [c.label for c in found.of_phase(Phase.SELECTION)]
-    assert ["trial 0", "trial 1"] == [c.label for c in found.of_phase(Phase.TUNING)]
+    results = read_experiment(paths)
+    assert ["tuned", "default"] == [c.label for c in results.configurations]
+    assert 1 == results.configurations[0].algorithm["x"]
+    assert ["trial 1"] == [c.label for c in results.of_phase(Phase.SELECTION)]
+    assert ["trial 0", "trial 1"] == [c.label for c in results.of_phase(Phase.TUNING)]
 
 
 def test_a_default_that_wins_is_tested_alone(paths: ExperimentPaths) -> None:
@@ -200,8 +204,8 @@ def test_a_choice_whose_rule_is_no_text_is_damaged(paths: ExperimentPaths, rule:
     """The report quotes the rule, so it has to be text."""
     write_selection(paths, SELECTION)
     paths.selection.chmod(0o600)
-    plain = json.loads(paths.selection.read_text())
-    paths.selection.write_text(json.dumps({**plain, "rule": rule}))
+    document = json.loads(paths.selection.read_text())
+    paths.selection.write_text(json.dumps({**document, "rule": rule}))
     with pytest.raises(RecordError, match=r"selection\.json is damaged"):
         read_selection(paths)
 
@@ -218,11 +222,13 @@ def test_a_trial_of_impossible_length_is_damage(paths: ExperimentPaths, steps: i
 
 def test_limits_are_no_part_of_the_question() -> None:
     """More trials are the same question; another lag, space or number of tuning seeds is not."""
-    asked = question()
-    assert asked.sweep is not None
-    longer = replace(asked, sweep=replace(asked.sweep, plan=replace(PLAN, trials=9, hours=2.0)))
-    lagging = replace(asked, sweep=replace(asked.sweep, plan=replace(PLAN, lag=4)))
-    seeds = replace(asked, seeds=replace(asked.seeds, tuning=4))
-    tests = replace(asked, seeds=replace(asked.seeds, test=9))
-    assert asked.fingerprint == longer.fingerprint == tests.fingerprint
-    assert len({asked.fingerprint, lagging.fingerprint, seeds.fingerprint}) == 3
+    requested = question()
+    assert requested.sweep is not None
+    longer = replace(
+        requested, sweep=replace(requested.sweep, plan=replace(PLAN, trials=9, hours=2.0))
+    )
+    lagging = replace(requested, sweep=replace(requested.sweep, plan=replace(PLAN, lag=4)))
+    seeds = replace(requested, seeds=replace(requested.seeds, tuning=4))
+    tests = replace(requested, seeds=replace(requested.seeds, test=9))
+    assert requested.fingerprint == longer.fingerprint == tests.fingerprint
+    assert len({requested.fingerprint, lagging.fingerprint, seeds.fingerprint}) == 3

@@ -1,4 +1,4 @@
-"""Tasks in a Ray cluster, each of which starts a worker: here, or wherever `address` says."""
+"""Executes runs as tasks of a Ray cluster, each of which starts a worker on its node."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,12 +15,12 @@ from rlexp.executors.ray.session import DETACHED, RaySession
 from rlexp.store.provenance import usable_cores
 
 ELSEWHERE = 16
-"""Jobs that are out at a time on a cluster whose size is not known yet."""
+"""Number of jobs at the same time on an existing cluster, whose size is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ray:
-    """Runs as tasks of a Ray cluster: an existing one, or one that lives as long as the command."""
+    """Executes runs as Ray tasks, on an existing cluster or on one started for the command."""
 
     address: str | None
     jobs: Annotated[int, Ge(1)] | Literal["auto"]
@@ -34,14 +34,14 @@ class Ray:
     grace: Annotated[float, Gt(0)]
 
     def workers_for(self, threads: int) -> int:
-        """How many runs are out: what was asked for, or what fills a cluster of this machine."""
+        """The number of dispatched runs: the setting, or what fills a cluster of this machine."""
         return self._jobs(threads) * self.runs_per_job
 
     def check_detached(self) -> None:
-        """No job goes on without its command.
+        """Refuse: no Ray task goes on without its command.
 
         Raises:
-            ExecutorError: Always; says what to do instead.
+            ExecutorError: Always; the message says what to do instead.
         """
         raise ExecutorError(DETACHED)
 
@@ -50,8 +50,8 @@ class Ray:
         """Connect to the cluster, or start one.
 
         Raises:
-            ExecutorError: Ray is not installed, the cluster does not answer, or a cluster of our
-                own lacks what a run asks for.
+            ExecutorError: Ray is not installed, the cluster does not answer, or this machine
+                lacks the resources of a run.
         """
         if find_spec("ray") is None:
             raise ExecutorError(
@@ -77,7 +77,7 @@ class Ray:
             session.close()
 
     def cancel(self, jobs: Path) -> int:  # noqa: ARG002 (the contract's)
-        """There are none without their command."""
+        """Return 0: no Ray task outlives its command."""
         return 0
 
     def _jobs(self, threads: int) -> int:
@@ -88,7 +88,7 @@ class Ray:
         return max(1, int(usable_cores() / (self.cpus or threads)))
 
     def _options(self, threads: int) -> dict[str, Any]:
-        """What each task asks Ray for. It is never tried again by Ray itself."""
+        """The resources of a task. Ray itself never retries a task: rlexp decides about retries."""
         options: dict[str, Any] = {
             "num_cpus": self.cpus or threads,
             "num_gpus": self.gpus,
@@ -102,14 +102,15 @@ class Ray:
         return options
 
     def _check(self, nodes: list[dict[str, float]], threads: int) -> None:
-        """See that a cluster that will not grow can execute a run at all."""
+        """Check that a cluster of this machine has the resources of a run."""
+        # An existing cluster may grow: there, a task waits for resources.
         if self.address is not None:
             return
-        asked = {"CPU": self.cpus or threads, "GPU": self.gpus, "memory": self.memory or 0}
-        for name, amount in {**asked, **self.resources}.items():
-            there = max((node.get(name, 0.0) for node in nodes), default=0.0)
-            if amount > there:
+        requested = {"CPU": self.cpus or threads, "GPU": self.gpus, "memory": self.memory or 0}
+        for name, amount in {**requested, **self.resources}.items():
+            available = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if amount > available:
                 raise ExecutorError(
-                    f"a run asks for {amount:g} {name}, of which this machine has {there:g}: "
+                    f"a run asks for {amount:g} {name}, of which this machine has {available:g}: "
                     "ask for less, or set executor.address to a cluster that has it"
                 )

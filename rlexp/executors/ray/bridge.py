@@ -1,6 +1,8 @@
-"""The process that talks with Ray, which may end any process that does: never the command itself.
+"""The bridge process between a command and Ray.
 
-Its input is a wire to the command. When that ends, so does everything that it started.
+The Ray library can end the process that uses it, so that the command itself never imports it. The
+bridge receives the command's messages over a wire; at the end of the wire, it ends its Ray tasks
+and the cluster that it started.
 """
 
 import json
@@ -22,14 +24,14 @@ from rlexp.executors.ray.scratch import scratch
 
 PREFIX = "rlexp-ray-"
 SHORT = 30
-"""Characters that the folder of temporary files may have: sockets lie deep below it."""
+"""Most characters of the folder for temporary files: the path of a socket is limited to 107."""
 COLLECT_EVERY = 0.4
 OBJECTS = 256 << 20
-"""Bytes of memory for what travels within a cluster of our own; more goes to its disk."""
+"""Bytes of shared memory for objects in a cluster that rlexp starts; the rest goes to disk."""
 
 
 class Bridge:
-    """Tasks in Ray, by the key of their job."""
+    """Starts Ray tasks for jobs, and passes messages between the tasks and the command."""
 
     def __init__(self, ray: Any, wire: Wire, *, is_client: bool) -> None:
         self._ray = ray
@@ -43,7 +45,7 @@ class Bridge:
         self._mailbox = ray.remote(Mailbox).options(**options).remote()
 
     def obey(self, command: Message) -> None:
-        """Do what the command asks."""
+        """Execute a message of the command."""
         match command["do"]:
             case "submit":
                 job = command["letter"]["job"]
@@ -57,13 +59,14 @@ class Bridge:
                 self._ray.get(self._mailbox.send.remote(command["job"], command))
 
     def look(self) -> None:
-        """Pass on what came, and what ended."""
+        """Send the messages and the ends of tasks to the command."""
         ended = []
         if self._tasks:
             refs = list(self._tasks.values())
             ended, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0.1)
         if ended or time.monotonic() - self._collected_at >= COLLECT_EVERY:
             self._collected_at = time.monotonic()
+            # Before the ends below: the last message of a task must reach the command first.
             for job, message in self._ray.get(self._mailbox.collect.remote()).items():
                 self._wire.send({**message, "from": job})
         for job in [job for job, ref in self._tasks.items() if ref in ended]:
@@ -75,41 +78,41 @@ class Bridge:
         try:
             return reason_of(self._ray.get(ref))
         except self._ray.exceptions.RayError as error:
-            return self._in_words(error)
+            return self._describe(error)
 
-    def _in_words(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         errors = self._ray.exceptions
-        known = {
-            errors.TaskCancelledError: "it was withdrawn",
-            errors.OutOfMemoryError: "Ray ended it, for its node ran out of memory",
+        descriptions = {
+            errors.TaskCancelledError: "its task was cancelled",
+            errors.OutOfMemoryError: "Ray ended its task because its node ran out of memory",
             errors.NodeDiedError: "its node died",
             errors.WorkerCrashedError: "its node, or its process there, died",
         }
-        for kind, words in known.items():
+        for kind, description in descriptions.items():
             if isinstance(error, kind):
-                return words
+                return description
         if isinstance(error, errors.RayTaskError):
             return f"its task failed: {last_line(str(error))}"
-        return f"Ray lost it: {last_line(str(error))}"
+        return f"Ray lost its task: {last_line(str(error))}"
 
 
 def reason_of(report: Mapping[str, Any]) -> str:
-    """How a job ended whose worker did, in words."""
-    code, said = report["code"], last_line(report["tail"])
+    """How the worker of a job ended, as text for a message."""
+    code, message = report["code"], last_line(report["tail"])
     if code == 0:
         return "its worker had nothing left to do"
     how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-    return f"its worker {how}" + (f": {said}" if said else "")
+    return f"its worker {how}" + (f": {message}" if message else "")
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, shortened."""
+    """The last line that is not empty, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
 
 def main(descriptor: int, settings: Message) -> None:
-    """Connect to a cluster, or start one, and do what comes over the wire until it ends."""
+    """Connect to a cluster, or start one, and serve the command until the wire ends."""
     wire, commands = Wire(descriptor), queue.SimpleQueue[Message | None]()
     reader = threading.Thread(target=_read, args=(wire, commands), daemon=True)
     reader.start()
@@ -119,7 +122,7 @@ def main(descriptor: int, settings: Message) -> None:
             wire.send({"ready": True, **_resources(ray)})
             _serve(bridge, commands)
     except OSError:
-        # Nobody is at the other end.
+        # The command has died: there is no one to report to.
         return
 
 
@@ -135,7 +138,7 @@ def _serve(bridge: Bridge, commands: "queue.SimpleQueue[Message | None]") -> Non
 
 
 def _read(wire: Wire, commands: "queue.SimpleQueue[Message | None]") -> None:
-    """Read at all times, so that the command never waits until it is read."""
+    """Read in a separate thread, so that the command never waits for a busy bridge."""
     with suppress(EOFError, OSError):
         while (message := wire.receive(None)) is not None:
             commands.put(message)
@@ -147,7 +150,7 @@ def cluster(settings: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
     """Connect to the cluster at `address`, or start one of `cores` on this machine."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if settings["address"] is None:
-        # Without a word, Ray would do the same and print a warning. It is read with the import.
+        # Ray's own default, set here to avoid its warning; Ray reads it when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     import ray
@@ -163,9 +166,9 @@ def cluster(settings: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
         return
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) < SHORT else "/tmp"  # noqa: S108
     with scratch(PREFIX, Path(parent)) as (folder, _):
-        own = {"include_dashboard": False, "object_store_memory": OBJECTS}
+        limits = {"include_dashboard": False, "object_store_memory": OBJECTS}
         cores = settings["cores"]
-        ray.init(address="local", num_cpus=cores, _temp_dir=str(folder), **own, **quiet)
+        ray.init(address="local", num_cpus=cores, _temp_dir=str(folder), **limits, **quiet)
         try:
             yield ray, False
         finally:
@@ -173,7 +176,7 @@ def cluster(settings: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
 
 
 def _here(ray: Any) -> Any:
-    """The node of this process: a mailbox elsewhere could die without it."""
+    """Schedules the mailbox on the node of this process, so that both die together only."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

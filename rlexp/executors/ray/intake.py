@@ -1,4 +1,8 @@
-"""Takes in what a worker sent back of a run: nothing of what another wrote is overwritten."""
+"""Writes the files that a remote worker sends back into the folder of their run.
+
+The files are not trusted: only names that a worker writes are accepted. A job that was superseded
+is refused, so that nothing that another job wrote is overwritten.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,37 +27,38 @@ from rlexp.store.layout import NUMBER, AttemptPaths, RunPaths
 from rlexp.store.manifest import MANIFEST, Sum, decode_manifest, is_chunk
 
 MARK = ".job"
-"""The file of an attempt's folder that says which job made it."""
+"""The file in an attempt's folder that names the job which made the attempt."""
 
 
 @dataclass(slots=True)
 class Intake:
-    """What one job may write of one run.
+    """Writes the files of one run that one job sends back.
 
     Attributes:
         paths: The run, whose claim the caller holds.
-        job: The job.
-        before: The number of the last attempt that was there when the run was sent out.
+        job: Key of the job.
+        before: Number of the last attempt when the run was sent to the job.
     """
 
     paths: RunPaths
     job: str
     before: int
-    _own: set[int] = field(default_factory=set)
+    _granted: set[int] = field(default_factory=set)
 
     def take_in(self, parcel: bytes, kept: Sequence[str] | None = None) -> None:
-        """Write what is in a parcel, in its order.
+        """Write the pieces of a parcel in their order.
 
         Args:
-            parcel: Its bytes.
-            kept: The checkpoints and the experience that the worker still has; what it removed
-                is removed here once the others are all here.
+            parcel: The bytes of the parcel.
+            kept: The checkpoints and replay chunks that the worker still has. Once all of them
+                are here, all others are removed.
 
         Raises:
             OSError: The disk is full or fails.
-            RecordError: The job was overtaken by another, or sent what no worker sends; nothing
-                was changed that another wrote.
+            RecordError: The job was superseded, or sent a file that no worker sends. No file of
+                another job was changed.
         """
+        # At every parcel: another command may have taken over the run since the last one.
         self._check_fence()
         for folder, group in groupby(unpack(parcel), key=lambda piece: piece.parts[:2]):
             pieces = list(group)
@@ -67,13 +72,13 @@ class Intake:
 
     def _check_fence(self) -> None:
         for attempt in self.paths.attempts():
-            if attempt.number > self.before and not self._is_own(attempt):
+            if attempt.number > self.before and not self._made_by_this_job(attempt):
                 raise RecordError(
-                    f"what job {self.job} still sent of run {self.paths.folder.name} was refused: "
-                    f"attempt {attempt.number} is that of another"
+                    f"late files of job {self.job} for run {self.paths.folder.name} were refused: "
+                    f"another job has made attempt {attempt.number}"
                 )
 
-    def _is_own(self, attempt: AttemptPaths) -> bool:
+    def _made_by_this_job(self, attempt: AttemptPaths) -> bool:
         try:
             return read_json(attempt.folder / MARK).get("job") == self.job
         except RecordError:
@@ -92,23 +97,25 @@ class Intake:
         write_below(self.paths.folder, piece)
 
     def _grant(self, number: int) -> None:
-        if number in self._own:
+        """Create the folder of an attempt for this job, unless it has created it before."""
+        if number in self._granted:
             return
         if number <= self.before:
             raise RecordError(
-                f"job {self.job} sent something of attempt {number} of run "
-                f"{self.paths.folder.name}, which it did not make"
+                f"job {self.job} sent a file of attempt {number} of run "
+                f"{self.paths.folder.name}, which another job has made"
             )
         attempt = self.paths.attempt(number)
         refuse_link(attempt.folder.parent)
         try:
+            # `mkdir` fails where the folder exists: of two jobs, only one gets the number.
             attempt.folder.mkdir(parents=True)
         except FileExistsError as error:
             raise RecordError(
-                f"attempt {number} of run {self.paths.folder.name} is that of another"
+                f"attempt {number} of run {self.paths.folder.name} belongs to another job"
             ) from error
         publish_json(attempt.folder / MARK, {"job": self.job})
-        self._own.add(number)
+        self._granted.add(number)
 
     def _publish_bundle(self, name: str, pieces: Sequence[Piece]) -> None:
         final = self.paths.checkpoints / name
@@ -118,6 +125,7 @@ class Intake:
             self._refuse(f"checkpoints/{name}")
         manifest = self._check_bundle(step, files)
         make_folder(self.paths.checkpoints)
+        # A manifest alone replaces that of a checkpoint whose files are here already.
         if not files:
             replace_file(final / MANIFEST, manifest)
             return
@@ -138,20 +146,21 @@ class Intake:
         sync(self.paths.checkpoints)
 
     def _check_bundle(self, step: int, files: dict[str, bytes]) -> bytes:
-        """See that a checkpoint is complete, or is a new manifest for one; its manifest."""
+        """Check that a checkpoint is complete, or is a new manifest; returns the manifest."""
         try:
             content = files.pop(MANIFEST)
             manifest = decode_manifest(content)
-            told = {file: Sum.of(body) for file, body in files.items()}
+            sums = {file: Sum.of(body) for file, body in files.items()}
         except (KeyError, ValueError) as error:
             raise RecordError(f"job {self.job} sent a damaged checkpoint: {error}") from error
-        if manifest.step != step or (files and told != manifest.files):
+        if manifest.step != step or (files and sums != manifest.files):
             raise RecordError(f"job {self.job} sent a damaged checkpoint of step {step}")
         if not files and not _has_all(self.paths, step, manifest.files):
             raise RecordError(f"job {self.job} sent a manifest without its checkpoint")
         return content
 
     def _remove_others(self, kept: set[str]) -> None:
+        # New checkpoints before the old ones go: a parcel may have been lost on its way.
         if not all((self.paths.folder / name).exists() for name in kept):
             return
         for path in entries(self.paths.checkpoints):

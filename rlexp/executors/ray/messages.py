@@ -1,4 +1,10 @@
-"""Parcels: files on their way between a command and a node that does not see its folder."""
+"""Messages between a command and the nodes of a Ray cluster, and the files that they carry.
+
+A `Mailbox` is a Ray actor through which a node and the bridge process exchange messages; a `Wire`
+connects the bridge process with the command. Files travel as a parcel: a tar archive of `Piece`s,
+each a whole file or a part of one. A parcel from a node is not trusted: it may hold only regular
+files below the folder.
+"""
 
 import json
 import os
@@ -16,21 +22,22 @@ from rlexp.errors import RecordError
 from rlexp.store.files import publish, refuse_link
 
 Message = dict[str, Any]
-"""Plain values; files travel as the bytes of a parcel."""
+"""JSON values, and the bytes of a parcel under `PARCEL`."""
 
 
 class Mailbox:
-    """One place for what comes from each job, so that a command that lags is not flooded."""
+    """Holds at most one message from each job, so that a slow command is not flooded."""
 
     def __init__(self) -> None:
         self._from: dict[str, Message] = {}
         self._to: dict[str, list[Message]] = {}
 
     def exchange(self, job: str, message: Message | None) -> tuple[bool, list[Message]]:
-        """For tasks: leave a message, and fetch what lies there for the job.
+        """For tasks: leave a message, and fetch the messages for the job.
 
         Returns:
-            Whether the message was taken: not while the one before waits to be collected.
+            Whether the message was accepted, and the messages for the job. A message is refused
+            while the previous one waits to be collected.
         """
         taken = message is not None and job not in self._from
         if message is not None and taken:
@@ -38,7 +45,7 @@ class Mailbox:
         return taken, self._to.pop(job, [])
 
     def collect(self) -> dict[str, Message]:
-        """For the command: what came from each job since."""
+        """For the command: the message of each job since the last call."""
         collected, self._from = self._from, {}
         return collected
 
@@ -47,38 +54,38 @@ class Mailbox:
         self._to.setdefault(job, []).append(message)
 
     def forget(self, job: str) -> None:
-        """For the command: a job is gone."""
+        """For the command: remove the messages of an ended job."""
         self._from.pop(job, None)
         self._to.pop(job, None)
 
 
 PARCEL = "parcel"
-"""The key of a message's bytes."""
+"""The key of a message that holds bytes."""
 
 
 class Wire:
-    """One end; each message is sent and received whole."""
+    """One end of a socket pair, over which whole messages are sent and received."""
 
     def __init__(self, descriptor: int) -> None:
         self._connection = Connection(descriptor)
 
     def send(self, message: Message) -> None:
-        """Send a message.
+        """Send a message, its parcel as bytes behind the JSON values.
 
         Raises:
-            OSError: Nobody is at the other end.
+            OSError: The other end is closed.
         """
-        plain = {key: value for key, value in message.items() if key != PARCEL}
+        values = {key: value for key, value in message.items() if key != PARCEL}
         has_parcel = PARCEL in message
-        self._connection.send_bytes(json.dumps([plain, has_parcel]).encode())
+        self._connection.send_bytes(json.dumps([values, has_parcel]).encode())
         if has_parcel:
             self._connection.send_bytes(message[PARCEL])
 
     def receive(self, seconds: float | None) -> Message | None:
-        """The next message, or nothing within so many seconds; None waits as long as it takes.
+        """The next message; None if none comes within `seconds` (without limit if that is None).
 
         Raises:
-            EOFError: The other end is gone.
+            EOFError: The other end is closed.
             OSError: The same, in the middle of a message.
         """
         if not self._connection.poll(seconds):
@@ -94,26 +101,26 @@ class Wire:
 
 
 def pair() -> tuple[Wire, int]:
-    """An end for this process, and the descriptor of the other, to be inherited."""
+    """One end for this process, and the descriptor of the other end for a child process."""
     here, there = socket.socketpair()
     return Wire(here.detach()), there.detach()
 
 
 REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
 OFFSET = "RLEXP.offset"
-"""The header of what is written into a file, and not in its place."""
+"""The tar header of a piece that is a part of a file."""
 LONGEST = 1000
-"""Characters that a path within a parcel may have."""
+"""Most characters of a path within a parcel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A file, or what was written into one.
+    """A file, or a part of a file.
 
     Attributes:
-        name: Its path below the folder, with slashes.
-        content: Its bytes.
-        offset: Where in the file they belong; None where they are the whole file.
+        name: Path of the file below the folder, with slashes.
+        content: The bytes.
+        offset: Position of the bytes in the file; None where they are the whole file.
     """
 
     name: str
@@ -122,12 +129,12 @@ class Piece:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The words of its path."""
+        """The names of the folders and of the file in its path."""
         return tuple(self.name.split("/"))
 
 
 def pack(pieces: Iterable[Piece]) -> bytes:
-    """A parcel of files, in this order."""
+    """A parcel with these pieces, in this order."""
     parcel = BytesIO()
     with tarfile.open(fileobj=parcel, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for piece in pieces:
@@ -140,10 +147,10 @@ def pack(pieces: Iterable[Piece]) -> bytes:
 
 
 def unpack(parcel: bytes) -> Iterator[Piece]:
-    """The files of a parcel that anybody may have packed, in their order.
+    """The pieces of a parcel in their order; the parcel is not trusted.
 
     Raises:
-        RecordError: It is damaged, or holds anything but files below a folder; says what.
+        RecordError: The parcel is damaged, or holds something else than files below a folder.
     """
     try:
         with tarfile.open(fileobj=BytesIO(parcel), mode="r:") as tar:
@@ -154,13 +161,14 @@ def unpack(parcel: bytes) -> Iterator[Piece]:
 
 
 def write_below(folder: Path, piece: Piece) -> None:
-    """Write a piece below a folder: whole files atomically and durably, others in place.
+    """Write a piece below a folder: whole files atomically and durably, parts in place.
 
     Raises:
         OSError: The disk is full or fails.
-        RecordError: A link is in the way, or what comes before the piece is missing.
+        RecordError: The path leads through a link, or the bytes before the piece are missing.
     """
     path = folder
+    # Every folder on the way: a link would lead the write out of the experiment.
     for part in piece.parts[:-1]:
         path /= part
         refuse_link(path)
@@ -173,12 +181,12 @@ def write_below(folder: Path, piece: Piece) -> None:
 
 
 def read_below(folder: Path, name: str, offset: int | None = None) -> Piece | None:
-    """A regular file below a folder, or what it holds from `offset` on; None where it is gone."""
+    """A regular file below a folder, from `offset` on; None if there is no such file."""
     try:
         descriptor = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return None
-    # A folder can be opened, too, but `os.fdopen` raises an error for it.
+    # `os.open` accepts a folder, and `os.fdopen` would raise an error for it.
     if not S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         return None
@@ -191,6 +199,7 @@ def _write_into(path: Path, content: bytes, offset: int) -> None:
     refuse_link(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
+        # A gap would read as zeros in the middle of a journal.
         if os.fstat(descriptor).st_size < offset:
             raise RecordError(f"{path} lacks what comes before byte {offset}")
         while content:
@@ -203,9 +212,10 @@ def _write_into(path: Path, content: bytes, offset: int) -> None:
 
 def _piece(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> Piece:
     name = member.name
+    # A sparse member may claim terabytes that are not in the archive.
     if member.type not in REGULAR or member.sparse is not None:
         raise RecordError(f"a parcel holds {name!r:.200}, which is no regular file")
-    if len(name) > LONGEST or not all(map(_is_plain, name.split("/"))):
+    if len(name) > LONGEST or not all(map(_is_visible_name, name.split("/"))):
         raise RecordError(f"a parcel holds {name!r:.200}, which leads out of its folder")
     if not 0 <= member.size <= most:
         raise RecordError(f"a parcel says that {name!r:.200} has {member.size:,} bytes")
@@ -216,8 +226,8 @@ def _piece(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> Piece:
     return Piece(name, content, _offset(member))
 
 
-def _is_plain(part: str) -> bool:
-    """Whether a word of a path names something in its folder; hidden files stay where they are."""
+def _is_visible_name(part: str) -> bool:
+    """Whether a part of a path names a visible file or folder, and not `.` or `..`."""
     return bool(part) and not part.startswith(".") and "\0" not in part and "\\" not in part
 
 

@@ -1,4 +1,9 @@
-"""What a task does on its node: starts a worker, and ends it with itself."""
+"""A Ray task on its node: starts a worker, and sends its files back if no folder is shared.
+
+`execute` is the task. `Worker` is the worker's process, which ends with the task. Where the node
+does not see the command's folder, the worker writes into a temporary folder, and `RunFiles` and
+`Outbox` send new files back.
+"""
 
 import os
 import signal
@@ -25,12 +30,12 @@ from rlexp.store.manifest import MANIFEST, is_chunk
 JOURNAL, PROGRESS = "events.jsonl", "progress.bin"
 ENDED = f'"event":"{RunEnded.tag}"'.encode()
 TOGETHER = 1 << 24
-"""Bytes of small files that travel in one parcel."""
+"""Bytes of small files that are sent in one parcel."""
 
 
 @dataclass(slots=True)
-class Returns:
-    """Knows what of a run's folder the command has seen."""
+class RunFiles:
+    """The files of a run, and which of them were sent to the command."""
 
     folder: Path
     _seen: dict[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -39,7 +44,7 @@ class Returns:
     _attempts: int = 0
 
     def __post_init__(self) -> None:
-        """What is there came from the command."""
+        """Mark the existing files as sent: they came from the command."""
         for name in _files(self.folder):
             self._is_new(name)
             if name.endswith(f"/{JOURNAL}"):
@@ -47,12 +52,14 @@ class Returns:
         self._attempts = len(_names(self.folder / "attempts"))
 
     def messages(self, *, everything: bool, last: bool = False) -> Iterator[Message]:
-        """What is new, to be sent in this order.
+        """The new files as messages, in the order in which they must be sent.
 
         Args:
             everything: Whether to look at all files, and not only at journals and progress.
-            last: Whether nobody writes any more, so that a torn line stays one.
+            last: Whether the worker has ended, so that an incomplete line is sent, too.
         """
+        # Journals are read before the files and sent after them: an event that names a checkpoint
+        # must not arrive before the checkpoint.
         news = self._news(last)
         attempts = len(_names(self.folder / "attempts"))
         if not everything and attempts == self._attempts and not _tells_the_end(news):
@@ -62,7 +69,8 @@ class Returns:
         self._attempts = attempts
         for unit in self._units():
             yield self._message(pack(unit))
-        # As much as possible of what led to the files; an end that came meanwhile rests on more.
+        # Journals again, as files were sent meanwhile. The end of an attempt may name further
+        # files, which go first.
         later = self._news(last)
         if _tells_the_end(later):
             for unit in self._units():
@@ -73,11 +81,12 @@ class Returns:
         return {"run": self.folder.name, "parcel": parcel}
 
     def _news(self, last: bool) -> list[Piece]:
-        found = []
+        """The new progress and the new journal lines of all attempts."""
+        pieces = []
         for number in _names(self.folder / "attempts"):
-            found += self._progress_news(f"attempts/{number}/{PROGRESS}")
-            found += self._journal_news(f"attempts/{number}/{JOURNAL}", last)
-        return found
+            pieces += self._progress_news(f"attempts/{number}/{PROGRESS}")
+            pieces += self._journal_news(f"attempts/{number}/{JOURNAL}", last)
+        return pieces
 
     def _progress_news(self, name: str) -> list[Piece]:
         piece = read_below(self.folder, name, 0)
@@ -96,7 +105,7 @@ class Returns:
         return [Piece(name, piece.content[:whole], offset)] if whole else []
 
     def _units(self) -> Iterator[list[Piece]]:
-        """Files that belong together, what others rest on first."""
+        """The new files in groups; replay chunks first, because checkpoints name them."""
         for name in _names(self.folder / "replay"):
             if is_chunk(name) and self._is_new(f"replay/{name}"):
                 yield self._read([f"replay/{name}"])
@@ -118,7 +127,7 @@ class Returns:
             return
         pieces = self._read([*(files if changed else []), manifest])
         if not pieces or pieces[-1].name != manifest:
-            # It was removed meanwhile.
+            # The worker has removed the checkpoint since its files were listed.
             self._seen.pop(manifest, None)
             return
         yield pieces
@@ -151,8 +160,8 @@ class Returns:
         return True
 
     def _kept(self) -> list[str] | None:
-        """What the worker has of checkpoints and experience, where that can be told."""
-        found = []
+        """The names of the worker's checkpoints and replay chunks; None if they are unreadable."""
+        kept = []
         for folder in ("checkpoints", "replay"):
             try:
                 names = os.listdir(self.folder / folder)  # noqa: PTH208
@@ -160,8 +169,8 @@ class Returns:
                 names = []
             except OSError:
                 return None
-            found += [f"{folder}/{name}" for name in names if not name.startswith(".")]
-        return found
+            kept += [f"{folder}/{name}" for name in names if not name.startswith(".")]
+        return kept
 
 
 def _tells_the_end(news: list[Piece]) -> bool:
@@ -169,7 +178,7 @@ def _tells_the_end(news: list[Piece]) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """What is in a folder, hidden entries left out."""
+    """The names in a folder, without hidden entries."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     except OSError:
@@ -177,40 +186,40 @@ def _names(folder: Path) -> list[str]:
 
 
 def _files(folder: Path) -> list[str]:
-    """The files below a folder, by name; hidden ones, and what is behind links, left out."""
-    found = []
+    """The paths of the files below a folder, without hidden files and links."""
+    files = []
     for name in _names(folder):
         path = folder / name
         if path.is_symlink():
             continue
-        found += [f"{name}/{inner}" for inner in _files(path)] if path.is_dir() else [name]
-    return found
+        files += [f"{name}/{inner}" for inner in _files(path)] if path.is_dir() else [name]
+    return files
 
 
 LOOK_EVERY = 0.5
 NEWS_EVERY = 2.0
-"""Seconds between looks at journals of runs that are not on a shared folder."""
+"""Seconds between two looks at the journals of runs outside a shared folder."""
 TAIL = 2000
-"""Bytes of a worker's output that are told."""
+"""Bytes of a worker's output that are sent back."""
 PREFIX = "rlexp-node-"
 
 Exchange = Callable[[Message | None], tuple[bool, list[Message]]]
-"""Leaves a message for the command, if it was taken, and fetches what it says."""
+"""Leaves a message for the command; returns whether it was accepted, and the command's messages."""
 
 
 def work(letter: Message, mailbox: Any) -> Message:
     """Execute a batch of runs, as the task of a job.
 
     Args:
-        letter: What the command asks, in plain values.
-        mailbox: The actor through which the two talk.
+        letter: The instructions of the command, as JSON values.
+        mailbox: The actor through which task and command exchange messages.
 
     Returns:
-        The worker's exit code under `code`, the end of what it printed under `tail`.
+        The worker's exit code under `code`, the end of its output under `tail`.
     """
     import ray
 
-    # Waiting in the main thread, a task would give its cores away meanwhile.
+    # A task that waits in `ray.get` in its main thread gives its cores to other tasks.
     with ThreadPoolExecutor(1) as thread:
 
         def exchange(message: Message | None) -> tuple[bool, list[Message]]:
@@ -221,7 +230,7 @@ def work(letter: Message, mailbox: Any) -> Message:
 
 
 def execute(letter: Message, exchange: Exchange) -> Message:
-    """Execute a batch where its folder is seen, or in a folder of its own."""
+    """Execute a batch in the command's folder if the node sees it, or in a temporary folder."""
     shared = sees(letter)
     post(exchange, {"begun": True, "shared": shared})
     if shared:
@@ -231,7 +240,8 @@ def execute(letter: Message, exchange: Exchange) -> Message:
 
 
 def sees(letter: Message) -> bool:
-    """Whether this node sees the command's folder: the very token that it left there."""
+    """Whether this node sees the command's folder."""
+    # The same path may be another folder here: a random token tells.
     if letter["shared"] != "auto":
         return bool(letter["shared"])
     try:
@@ -241,18 +251,18 @@ def sees(letter: Message) -> bool:
 
 
 def post(exchange: Exchange, message: Message) -> list[Message]:
-    """Leave a message, as soon as there is room; returns what came meanwhile."""
-    came = list[Message]()
+    """Leave a message as soon as it is accepted; returns the messages that came meanwhile."""
+    received = list[Message]()
     while True:
-        taken, replies = exchange(message)
-        came += replies
-        if taken:
-            return came
+        accepted, replies = exchange(message)
+        received += replies
+        if accepted:
+            return received
         time.sleep(0.1)
 
 
 class Worker:
-    """A worker's process, which sees its standard input end when this process dies."""
+    """The process of a worker; it ends when this process dies, by the end of its input."""
 
     def __init__(
         self,
@@ -263,13 +273,14 @@ class Worker:
         lock: int | None = None,
         elsewhere: Path | None = None,
     ) -> None:
-        words = list(letter["worker"])
-        if not os.access(words[0], os.X_OK):
-            words[0] = sys.executable
+        command = list(letter["worker"])
+        # The path of the command's Python interpreter may not exist on this node.
+        if not os.access(command[0], os.X_OK):
+            command[0] = sys.executable
         folder = Path(letter["folder"])
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         self._process = subprocess.Popen(
-            [*words, "--while-input", "--job", runs],
+            [*command, "--while-input", "--job", runs],
             stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=subprocess.STDOUT,
@@ -288,7 +299,7 @@ class Worker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End it, where nobody asked it to."""
+        """End the worker if it still runs."""
         if kind is not None:
             self.stop()
             with suppress(subprocess.TimeoutExpired):
@@ -301,24 +312,24 @@ class Worker:
         self._output.close()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for it; returns whether it has ended."""
+        """Wait up to `seconds`; returns whether the worker has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.returncode is not None
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Ask the worker to end."""
         with suppress(OSError):
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and its group."""
+        """Kill the worker's process group."""
         if self._process.poll() is None:
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def report(self) -> Message:
-        """How it ended."""
+        """The exit code of the worker, and the end of its output."""
         size = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, size - TAIL))
         tail = self._output.read().decode(errors="replace")
@@ -332,7 +343,7 @@ def _attend(
     outbox: Callable[[bool], Iterator[Message]],
     obey: Callable[[Message], object],
 ) -> Message:
-    """Wait for a worker, pass on what it is told and send back what it made."""
+    """Wait for a worker; passes it the command's requests, and sends its files back."""
     kill_at = float("inf")
     queue: Iterator[Message] = iter(())
     pending: Message | None = None
@@ -341,8 +352,8 @@ def _attend(
             if pending is None:
                 queue = outbox(False)
                 pending = next(queue, None)
-            taken, replies = exchange(pending)
-            if taken:
+            accepted, replies = exchange(pending)
+            if accepted:
                 pending = next(queue, None)
             for reply in replies:
                 match reply.get("do"):
@@ -355,7 +366,7 @@ def _attend(
                         obey(reply)
             if time.monotonic() > kill_at:
                 worker.kill()
-        # Built one after the other: a checkpoint may be large.
+        # Messages are built one at a time: a checkpoint may be large.
         for message in chain([pending] if pending else [], queue, outbox(True)):
             post(exchange, message)
         return worker.report()
@@ -371,16 +382,16 @@ def _execute_apart(letter: Message, exchange: Exchange) -> Message:
             write_below(experiment, piece)
         runs = folder / "list.txt"
         runs.write_text("".join(f"{run}\n" for run in reply["runs"]))
-        made = Outbox([experiment / run for run in reply["runs"]], letter["return_every"])
+        outbox = Outbox([experiment / run for run in reply["runs"]], letter["return_every"])
         variables = {**letter["variables"], "RLEXP_RUNS": str(folder / "runs")}
         worker = Worker(letter, str(runs), variables, lock=lock, elsewhere=folder)
 
-        def obey(told: Message) -> None:
-            if told.get("do") == "ask":
-                stop = Piece("stop", told["stop"].encode())
-                write_below(experiment / told["run"], stop)
+        def obey(request: Message) -> None:
+            if request.get("do") == "ask":
+                stop = Piece("stop", request["stop"].encode())
+                write_below(experiment / request["run"], stop)
 
-        return _attend(worker, exchange, letter["grace"], made.messages, obey)
+        return _attend(worker, exchange, letter["grace"], outbox.messages, obey)
 
 
 def _await_parcel(exchange: Exchange) -> Message | None:
@@ -394,15 +405,15 @@ def _await_parcel(exchange: Exchange) -> Message | None:
 
 
 class Outbox:
-    """What the command is to be sent of several runs, as often as it wants it."""
+    """The messages with new files of several runs, at most every `every` seconds."""
 
     def __init__(self, runs: Sequence[Path], every: float) -> None:
-        self._returns = [Returns(run) for run in runs]
+        self._runs = [RunFiles(run) for run in runs]
         self._every = every
         self._next, self._next_news = time.monotonic() + every, 0.0
 
     def messages(self, last: bool) -> Iterator[Message]:
-        """What there is to send now."""
+        """The messages that are due now."""
         now = time.monotonic()
         if now < self._next_news and not last:
             return
@@ -410,5 +421,5 @@ class Outbox:
         self._next_news = now + NEWS_EVERY
         if everything:
             self._next = now + self._every
-        for returns in self._returns:
-            yield from returns.messages(everything=everything, last=last)
+        for run in self._runs:
+            yield from run.messages(everything=everything, last=last)

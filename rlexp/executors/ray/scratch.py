@@ -1,4 +1,4 @@
-"""Temporary folders that are removed even where nobody lived to do it: by who comes next."""
+"""Temporary folders that a later process removes if their owner was killed."""
 
 import fcntl
 import os
@@ -13,17 +13,18 @@ LOCK = ".lock"
 
 @contextmanager
 def scratch(prefix: str, parent: Path | None = None) -> Iterator[tuple[Path, int]]:
-    """A new folder, and the descriptor of its lock, which processes may inherit.
+    """A new folder, and the descriptor of its lock, which child processes may inherit.
 
-    Folders with this prefix whose last holder died are removed first: a lock is held as long as
-    any process has its descriptor.
+    Folders with this prefix whose owners have died are removed first.
     """
     parent = parent or Path(tempfile.gettempdir())
-    for left in parent.glob(f"{prefix}*"):
+    for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):
-            _remove_if_left(left)
+            _remove_if_abandoned(folder)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    # A `flock` lasts as long as any process has the descriptor open: a worker that outlives this
+    # process for a moment keeps its folder.
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         yield folder, descriptor
@@ -32,10 +33,11 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[tuple[Path, int
         os.close(descriptor)
 
 
-def _remove_if_left(folder: Path) -> None:
+def _remove_if_abandoned(folder: Path) -> None:
+    # Any user can create such names in /tmp: only folders of this user are removed.
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         return
-    # One that has no lock yet is being made.
+    # A folder without a lock file is just being created: `os.open` raises an error for it.
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

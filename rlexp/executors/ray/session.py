@@ -1,4 +1,9 @@
-"""The command's side: which jobs are out, what came back of them, and what they are told."""
+"""A session of the Ray executor, on the side of the command.
+
+`uploaded_files` are the files that a node without the command's folder needs. `BridgeClient` starts
+the bridge process that talks with Ray. `RaySession` submits jobs, writes the files that come back,
+and passes stop requests on.
+"""
 
 import json
 import os
@@ -22,16 +27,16 @@ from rlexp.store.lease import Held, take
 OF_THE_EXPERIMENT = ("experiment.json", "trials.jsonl", "selection.json", "adaptive.json")
 OF_THE_RUN = ("spec.json", "attempts", "checkpoints", "replay")
 LEFT_BEHIND = frozenset({"log.txt", "files", "progress.bin"})
-"""Of earlier attempts: nothing is continued from these."""
+"""Files of earlier attempts that are not sent: no attempt continues from them."""
 
 
-def baggage(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Iterator[Piece]:
-    """The files that runs are executed from: definition, orders, attempts, checkpoints."""
+def uploaded_files(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Iterator[Piece]:
+    """The files that a worker needs: definitions, queue files, attempts and checkpoints."""
     names = list(OF_THE_EXPERIMENT)
     for run in runs:
         names.append(f"{experiment.orders.name}/{run.folder.name}.json")
-        for word in OF_THE_RUN:
-            names += _files(experiment.folder, f"{run.folder.name}/{word}")
+        for name in OF_THE_RUN:
+            names += _files(experiment.folder, f"{run.folder.name}/{name}")
     for name in names:
         piece = read_below(experiment.folder, name)
         if piece is not None:
@@ -51,14 +56,16 @@ def _files(folder: Path, name: str) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class Out:
-    """A job that is out.
+class RayJob:
+    """A submitted job.
 
     Attributes:
-        begun: Whether it has said that it runs.
-        intakes: Its runs that are executed apart from our folder, whose claims are held here.
-        stops: The last request to stop that each of them was told.
-        refusal: What of it was refused.
+        batch: The runs of the job.
+        begun: Whether its task has reported that it runs.
+        intakes: Its runs on a node that does not see the command's folder, by name.
+        claims: The claims and leases of these runs, which the command holds for the node.
+        stops: The last stop request that was sent for each of these runs.
+        refusal: Why files of the job were refused; None if none were.
     """
 
     batch: Batch
@@ -69,26 +76,27 @@ class Out:
     refusal: str | None = None
 
 
-def take_run(out: Out, paths: RunPaths) -> bool:
-    """Take a run for a node: its claim, and its lease, by which it is seen to be alive.
+def take_run(job: RayJob, paths: RunPaths) -> bool:
+    """Take the claim and the lease of a run on behalf of a node.
 
     Returns:
-        Whether both were free.
+        Whether both were free; otherwise neither is held.
     """
+    # A node without the folder cannot hold them itself. The lease marks the run as alive.
     held = list[Held]()
     for path in (paths.claim, paths.lease):
         lease = take(path, f"run {paths.folder.name}", now=time.time())
         if lease is None:
-            for one in held:
-                one.release()
+            for other in held:
+                other.release()
             return False
         held.append(lease)
-    out.claims += held
+    job.claims += held
     return True
 
 
-def asked_of(paths: RunPaths) -> str:
-    """The request to stop in a run's folder, or nothing."""
+def stop_request(paths: RunPaths) -> str:
+    """The stop request in a run's folder as text; empty without one."""
     try:
         return paths.stop.read_text()
     except (OSError, ValueError):
@@ -96,19 +104,19 @@ def asked_of(paths: RunPaths) -> str:
 
 
 START_LIMIT = 120.0
-"""Seconds that a cluster may take to answer."""
+"""Seconds that a cluster may take to start or answer."""
 END_LIMIT = 10.0
-"""Seconds that a cluster of our own gets to end."""
-SAID = 240
-"""Characters of what went wrong that are repeated."""
+"""Seconds that the bridge process gets to end, with a cluster that it started."""
+LONGEST_MESSAGE = 240
+"""Most characters of an error of Ray that are repeated."""
 
 
-class Link:
-    """Starts the process; when the link is closed, or this process dies, it ends.
+class BridgeClient:
+    """Starts the bridge process, which ends when this object is closed or this process dies.
 
     Args:
-        cluster: What `rlexp.executors.ray.bridge.cluster` needs to know.
-        log: A file for what Ray prints.
+        cluster: Settings for `rlexp.executors.ray.bridge.cluster`.
+        log: A file for the output of Ray.
 
     Raises:
         ExecutorError: The cluster does not answer, or cannot be started.
@@ -118,16 +126,17 @@ class Link:
         self._log = log
         self._address = cluster["address"]
         self._wire, descriptor = pair()
-        words = [sys.executable, "-P", "-m", "rlexp.executors.ray.bridge", str(descriptor)]
+        command = [sys.executable, "-P", "-m", "rlexp.executors.ray.bridge", str(descriptor)]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*words, json.dumps(dict(cluster))],
+                [*command, json.dumps(dict(cluster))],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=(descriptor,),
             )
+        # Held here as well, the other end would never close when the bridge dies.
         os.close(descriptor)
         try:
             self.nodes = self._await_ready()
@@ -138,25 +147,26 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        """Whether the process lives."""
+        """Whether the bridge process is alive."""
         return self._process.poll() is None
 
     def send(self, message: Message) -> None:
-        """Tell it something; that nobody is there is found when it is listened to."""
+        """Send a message to the bridge."""
+        # A dead bridge shows at the next `receive`, which handles it in one place.
         with suppress(OSError):
             self._wire.send(message)
 
     def receive(self, seconds: float) -> Message | None:
-        """What it says within so many seconds, if anything.
+        """The next message of the bridge; None if none comes within `seconds`.
 
         Raises:
-            EOFError: It is gone.
-            OSError: The same, in the middle of a message.
+            EOFError: The bridge has ended.
+            OSError: The bridge has ended in the middle of a message.
         """
         return self._wire.receive(max(0.0, seconds))
 
     def close(self) -> None:
-        """End it, and with it a cluster of our own."""
+        """End the bridge, and a cluster that it started."""
         self._wire.close()
         try:
             self._process.wait(END_LIMIT)
@@ -164,31 +174,31 @@ class Link:
             self._process.kill()
             self._process.wait()
 
-    def last_words(self) -> str:
-        """The last line that it printed, which is the message of an exception."""
+    def last_output_line(self) -> str:
+        """The last line of the bridge's output, which usually is the message of an exception."""
         code = self._process.wait()
         with suppress(OSError):
             text = self._log.read_bytes()[-20_000:].decode(errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             if lines:
-                return lines[-1][:SAID].rstrip(". ")
+                return lines[-1][:LONGEST_MESSAGE].rstrip(". ")
         return f"its process ended with code {code}"
 
     def _await_ready(self) -> list[dict[str, float]]:
-        """The resources of each node, once there is a cluster."""
+        """Wait for the cluster; returns the resources of each node."""
         deadline = time.monotonic() + START_LIMIT
         while time.monotonic() < deadline:
             try:
                 message = self.receive(0.2)
             except (EOFError, OSError) as error:
-                raise self._failure(self.last_words()) from error
+                raise self._failure(self.last_output_line()) from error
             if message is not None:
                 return list(message["nodes"])
         raise self._failure(f"it did not answer within {START_LIMIT:g} s")
 
     def _failure(self, reason: str) -> ExecutorError:
-        own = self._address is None
-        what = "a Ray cluster of its own" if own else f"the Ray cluster at {self._address}"
+        existing = f"the Ray cluster at {self._address}"
+        what = "a new Ray cluster on this machine" if self._address is None else existing
         return ExecutorError(
             f"{what} cannot be used: {reason}; see {self._log}, and executor.address"
         )
@@ -196,17 +206,17 @@ class Link:
 
 ASK_EVERY = 1.0
 LOG = "ray.log"
-OURS = "ray-"
-"""What the names of files begin with that are removed with their jobs."""
+FILE_PREFIX = "ray-"
+"""Prefix of the files that are removed with their jobs."""
 DETACHED = (
-    "Ray ends tasks with the command that asked for them: give the command inside tmux, "
+    "Ray ends tasks with the command that submitted them: give the command inside tmux, "
     "or use executor=slurm or executor=pull"
 )
-"""Why no task outlives its command, and what to do instead."""
+"""Error of `--detach`: why it is impossible, and what to do instead."""
 
 
 class RaySession:
-    """Jobs as tasks of a cluster, by way of a process that talks with it."""
+    """Submits jobs as Ray tasks, through a bridge process."""
 
     def __init__(
         self,
@@ -223,12 +233,12 @@ class RaySession:
         self._cluster = dict(cluster)
         self._options = dict(options)
         self._experiment = ExperimentPaths(site.experiment)
-        self._token_file = site.jobs / f"{OURS}{uuid4().hex[:12]}.token"
+        self._token_file = site.jobs / f"{FILE_PREFIX}{uuid4().hex[:12]}.token"
         self._letter = {**letter, **self._of_the_site(), "token": uuid4().hex}
-        self._out: dict[str, Out] = {}
+        self._jobs: dict[str, RayJob] = {}
         self._lost: list[Gone] = []
         self._asked_at = 0.0
-        self._link = self._open()
+        self._bridge = self._open_bridge()
 
     def _of_the_site(self) -> Message:
         return {
@@ -239,59 +249,59 @@ class RaySession:
             "token_file": str(self._token_file.absolute()),
         }
 
-    def _open(self) -> Link:
+    def _open_bridge(self) -> BridgeClient:
         self._site.jobs.mkdir(parents=True, exist_ok=True)
-        if not self._out:
-            # No task outlived the command that wrote these.
-            for left in self._site.jobs.glob(f"{OURS}*"):
-                left.unlink(missing_ok=True)
+        if not self._jobs:
+            # Files of earlier commands: no task outlived them.
+            for path in self._site.jobs.glob(f"{FILE_PREFIX}*"):
+                path.unlink(missing_ok=True)
         self._token_file.write_text(self._letter["token"])
-        return Link(self._cluster, self._site.jobs / LOG)
+        return BridgeClient(self._cluster, self._site.jobs / LOG)
 
     @property
     def nodes(self) -> list[dict[str, float]]:
         """The resources of each node, as Ray names them."""
-        return self._link.nodes
+        return self._bridge.nodes
 
-    def known(self) -> list[Batch]:
-        """None: Ray ends tasks with the command that asked for them."""
+    def earlier_jobs(self) -> list[Batch]:
+        """Return no jobs: Ray ends tasks with the command that submitted them."""
         return []
 
     def submit(self, batches: Sequence[Batch]) -> None:
         """Start a task for each batch.
 
         Raises:
-            ExecutorError: The cluster cannot be reached any more, nor again.
+            ExecutorError: The connection was lost, and the cluster cannot be reached again.
         """
-        if not self._link.is_up:
+        if not self._bridge.is_up:
             self._lose_all()
-            self._link.close()
-            self._link = self._open()
+            self._bridge.close()
+            self._bridge = self._open_bridge()
         for batch in batches:
             self._list(batch).write_text("".join(f"{run}\n" for run in batch.runs))
-            self._out[batch.key] = Out(batch)
+            self._jobs[batch.key] = RayJob(batch)
             letter = {**self._letter, "job": batch.key, "list": str(self._list(batch).absolute())}
             name = f"rlexp {self._experiment.name} {batch.key}"
             options = {**self._options, "name": name}
-            self._link.send({"do": "submit", "letter": letter, "options": options})
+            self._bridge.send({"do": "submit", "letter": letter, "options": options})
 
     def poll(self, seconds: float) -> list[Gone]:
-        """Wait up to so many seconds for jobs to end; takes in what came back meanwhile."""
+        """Wait up to `seconds` for a job to end; writes the files that come back meanwhile."""
         deadline, gone = time.monotonic() + seconds, self._lost
         self._lost = []
         while not gone:
             self._ask_to_stop()
             try:
-                message = self._link.receive(deadline - time.monotonic())
+                message = self._bridge.receive(deadline - time.monotonic())
             except (EOFError, OSError):
-                return self._end_of_the_wire(deadline)
+                return self._bridge_ended(deadline)
             if message is None:
                 break
             gone += self._handle(message)
         return gone
 
-    def _end_of_the_wire(self, deadline: float) -> list[Gone]:
-        """The process that talked with Ray is gone: with it, every task."""
+    def _bridge_ended(self, deadline: float) -> list[Gone]:
+        """The jobs that ended with the bridge process, which are all."""
         self._lose_all()
         gone, self._lost = self._lost, []
         if not gone:
@@ -299,39 +309,39 @@ class RaySession:
         return gone
 
     def reason(self, key: str) -> None:
-        """Ray does not say why a task waits."""
+        """Return None: Ray does not say why a task waits."""
         del key
 
     def stop(self) -> None:
-        """Ask every job to end itself, and withdraw those that wait."""
-        for key in self._out:
-            self._link.send({"do": "stop", "job": key})
-        self._cancel([key for key, out in self._out.items() if not out.begun], force=False)
+        """Ask every job to end itself, and cancel waiting jobs."""
+        for key in self._jobs:
+            self._bridge.send({"do": "stop", "job": key})
+        self._cancel([key for key, job in self._jobs.items() if not job.begun], force=False)
 
     def kill(self) -> None:
         """End every job."""
-        for key in self._out:
-            self._link.send({"do": "kill", "job": key})
+        for key in self._jobs:
+            self._bridge.send({"do": "kill", "job": key})
         deadline = time.monotonic() + 3.0
-        while self._out and time.monotonic() < deadline:
+        while self._jobs and time.monotonic() < deadline:
             self.poll(0.2)
-        self._cancel(list(self._out), force=True)
-        for key in list(self._out):
+        self._cancel(list(self._jobs), force=True)
+        for key in list(self._jobs):
             self._finish(key)
 
     def leave(self) -> None:
-        """They cannot go on.
+        """Refuse: no Ray task goes on without its command.
 
         Raises:
-            ExecutorError: Always; says what to do instead.
+            ExecutorError: Always; the message says what to do instead.
         """
         raise ExecutorError(DETACHED)
 
     def close(self) -> None:
-        """End what is out, and the connection; of our own cluster, every process."""
-        for key in list(self._out):
+        """End all jobs, the bridge process, and a cluster that it started."""
+        for key in list(self._jobs):
             self._finish(key)
-        self._link.close()
+        self._bridge.close()
         with suppress(OSError):
             self._token_file.unlink()
 
@@ -341,76 +351,77 @@ class RaySession:
             refusal = self._finish(key)
             reason = message["reason"] if refusal is None else f"{message['reason']}; {refusal}"
             return [Gone(key, reason)]
-        out = self._out.get(message["from"])
-        if out is None:
+        job = self._jobs.get(message["from"])
+        # A late message of a job that has ended: its runs may belong to another job by now.
+        if job is None:
             return []
         if "begun" in message:
-            out.begun = True
+            job.begun = True
             if not message["shared"]:
-                self._guarded(out, lambda: self._send_baggage(out))
-        elif message["run"] in out.intakes and out.refusal is None:
-            intake = out.intakes[message["run"]]
-            self._guarded(out, lambda: intake.take_in(message["parcel"], message.get("kept")))
+                self._guarded(job, lambda: self._upload(job))
+        elif message["run"] in job.intakes and job.refusal is None:
+            intake = job.intakes[message["run"]]
+            self._guarded(job, lambda: intake.take_in(message["parcel"], message.get("kept")))
         return []
 
-    def _guarded(self, out: Out, act: Callable[[], None]) -> None:
-        """Do something for a job, which ends where that cannot be done."""
+    def _guarded(self, job: RayJob, act: Callable[[], None]) -> None:
+        """Execute an action for a job; an error ends the job, and not the command."""
         try:
             act()
         except (OSError, RecordError) as error:
-            out.refusal = str(error)
-            self._link.send({"do": "kill", "job": out.batch.key})
+            job.refusal = str(error)
+            self._bridge.send({"do": "kill", "job": job.batch.key})
 
-    def _send_baggage(self, out: Out) -> None:
-        """Claim the runs of a job that does not see our folder, and send what they need."""
-        for run in out.batch.runs:
+    def _upload(self, job: RayJob) -> None:
+        """Claim the runs of a job on a node without the command's folder, and send their files."""
+        for run in job.batch.runs:
             paths = self._experiment.run(run)
-            if not take_run(out, paths):
+            if not take_run(job, paths):
                 continue
-            # As any attempt takes back what was asked of the one before.
+            # As at the start of every attempt: an old stop request must not end the new one.
             paths.stop.unlink(missing_ok=True)
             attempts = paths.attempts()
             before = attempts[-1].number if attempts else 0
-            out.intakes[run] = Intake(paths, out.batch.key, before)
-        runs = [self._experiment.run(run) for run in out.intakes]
-        parcel = pack(baggage(self._experiment, runs))
-        message = {"do": "begin", "runs": list(out.intakes), "parcel": parcel}
-        self._link.send({**message, "job": out.batch.key})
+            job.intakes[run] = Intake(paths, job.batch.key, before)
+        runs = [self._experiment.run(run) for run in job.intakes]
+        parcel = pack(uploaded_files(self._experiment, runs))
+        message = {"do": "begin", "runs": list(job.intakes), "parcel": parcel}
+        self._bridge.send({**message, "job": job.batch.key})
 
     def _ask_to_stop(self) -> None:
-        """Pass on what was asked of runs that do not see our folder."""
+        """Send new stop requests to the runs on nodes without the command's folder."""
         if time.monotonic() - self._asked_at < ASK_EVERY:
             return
         self._asked_at = time.monotonic()
-        for key, out in self._out.items():
-            for run in out.intakes:
-                text = asked_of(self._experiment.run(run))
-                if text and out.stops.get(run) != text:
-                    out.stops[run] = text
-                    self._link.send({"do": "ask", "job": key, "run": run, "stop": text})
+        for key, job in self._jobs.items():
+            for run in job.intakes:
+                text = stop_request(self._experiment.run(run))
+                if text and job.stops.get(run) != text:
+                    job.stops[run] = text
+                    self._bridge.send({"do": "ask", "job": key, "run": run, "stop": text})
 
     def _finish(self, key: str) -> str | None:
-        """Let go of a job that is gone; says what of it was refused."""
-        out = self._out.pop(key, None)
-        if out is None:
+        """Release the claims of an ended job; returns why files of it were refused, if any were."""
+        job = self._jobs.pop(key, None)
+        if job is None:
             return None
-        for claim in out.claims:
+        for claim in job.claims:
             claim.release()
         with suppress(OSError):
-            self._list(out.batch).unlink()
-        return out.refusal
+            self._list(job.batch).unlink()
+        return job.refusal
 
     def _lose_all(self) -> None:
-        if not self._out:
+        if not self._jobs:
             return
-        reason = f"the connection to Ray was lost: {self._link.last_words()}"
-        for key in list(self._out):
+        reason = f"the connection to Ray was lost: {self._bridge.last_output_line()}"
+        for key in list(self._jobs):
             self._finish(key)
             self._lost.append(Gone(key, reason))
 
     def _cancel(self, jobs: list[str], *, force: bool) -> None:
         if jobs:
-            self._link.send({"do": "cancel", "jobs": jobs, "force": force})
+            self._bridge.send({"do": "cancel", "jobs": jobs, "force": force})
 
     def _list(self, batch: Batch) -> Path:
-        return self._site.jobs / f"{OURS}{batch.key}.runs"
+        return self._site.jobs / f"{FILE_PREFIX}{batch.key}.runs"

@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster, submitted as arrays, that go on where preemption or a limit ended them."""
+"""Executes runs as arrays of Slurm jobs; preempted jobs and jobs at their limit are continued."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from rlexp.errors import ConfigError, ExecutorError
 from rlexp.executors import Site
 from rlexp.executors.slurm.queue import array_limit, look, require_slurm
 from rlexp.executors.slurm.session import SlurmSession
-from rlexp.executors.slurm.submission import Terms
+from rlexp.executors.slurm.submission import SubmissionOptions
 from rlexp.executors.slurm.tasks import (
     arrays_of,
     ask_to_end,
@@ -24,32 +24,32 @@ from rlexp.executors.slurm.tasks import (
 from rlexp.executors.slurm.words import checked_options, checked_word, minutes
 
 DESCRIBED = ("partition", "account", "qos", "constraint", "exclude")
-"""Settings that are handed on to sbatch under their own names."""
+"""Settings that are options of sbatch with the same names."""
 
 NEEDED, LEAST_GRACE = 20, 10
-"""Seconds of the notice before a time limit that are not the runs', and what they get at least."""
+"""Seconds of `signal_before` that the worker needs itself, and the least that runs get of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slurm:
-    """Runs as jobs of a Slurm cluster.
+    """Executes runs as jobs of a Slurm cluster.
 
     Attributes:
-        partition: Where jobs run; none: the cluster's default.
-        account: That pays for them.
+        partition: Partition of the jobs; None for the cluster's default.
+        account: Account that pays for the jobs.
         qos: Quality of service.
-        time: Limit of a job: minutes, or as Slurm writes it (`1-12:00:00`).
-        memory: Of a job, as `4G`.
-        cpus: Of a job; none: as many as a run has threads.
-        gpus: Of a job: a number, or `type:number`.
-        constraint: Features that its node must have.
-        exclude: Nodes that it must not have.
-        jobs: That are out at a time.
-        runs_per_job: Which a job executes one after the other.
-        signal_before: Seconds before the time limit at which runs are to write a checkpoint.
-        requeue: Whether jobs that were preempted or reached the limit are queued again.
-        setup: Lines for bash before the worker starts.
-        options: Further words for sbatch, `--name=value`.
+        time: Time limit of a job: minutes, or in Slurm's format (`1-12:00:00`).
+        memory: Memory of a job, such as `4G`.
+        cpus: Cores of a job; None for the number of threads of a run.
+        gpus: GPUs of a job: a number, or `type:number`.
+        constraint: Features that the node must have.
+        exclude: Nodes that are not used.
+        jobs: Number of jobs at the same time.
+        runs_per_job: Number of runs that a job executes one after the other.
+        signal_before: Seconds before the time limit at which runs write a checkpoint.
+        requeue: Whether jobs that were preempted or reached the time limit are requeued.
+        setup: Lines of bash before the worker starts.
+        options: Further options of sbatch, as `--name=value`.
         poll: Seconds between two looks at the queue.
         grace: Seconds that jobs get to end themselves.
     """
@@ -73,44 +73,47 @@ class Slurm:
     grace: Annotated[float, Gt(0)]
 
     def __post_init__(self) -> None:
-        """Refuse what sbatch would not take, or take for something else.
+        """Check the settings, which become options of sbatch.
 
         Raises:
-            ConfigError: A setting is no word, or a time limit no longer than the notice of it.
+            ConfigError: A setting is malformed, or `time` is not longer than `signal_before`.
         """
         for name in (*DESCRIBED, "memory"):
             checked_word(name, getattr(self, name))
         if self.memory is not None and not re.fullmatch(r"\d+[KMGT]?", self.memory):
-            raise ConfigError(f"executor.memory={self.memory!r} is no amount: use 4G or 500M")
+            raise ConfigError(
+                f"executor.memory={self.memory!r} is no amount of memory: use 4G or 500M"
+            )
         if not re.fullmatch(r"\d+|[\w.-]+:\d+", str(self.gpus), re.ASCII):
             raise ConfigError(f"executor.gpus={self.gpus!r} is no number: use 1 or a100:1")
         checked_options(self.options)
         if self.time is not None and minutes(self.time) * 60 <= self.signal_before:
             raise ConfigError(
-                f"executor.time={self.time} is over when its end is announced: raise it, or lower "
-                f"executor.signal_before={self.signal_before} (seconds)"
+                f"executor.time={self.time} must be longer than "
+                f"executor.signal_before={self.signal_before} (seconds): raise executor.time, or "
+                "lower executor.signal_before"
             )
 
     def workers_for(self, threads: int) -> int:
-        """As many runs as all jobs hold, those included that wait for others of their job."""
+        """The number of runs of all jobs, including runs that wait for others of their job."""
         del threads
         return self.jobs * self.runs_per_job
 
     def check_detached(self) -> None:
-        """Jobs never need the command that submitted them."""
+        """Do nothing: Slurm jobs never depend on the command that submitted them."""
 
     @contextmanager
     def dispatch(self, site: Site) -> Iterator[SlurmSession]:
-        """See that Slurm answers; jobs that were not left are cancelled at the end."""
+        """Check that Slurm answers; the end of the context cancels jobs, unless they were left."""
         require_slurm()
-        terms = Terms(
-            words=self.words(site.threads),
+        terms = SubmissionOptions(
+            options=self.sbatch_options(site.threads),
             partition=self.partition,
             setup=self.setup,
             requeues=self.requeue,
         )
         slots = self.workers_for(site.threads)
-        # A worker may take the time that the notice leaves it; Slurm sees to shorter limits.
+        # After the signal, a worker has `signal_before` seconds; Slurm enforces shorter limits.
         patience = f"executor.grace={max(self.signal_before - NEEDED, LEAST_GRACE)}"
         patient = replace(site, worker=(*site.worker, patience))
         session = SlurmSession(patient, slots, terms, self.poll, array_limit())
@@ -122,9 +125,9 @@ class Slurm:
                 session.kill()
 
     def cancel(self, jobs: Path) -> int:
-        """Ask the jobs that are kept in a folder to end; returns how many there were.
+        """Ask the jobs that are listed in a folder to end; returns their number.
 
-        Of those that are over, and of those that had not begun, nothing but the output is kept.
+        Files of jobs that have ended or never began are removed, except their output.
         """
         tasks = read_tasks(jobs)
         if not tasks:
@@ -138,17 +141,18 @@ class Slurm:
             forget_ended(jobs, tasks)
         return len(living)
 
-    def words(self, threads: int) -> tuple[str, ...]:
-        """What sbatch is asked for, for runs of so many threads."""
-        asked = {name: getattr(self, name) for name in DESCRIBED}
-        asked |= {
+    def sbatch_options(self, threads: int) -> tuple[str, ...]:
+        """The options of sbatch for runs with so many threads."""
+        values = {name: getattr(self, name) for name in DESCRIBED}
+        values |= {
             "time": self.time,
             "mem": self.memory,
             "gres": f"gpu:{self.gpus}" if self.gpus not in (0, "0") else None,
             "nodes": 1,
             "ntasks": 1,
             "cpus-per-task": self.cpus or threads,
+            # B: only to the batch script, which decides what the worker gets.
             "signal": f"B:USR1@{self.signal_before}",
         }
-        given = [f"--{name}={value}" for name, value in asked.items() if value is not None]
-        return (*given, *self.options)
+        named = [f"--{name}={value}" for name, value in values.items() if value is not None]
+        return (*named, *self.options)

@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster as they are submitted, watched and ended."""
+"""A session of the Slurm executor: submits, watches and ends arrays of jobs."""
 
 import time
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from rlexp.errors import ExecutorError
 from rlexp.executors import Batch, Gone, Site
-from rlexp.executors.slurm.queue import ACTIVE, ENDED, Seen, end, how_it_ended, look
-from rlexp.executors.slurm.submission import Terms, submit_array
+from rlexp.executors.slurm.queue import ACTIVE, ENDED, JobState, end, how_it_ended, look
+from rlexp.executors.slurm.submission import SubmissionOptions, submit_array
 from rlexp.executors.slurm.tasks import (
-    Task,
+    ArrayTask,
     arrays_of,
     ask_to_end,
     find_missing_arrays,
@@ -19,40 +19,43 @@ from rlexp.executors.slurm.tasks import (
 )
 
 LONGEST_PAUSE = 300.0
-"""Seconds between two questions at most, however often Slurm did not answer."""
-SURE = 2
-"""Looks at which a job must be missing, one after the other, before it counts as gone."""
-SOON = 5.0
-"""Seconds that workers get to end after the last run has."""
+"""Longest pause in seconds between two queries while Slurm does not answer."""
+MISSING_LOOKS = 2
+"""Consecutive looks at which a job must be missing before it counts as gone."""
+SETTLE_LIMIT = 5.0
+"""Seconds that workers get to end after the last run has ended."""
 
 
 @dataclass(slots=True)
 class SlurmSession:
-    """Arrays of jobs, and what was last seen of each.
+    """The jobs of a command and their last state in the queue.
 
     Attributes:
-        terms: What jobs are submitted with.
+        site: Folders, command and environment of the workers.
+        slots: Number of runs that may be dispatched at the same time.
+        terms: Options of the submission.
         poll_every: Seconds between two looks at the queue.
-        array_limit: Tasks of an array at most.
-        trouble: Why Slurm did not answer the last question, if it did not.
+        array_limit: Most tasks of an array.
+        trouble: Why Slurm did not answer the last query; None if it did.
+        has_let_go: Whether the jobs were ended, or left to go on without the command.
     """
 
     site: Site
     slots: int
-    terms: Terms
+    terms: SubmissionOptions
     poll_every: float
     array_limit: int
     trouble: str | None = None
     has_let_go: bool = False
-    _tasks: dict[str, Task] = field(default_factory=dict)
-    _seen: dict[str, Seen] = field(default_factory=dict)
+    _tasks: dict[str, ArrayTask] = field(default_factory=dict)
+    _seen: dict[str, JobState] = field(default_factory=dict)
     _missing: dict[str, int] = field(default_factory=dict)
     _held: list[Batch] = field(default_factory=list)
     _failures: int = 0
     _next_look: float = 0.0
 
-    def known(self) -> list[Batch]:
-        """The jobs of earlier commands that Slurm still has; of others nothing stays but output."""
+    def earlier_jobs(self) -> list[Batch]:
+        """The jobs of earlier commands that Slurm still has; removes the files of all others."""
         tasks = read_tasks(self.site.jobs)
         if not tasks:
             return []
@@ -68,7 +71,7 @@ class SlurmSession:
         return [task.batch for task in self._tasks.values()]
 
     def submit(self, batches: Sequence[Batch]) -> None:
-        """Submit an array of jobs, or several where one may not be so long."""
+        """Submit an array of jobs, or several arrays if there are more jobs than one may have."""
         limit = self.array_limit
         parts = [batches[start : start + limit] for start in range(0, len(batches), limit)]
         for number, part in enumerate(parts):
@@ -77,7 +80,7 @@ class SlurmSession:
             except ExecutorError as error:
                 if number == 0:
                     raise
-                # Those before are out: the others follow as soon as Slurm takes them.
+                # Earlier arrays are submitted: an error here would end them. Submit the rest later.
                 self.trouble = str(error)
                 self._held.extend(batch for later in parts[number:] for batch in later)
                 return
@@ -85,40 +88,41 @@ class SlurmSession:
             self._next_look = time.monotonic() + self.poll_every
 
     def poll(self, seconds: float) -> list[Gone]:
-        """Wait; looks at the queue when it is time to, and then only."""
+        """Wait up to `seconds`; looks at the queue only every `poll_every` seconds."""
         due = self._next_look - time.monotonic()
         if due > seconds or not (self._tasks or self._held):
             time.sleep(seconds)
             return []
         time.sleep(max(due, 0.0))
         gone = self._look()
+        # Twice the pause after each failure: a busy controller must not be asked more and more.
         pause = min(self.poll_every * 2**self._failures, max(LONGEST_PAUSE, self.poll_every))
         self._next_look = time.monotonic() + pause
         return gone
 
     def waiting(self, key: str) -> bool:
-        """Whether a job is in the queue, or about to be."""
+        """Whether a job waits in the queue, or is to be submitted."""
         seen = self._seen.get(key)
         return key in {batch.key for batch in self._held} or (
             key in self._tasks and (seen is None or seen.state == "PENDING")
         )
 
     def reason(self, key: str) -> str | None:
-        """Why a job waits, in Slurm's word for it."""
+        """Why a job waits, as Slurm names the reason; None if it does not wait."""
         seen = self._seen.get(key)
         return seen.reason if seen is not None and seen.state == "PENDING" else None
 
     def stop(self) -> None:
-        """Ask every job to end itself, and withdraw those that wait."""
+        """Ask every job to end itself, and cancel waiting jobs."""
         self._held.clear()
         ask_to_end(arrays_of(self._tasks.values()))
 
     def kill(self) -> None:
-        """End every job; Slurm gives its processes `KillWait` seconds."""
+        """End every job; Slurm gives the processes `KillWait` seconds."""
         self.has_let_go = True
         self._held.clear()
         arrays = arrays_of(self._tasks.values())
-        # Where Slurm cannot be asked, they are kept for `cancel`.
+        # If Slurm does not answer, the files stay, so that `rlexp cancel` finds the jobs.
         with suppress(ExecutorError, OSError):
             if arrays:
                 end(arrays)
@@ -127,18 +131,18 @@ class SlurmSession:
             remove_scripts(self.site.jobs, [])
 
     def settle(self) -> None:
-        """Let workers that have nothing left to do end by themselves, if they do so soon."""
-        deadline = time.monotonic() + SOON
+        """Wait up to `SETTLE_LIMIT` seconds for workers without further runs to end themselves."""
+        deadline = time.monotonic() + SETTLE_LIMIT
         with suppress(ExecutorError, OSError):
             while not self.has_let_go and time.monotonic() < deadline:
                 seen = look(arrays_of(self._tasks.values())) if self._tasks else {}
-                shown = (seen.get(task.name) for task in self._tasks.values())
-                if not any(each and each.state in ACTIVE for each in shown):
+                states = (seen.get(task.name) for task in self._tasks.values())
+                if not any(state and state.state in ACTIVE for state in states):
                     return
                 time.sleep(1.0)
 
     def leave(self) -> None:
-        """Let the jobs go on."""
+        """Let the jobs go on without this command."""
         self.has_let_go = True
 
     def _look(self) -> list[Gone]:
@@ -165,8 +169,8 @@ class SlurmSession:
                 self._held = held
                 raise
 
-    def _see(self, task: Task, shown: dict[str, Seen]) -> Gone | None:
-        """Note what is shown of a job; whether it is gone."""
+    def _see(self, task: ArrayTask, shown: dict[str, JobState]) -> Gone | None:
+        """Store the state of a job; returns the job if it is gone."""
         key, seen = task.batch.key, shown.get(task.name)
         if seen is not None:
             self._seen[key] = seen
@@ -174,11 +178,12 @@ class SlurmSession:
             self._missing.pop(key, None)
             return None
         self._missing[key] = self._missing.get(key, 0) + 1
-        if (seen is None or seen.state not in ENDED) and self._missing[key] < SURE:
+        # A job that is requeued is missing from the queue, or shown as ended, for a moment.
+        if (seen is None or seen.state not in ENDED) and self._missing[key] < MISSING_LOOKS:
             return None
-        # A task that was withdrawn before it began is shown with its array only.
+        # A task that was cancelled before it began is shown as part of its array only.
         reason = how_it_ended(task.name, seen or shown.get(str(task.array)))
         task.forget(self.site.jobs)
-        for kept in (self._tasks, self._seen, self._missing):
-            kept.pop(key, None)
+        for by_key in (self._tasks, self._seen, self._missing):
+            by_key.pop(key, None)
         return Gone(key, reason)

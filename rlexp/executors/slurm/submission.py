@@ -1,4 +1,4 @@
-"""An array of Slurm jobs: written beside the experiment, then submitted."""
+"""Writes the script of an array of Slurm jobs beside the experiment, and submits the array."""
 
 import re
 import shlex
@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from rlexp.errors import ExecutorError, did_you_mean
 from rlexp.executors import Batch, Site
-from rlexp.executors.slurm.queue import ask, find_arrays, submission_variables
-from rlexp.executors.slurm.tasks import Task, write_batch
+from rlexp.executors.slurm.queue import find_arrays, slurm_output, submission_variables
+from rlexp.executors.slurm.tasks import ArrayTask, write_batch
 
 LESS = "lower executor.cpus, executor.memory or executor.gpus"
 ADVICE = {
@@ -29,30 +29,30 @@ ADVICE = {
     "unable to contact": "give the same command again later",
     "timed out": "give the same command again later",
 }
-"""What to do about an error, by words in it; the first that is found counts."""
+"""Advice for an error of sbatch, by a part of its message; the first match counts."""
 
 
 def explained(error: ExecutorError, partition: str | None) -> ExecutorError:
-    """The same error with what to do next."""
-    told = str(error)
-    if not told.startswith("sbatch"):
+    """The error of sbatch with advice what to do next."""
+    message = str(error)
+    if not message.startswith("sbatch"):
         return error
-    if "invalid partition" in told.lower():
-        return ExecutorError(f"{_first(told)}; {_partitions(partition)}")
-    for words, advice in ADVICE.items():
-        if words in told.lower():
-            return ExecutorError(f"{told}; {advice}")
+    if "invalid partition" in message.lower():
+        return ExecutorError(f"{_without_repetition(message)}; {_partitions(partition)}")
+    for part, advice in ADVICE.items():
+        if part in message.lower():
+            return ExecutorError(f"{message}; {advice}")
     return error
 
 
-def _first(told: str) -> str:
-    """Slurm says the same of a partition twice, the second time without its name."""
-    return re.sub(r"; Batch job submission failed:.*", "", told)
+def _without_repetition(message: str) -> str:
+    # Slurm reports an invalid partition twice, the second time without its name.
+    return re.sub(r"; Batch job submission failed:.*", "", message)
 
 
 def _partitions(partition: str | None) -> str:
     try:
-        names = sorted(set(ask("sinfo", "-h", "-o", "%R").split()))
+        names = sorted(set(slurm_output("sinfo", "-h", "-o", "%R").split()))
     except ExecutorError:
         return "set executor.partition to one of those that `sinfo` shows"
     near = did_you_mean(partition or "", names)
@@ -129,14 +129,14 @@ def job_script(
     setup: Sequence[str],
     requeues: bool,
 ) -> str:
-    """A script for bash.
+    """The bash script of an array.
 
     Args:
-        site: What the jobs work on.
-        array: The script's own name, without its ending.
-        keys: Of the jobs, in the order of the array's tasks.
-        setup: Lines of the user's that come before the worker; the first that fails ends the job.
-        requeues: Whether a worker that asks for it is queued again.
+        site: Folders, command and environment of the workers.
+        array: Name of the script without its ending.
+        keys: Keys of the jobs, in the order of the array's tasks.
+        setup: The user's lines before the worker; the first line that fails ends the job.
+        requeues: Whether a worker may ask to be requeued.
     """
     variables = {
         "jobs": shlex.quote(str(site.jobs)),
@@ -153,35 +153,37 @@ def job_script(
 
 
 LATE = ("timed out", "did not answer")
-"""Errors after which a job may have been taken all the same."""
+"""Parts of errors after which Slurm may have accepted the job nevertheless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What jobs are submitted with.
+class SubmissionOptions:
+    """Options of a submission.
 
     Attributes:
-        words: For sbatch.
-        partition: That the user named.
-        setup: Lines of the user's that come before the worker.
-        requeues: Whether a job that asks for it is queued again.
+        options: Options of sbatch.
+        partition: The partition that the user named, if any.
+        setup: The user's lines before the worker.
+        requeues: Whether a job may ask to be requeued.
     """
 
-    words: tuple[str, ...]
+    options: tuple[str, ...]
     partition: str | None
     setup: tuple[str, ...]
     requeues: bool
 
 
-def submit_array(site: Site, terms: Terms, batches: Sequence[Batch]) -> list[Task]:
+def submit_array(
+    site: Site, terms: SubmissionOptions, batches: Sequence[Batch]
+) -> list[ArrayTask]:
     """Submit a job for each batch, as one array.
 
     Raises:
-        ExecutorError: Slurm takes none; nothing of them is left.
+        ExecutorError: Slurm refuses the array; its files are removed.
     """
     name = f"array-{uuid4().hex[:12]}"
     script = site.jobs / f"{name}.sh"
-    tasks = [Task(batch, name, index) for index, batch in enumerate(batches)]
+    tasks = [ArrayTask(batch, name, index) for index, batch in enumerate(batches)]
     try:
         _write(script, site, terms, tasks)
         array = _ask_for(script, site, terms, len(tasks))
@@ -193,14 +195,14 @@ def submit_array(site: Site, terms: Terms, batches: Sequence[Batch]) -> list[Tas
         raise explained(error, terms.partition) from error
     for task in tasks:
         task.array = array
-        # Where it cannot be written any more, it is found by its script.
+        # The jobs are submitted: without the id on disk, later commands find them by their script.
         with suppress(OSError):
             task.keep(site.jobs)
     return tasks
 
 
-def _write(script: Path, site: Site, terms: Terms, tasks: Sequence[Task]) -> None:
-    """Write the script and what is kept of its jobs before they have ids."""
+def _write(script: Path, site: Site, terms: SubmissionOptions, tasks: Sequence[ArrayTask]) -> None:
+    """Write the script, and the files of its jobs while they have no ids."""
     keys = [task.batch.key for task in tasks]
     text = job_script(site, script.stem, keys, setup=terms.setup, requeues=terms.requeues)
     try:
@@ -213,9 +215,9 @@ def _write(script: Path, site: Site, terms: Terms, tasks: Sequence[Task]) -> Non
         raise ExecutorError(f"cannot write {script}: {error.strerror or error}") from error
 
 
-def _ask_for(script: Path, site: Site, terms: Terms, count: int) -> str:
-    """Submit the script as an array of so many tasks; returns its id."""
-    # Words on the command line go before variables like SBATCH_OUTPUT, lines of a script do not.
+def _ask_for(script: Path, site: Site, terms: SubmissionOptions, count: int) -> str:
+    """Submit the script as an array of `count` tasks; returns its id."""
+    # Options on the command line override variables such as SBATCH_OUTPUT; #SBATCH lines do not.
     command = (
         *("sbatch", "--parsable", f"--array=0-{count - 1}"),
         f"--job-name=rlexp-{site.experiment.name}",
@@ -223,28 +225,30 @@ def _ask_for(script: Path, site: Site, terms: Terms, count: int) -> str:
         f"--output={output_pattern(script)}",
         *("--open-mode=append", "--export=ALL"),
         "--requeue" if terms.requeues else "--no-requeue",
-        *terms.words,
+        *terms.options,
         str(script),
     )
     try:
-        told = ask(*command, variables=submission_variables(site.variables))
+        output = slurm_output(*command, variables=submission_variables(site.variables))
     except ExecutorError as error:
-        is_late = any(words in str(error) for words in LATE)
-        array = _found(script) if is_late else None
+        # Submitting again after a timeout could execute every run twice: look first.
+        is_late = any(part in str(error) for part in LATE)
+        array = _accepted_array(script) if is_late else None
         if array is None:
             raise
         return array
-    return told.strip().rpartition("\n")[2].partition(";")[0]
+    # `--parsable` prints `id;cluster`, after lines that site plug-ins may print.
+    return output.strip().rpartition("\n")[2].partition(";")[0]
 
 
-def _found(script: Path) -> str | None:
+def _accepted_array(script: Path) -> str | None:
     with suppress(ExecutorError):
         return find_arrays().get(script.name)
     return None
 
 
 def output_pattern(script: Path) -> str:
-    """Where Slurm writes what it says of the tasks of a script: its name, `_` and their number."""
+    """The file for Slurm's output of each task: the script's name, `_` and the task's number."""
     path = str(script.with_suffix(""))
-    # After a backslash Slurm fills in nothing: then only what the worker says is kept.
+    # Slurm replaces no `%a` after a backslash: then only the worker's output is kept.
     return "/dev/null" if "\\" in path else path.replace("%", "%%") + "_%a.txt"

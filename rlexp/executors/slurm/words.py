@@ -1,4 +1,4 @@
-"""Words for sbatch that a user may give, and those that would break what rlexp relies on."""
+"""Checks the user's options for sbatch, and refuses those that rlexp sets itself."""
 
 import re
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ SETTINGS = {
     "signal": "signal_before",
     "time": "time",
 }
-"""Options of sbatch that are settings, and the settings' names."""
-OURS = (
+"""Options of sbatch that have a setting, with the name of the setting."""
+RESERVED = (
     *("array", "batch", "chdir", "clusters", "error", "export", "export-file", "get-user-env"),
     *("help", "input", "job-name", "nodes", "ntasks", "open-mode", "output", "parsable"),
     *("test-only", "usage", "version", "wait", "wrap"),
 )
-"""Options of sbatch on which the protocol between a job and its command rests."""
+"""Options of sbatch that rlexp sets itself, because job and command depend on them."""
 OPTION = re.compile(r"--([a-z][a-z0-9_-]*)(=.*)?", re.DOTALL)
 DAYS = r"(?P<days>\d+)-(?P<hours>\d+)(:(?P<minutes>\d+)(:(?P<seconds>\d+))?)?"
 TIMES = tuple(
@@ -44,11 +44,11 @@ def minutes(limit: int | str) -> float:
     """A time limit in minutes.
 
     Raises:
-        ConfigError: Slurm writes none so.
+        ConfigError: The text is not in a format of Slurm.
     """
     for pattern in TIMES:
-        if found := pattern.fullmatch(str(limit)):
-            parts = {unit: int(number or 0) for unit, number in found.groupdict().items()}
+        if match := pattern.fullmatch(str(limit)):
+            parts = {unit: int(number or 0) for unit, number in match.groupdict().items()}
             return sum(MINUTES[unit] * number for unit, number in parts.items())
     raise ConfigError(
         f"executor.time={limit!r} is no time limit: use minutes, hours:minutes:seconds or "
@@ -57,35 +57,35 @@ def minutes(limit: int | str) -> float:
 
 
 def checked_word(name: str, value: str | None) -> None:
-    """Refuse a setting that is not one word.
+    """Refuse a setting that is empty or holds spaces.
 
     Raises:
-        ConfigError: It is empty or holds blanks.
+        ConfigError: The value is empty, or holds spaces or unprintable characters.
     """
     if value is not None and (not value or any(c.isspace() or not c.isprintable() for c in value)):
         raise ConfigError(f"executor.{name}={value!r} must be one word; null: the cluster's own")
 
 
 def checked_options(options: Sequence[str]) -> None:
-    """Refuse words for sbatch that are none, that a setting is for, or that break the protocol.
+    """Refuse malformed options, options that have a setting, and options that rlexp sets.
 
     Raises:
-        ConfigError: Names the first of them.
+        ConfigError: Names the first such option.
     """
-    for word in options:
-        found = OPTION.fullmatch(word)
-        if found is None or not word.isprintable():
-            raise ConfigError(f"executor.options: {word!r} is no option: write --name=value")
-        _check_name(word, found[1])
+    for option in options:
+        match = OPTION.fullmatch(option)
+        if match is None or not option.isprintable():
+            raise ConfigError(f"executor.options: {option!r} is no option: write --name=value")
+        _check_name(option, match[1])
 
 
-def _check_name(word: str, name: str) -> None:
-    # sbatch takes any beginning of an option's name for the option.
-    setting = next((own for option, own in SETTINGS.items() if option.startswith(name)), None)
+def _check_name(given: str, name: str) -> None:
+    # By prefix: sbatch accepts an abbreviated option, such as `--part` for `--partition`.
+    setting = next((key for option, key in SETTINGS.items() if option.startswith(name)), None)
     if setting is not None:
-        raise ConfigError(f"executor.options: {word!r}: use executor.{setting} instead")
-    if any(option.startswith(name) for option in OURS):
+        raise ConfigError(f"executor.options: {given!r}: use executor.{setting} instead")
+    if any(option.startswith(name) for option in RESERVED):
         raise ConfigError(
-            f"executor.options: {word!r} is rlexp's own to choose: leave it out (others, like "
-            "--mail-type=END, may stand there)"
+            f"executor.options: rlexp sets {given!r} itself: leave it out (other options, such as "
+            "--mail-type=END, are allowed)"
         )

@@ -133,7 +133,7 @@ def test_a_run_that_is_a_link_is_removed_while_nobody_else_may(
     alpha.run(0).folder.symlink_to(tmp_path / "elsewhere")
     alpha.paths.lock.symlink_to(tmp_path / "no lock")
     name = f"alpha/{alpha.run(0).folder.name}"
-    with pytest.raises(RecordError, match="is a link, which no lock of ours is"):
+    with pytest.raises(RecordError, match="is a link, and a lock must be"):
         told(name, tmp_path, yes=True)
     alpha.paths.lock.unlink()
     told(name, tmp_path, yes=True)
