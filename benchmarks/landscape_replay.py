@@ -50,12 +50,12 @@ class Replay:
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
-        """The seeds of the landscape in the order in which they are used, tuning first."""
+        """The seeds of the landscape in the order of use, tuning seeds first."""
         return self._generator(0).permutation(self.landscape.returns.shape[1])
 
     @cached_property
     def default(self) -> int:
-        """The configuration that trial 0 is, whoever tunes."""
+        """The configuration of trial 0, which is the same for every tuner."""
         return int(self._generator(1).integers(len(self.landscape.rows)))
 
     @property
@@ -65,16 +65,16 @@ class Replay:
 
     @cached_property
     def seed_plan(self) -> SeedPlan:
-        """Those to tune on, none for a selection of its own, and all others to test on."""
+        """The seed plan: tuning seeds, no selection seeds, and all other seeds for the test."""
         tests = len(self.order) - self.seeds
         return SeedPlan(root=0, tuning=self.seeds, selection=0, test=tests)
 
     def seed(self, phase: Phase, index: int) -> int:
-        """The seed of the landscape that a seed of the plan stands for."""
+        """The seed of the landscape for a seed of the plan."""
         return int(self.order[index + (self.seeds if phase is Phase.TEST else 0)])
 
     def question(self) -> Question:
-        """What the search is about."""
+        """The fixed settings of the search."""
         return Question(
             plan=self.plan,
             seeds=self.seeds,
@@ -85,7 +85,7 @@ class Replay:
         )
 
     def problem(self) -> Problem:
-        """What the tuner is to solve."""
+        """The search problem of the tuner."""
         return Problem(
             space=self.landscape.space,
             objectives=len(self.plan.objectives),
@@ -113,10 +113,10 @@ class Table:
         return configuration(landscape, row, suggestion.steps or self.replay.steps), ""
 
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
-        """Nothing is written down."""
+        """Nothing, because a replay stores no files."""
 
     def choose(self, selection: Selection) -> None:
-        """Keep the choice."""
+        """Store the selection."""
         self.selection = selection
 
     def events(self, spec: RunSpec) -> tuple[Event, ...]:

@@ -25,11 +25,11 @@ class Snapping:
     rows_of_suggestions: dict[str, int] = field(default_factory=dict)
 
     def needs(self, number: int) -> int:
-        """As the tuner does."""
+        """The number of trials that the wrapped tuner needs."""
         return self.suggester.needs(number)
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
-        """The configuration next to what the tuner suggests; nothing once all were tried."""
+        """The nearest configuration to the suggestion; None after all were tried."""
         suggestion = self.suggester.suggest(trials, number)
         if suggestion is None or len(self.rows_of_suggestions) + 1 >= len(self.landscape.rows):
             return None

@@ -207,6 +207,7 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
             raise _explain_hydra_error(error, overrides, folder, entry) from error
 
+    # Hydra keeps one global instance and refuses a second one: drop what an earlier call left.
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
         yield load

@@ -231,6 +231,7 @@ def _setting_override(key: str, value: Any, where: str) -> str:
 
 def _last_agent(overrides: Sequence[str]) -> list[str]:
     """The overrides with at most one choice of the agent: the last one."""
+    # Hydra refuses two choices of one group.
     agent_choices = [word for word in overrides if word.startswith("agent=")]
     return [word for word in overrides if word not in agent_choices[:-1]]
 

@@ -176,6 +176,7 @@ def _check_parameter(
     allowed: Sequence[str],
 ) -> None:
     forced = {**_ancestors(parameter, request.space), **options}
+    # Most constraints of plug-ins are ranges: a value between two valid ends is valid.
     for value in extreme_values(parameter.domain):
         values = _example(request, {**forced, parameter.key: value})
         if parameter.key not in values:

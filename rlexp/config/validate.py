@@ -241,7 +241,7 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     module, _, name = path.rpartition(".")
     try:
         target = getattr(importlib.import_module(module), name)
-    except Exception as error:
+    except Exception as error:  # importing runs arbitrary code, which may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"{group}._target_={path!r} cannot be imported: {reason}") from error
     if not isinstance(target, type) or not is_dataclass(target):
@@ -263,6 +263,7 @@ def _validate_into(
         problems = error.errors(include_url=False)
     else:
         return value
+    # Validate once more after the repair; a repair that changes nothing returns None, so this ends.
     if repaired := _repair(settings, problems):
         return _validate_into(mistakes, kind, repaired, prefix)
     mistakes.extend(_explain_problems(problems, settings, kind, prefix))

@@ -58,6 +58,7 @@ def interleaved(weights: tuple[int, ...]) -> tuple[int, ...]:
 
     Each turn goes to the index that is furthest behind its share; ties go to the first index.
     """
+    # Integer arithmetic: float shares would drift over a long cycle.
     total = sum(weights)
     counts = [0] * len(weights)
     cycle = []

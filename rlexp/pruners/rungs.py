@@ -26,6 +26,7 @@ def robust_median(values: Iterable[float]) -> float:
     """
     ranked = descending(values)
     above, below = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+    # Halved before adding: the sum of two huge values would be infinite.
     return above / 2 + below / 2
 
 

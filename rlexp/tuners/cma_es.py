@@ -299,6 +299,7 @@ class CmaEsMethod:
         order = sorted(range(len(members)), key=standings.__getitem__, reverse=True)
         points = [member.point for member in members]
         updated = state.updated(points, order, self._seed(index))
+        # The number of the trial seeds the new mean, so that every restart begins elsewhere.
         return self._restart(members[0].number) if updated.converged else updated
 
     def _restart(self, number: int) -> Distribution:

@@ -118,6 +118,7 @@ def make_child(
 
 
 def _without(pool: FloatArray, parent: FloatArray) -> FloatArray:
+    # Only one copy is removed: the pool may hold the same point several times.
     same = np.flatnonzero((pool == parent).all(axis=1))
     return np.delete(pool, same[0], axis=0) if len(same) else pool
 
@@ -253,6 +254,7 @@ class Brackets:
         rung = self.rung(index)
         if rung.position > 0 or rung.size < 3:
             return index
+        # Wait for the last round that changed this subpopulation, and for no later one.
         before = reversed(range(index))
         return next((i + 1 for i in before if self.rung(i).fidelity == rung.fidelity), 0)
 
@@ -382,6 +384,7 @@ class Evolution:
         fidelity = self.brackets.rung(index).fidelity
         for parent, member in zip(self.brackets.parents(index), members, strict=True):
             value = trial_fitness(member.trial)
+            # Ties replace the parent, as in the reference implementation; −inf is a failed trial.
             if value > -inf and value >= state[fidelity].fitness[parent]:
                 changed = state[fidelity].put(parent, member, value)
                 state = (*state[:fidelity], changed, *state[fidelity + 1 :])

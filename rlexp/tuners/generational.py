@@ -127,6 +127,7 @@ class ReplaySuggester(Generic[MethodState]):
         for index in range(rounds):
             first, end = self.schedule.first(index), self.schedule.first(index + 1)
             ended = tuple(trials.get(number) for number in range(first, end))
+            # Trials are compared by value: a history that was read from disk again is the same.
             if index < len(self._replayed) and self._replayed[index] == ended:
                 continue
             self._forget(index)
@@ -171,6 +172,7 @@ def evaluated_point(space: Space, point: UnitPoint, trial: Trial | None) -> Unit
 
 
 def _decodes_to(domain: Domain, share: float, trial_share: float) -> bool:
+    # Encoding and decoding round: shares that differ by less are the same value.
     back = domain.to_unit(domain.from_unit(share))
     return back is not None and abs(back - trial_share) <= 1e-9
 

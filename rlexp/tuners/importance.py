@@ -147,6 +147,7 @@ def _scaled_to_unit(values: Numbers) -> Numbers:
 def _ped_anova(trials: _TrialTable, seed: int) -> Importance:
     domains = [p.domain for p in trials.space.parameters]
     observed = [_observed(domain, trials.points[:, d]) for d, domain in enumerate(domains)]
+    # A density of fewer than five trials is meaningless, whatever share of the trials they are.
     quantile = max(QUANTILE, MIN_BEST_TRIALS / len(trials.values))
 
     def shares(rows: Rows) -> Numbers:
@@ -251,6 +252,7 @@ def _largest_pairs(
     keys: tuple[str, ...], main: Numbers, pairs: Mapping[tuple[int, int], float]
 ) -> dict[tuple[str, str], float]:
     total = float(main.sum()) + math.fsum(pairs.values())
+    # Ties are ordered by the parameters, so that the report does not depend on dictionary order.
     largest = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:MAX_PAIRS]
     return {(keys[a], keys[b]): effect / total for (a, b), effect in largest}
 

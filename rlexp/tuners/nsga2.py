@@ -158,7 +158,7 @@ class GeneticMethod:
     seed: int
 
     def begin(self) -> Population:
-        """Nobody."""
+        """An empty population."""
         return ()
 
     def ask(self, state: Population, index: int) -> Sequence[CandidatePoint]:
@@ -169,6 +169,7 @@ class GeneticMethod:
             points = [random_point(dimensions, self.seed, number) for number in numbers]
             return [CandidatePoint(tuple(point.tolist())) for point in points]
         existing = [self.space.decode(individual.point) for individual in state]
+        # One random stream per trial: a child does not depend on how many draws others needed.
         randoms = [trial_generator(self.seed, number) for number in numbers]
         return [CandidatePoint(self._new_child(state, existing, random)) for random in randoms]
 

@@ -122,6 +122,7 @@ class ConvertedTrials(Generic[T]):
         return [form for form in forms if form is not None]
 
     def _form(self, trial: Trial) -> T | None:
+        # Identity first: comparing every value of every trial again would dominate the time.
         before = self._known.get(trial.number)
         if before is not None and (before[0] is trial or before[0] == trial):
             return before[1]
