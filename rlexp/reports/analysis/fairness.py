@@ -130,7 +130,7 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
     Labels are compared per task in steps, evaluation, environment, known scores, packages, code,
     compute, seeds and tuning; each label is then compared between tasks in its hyperparameters.
     """
-    notices = [notice for kind in CRITERIA for notice in _differences(kind, evidence)]
+    notices = [notice for criterion in CRITERIA for notice in _differences(criterion, evidence)]
     notices += [
         *imported_notices(evidence),
         *_failures(evidence),
@@ -225,13 +225,13 @@ CRITERIA = (
 )
 
 
-def _differences(kind: Criterion, evidence: Evidence) -> Iterator[Notice]:
+def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Notice]:
     """Notices about differing facts of one criterion, each with the tasks concerned."""
     where: dict[str, list[str]] = {}
     for task in evidence.tasks:
         # Runs without a recorded fact (imported ones) are no evidence of a difference.
         facts_by_label = {
-            cell.label: [facts for m in _unlike(cell.members) if (facts := kind.facts(m))]
+            cell.label: [facts for m in _unlike(cell.members) if (facts := criterion.facts(m))]
             for cell in evidence.of_task(task)
         }
         for name in sorted(
@@ -254,8 +254,8 @@ def _differences(kind: Criterion, evidence: Evidence) -> Iterator[Notice]:
                 )
                 where.setdefault(f"{name}: {difference}", []).append(task)
     for difference, tasks in where.items():
-        text = f"On {_named(tasks, evidence)}, runs differ in {difference}. {kind.meaning}."
-        yield Notice(tone=kind.tone, text=text)
+        text = f"On {_named(tasks, evidence)}, runs differ in {difference}. {criterion.meaning}."
+        yield Notice(tone=criterion.tone, text=text)
 
 
 def _unlike(members: Iterable[Member]) -> Iterable[Member]:

@@ -1,5 +1,7 @@
 """Counts of runs that continued from a checkpoint or restarted, with the reasons."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ class Past:
     changes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, records: Iterable[RunRecord]) -> "Past":
+    def of(cls, records: Iterable[RunRecord]) -> Past:
         """Counts over the records of runs."""
         runs = list(records)
         # A set per run: repeated refusals for the same reason count once.
@@ -61,7 +63,7 @@ class Past:
         }
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> "Past":
+    def from_plain(cls, document: Mapping[str, Any]) -> Past:
         """Counts from JSON values, the inverse of `plain`."""
         return cls(
             continued=document["continued"],

@@ -134,7 +134,7 @@ def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[BlockGroup]:
 
 
 def _kind(block: Block) -> str:
-    return type(block).__name__.lower()
+    return block.kind.replace("_", "")
 
 
 def _drawn(block: Block, styles: Mapping[str, Style]) -> object:
