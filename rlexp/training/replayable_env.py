@@ -40,7 +40,7 @@ class ReplayableEnvironment(WatchedEnvironment):
         self._past = self._log.begin(self._seed)
         return super().reset(**settings)
 
-    def situation(self) -> dict[str, Any]:
+    def env_state(self) -> dict[str, Any]:
         """Return the log that leads to the present state, or a `reason` why there is none.
 
         The log holds the seed, the generator states before the reset and now, the actions since
@@ -63,7 +63,7 @@ class ReplayableEnvironment(WatchedEnvironment):
 
     def resume(
         self,
-        situation: dict[str, Any],
+        env_state: dict[str, Any],
         limit: float,
         *,
         beat: Callable[[], object] = lambda: None,
@@ -72,7 +72,7 @@ class ReplayableEnvironment(WatchedEnvironment):
         """Replay a logged episode in this fresh environment.
 
         Args:
-            situation: The result of `situation` of an environment with the same configuration.
+            env_state: The result of `env_state` of an environment with the same configuration.
             limit: Seconds that the replay may take.
             beat: Called at every step; its exceptions are passed on.
             clock: Returns monotonic seconds.
@@ -81,29 +81,29 @@ class ReplayableEnvironment(WatchedEnvironment):
             The reason why the reached state differs from the logged state, or None.
         """
         deadline = clock() + limit
-        actions = situation["actions"].copy()
+        actions = env_state["actions"].copy()
         try:
-            self._begin_again(situation)
+            self._begin_again(env_state)
             for number, action in enumerate(actions, 1):
                 beat()
                 self._replay_step(action, number)
                 if clock() > deadline:
                     done = f"{number} of {len(actions)} steps"
                     return f"its episode takes too long to replay: {done} were done"
-            self._compare(situation)
+            self._compare(env_state)
         except NotReplayable as error:
             return str(error)
         return None
 
-    def _begin_again(self, situation: dict[str, Any]) -> None:
+    def _begin_again(self, env_state: dict[str, Any]) -> None:
         """Reset with the seed of the run, then with the generators of the logged episode."""
-        self._seed = situation["seed"]
+        self._seed = env_state["seed"]
         try:
             # Only the first episode was reset with the seed; environments may build parts of their
             # state at that reset, so it comes first for every later episode too.
-            if not situation["seeded"]:
+            if not env_state["seeded"]:
                 self.reset()
-            self._log.restore_generators(situation["before"])
+            self._log.restore_generators(env_state["before"])
             self.reset()
         except Exception as error:
             raise NotReplayable(in_one_line(error)) from error
@@ -123,21 +123,21 @@ class ReplayableEnvironment(WatchedEnvironment):
         if terminated or truncated:
             raise NotReplayable(f"its episode ends at step {number} when it is replayed")
 
-    def _compare(self, situation: dict[str, Any]) -> None:
+    def _compare(self, env_state: dict[str, Any]) -> None:
         """Compare rewards, observation, generators and attributes with the log, bit by bit."""
         # As integers, so that NaN equals NaN and 0.0 differs from -0.0.
         rewards = np.asarray(self.rewards, dtype=np.float64).view(np.int64)
-        differing = np.flatnonzero(rewards != situation["rewards"].view(np.int64))
+        differing = np.flatnonzero(rewards != env_state["rewards"].view(np.int64))
         if differing.size:
             raise NotReplayable(f"the reward of step {differing[0] + 1} differs {WHEN_REPLAYED}")
-        if digest(self._observation) != situation["observation"]:
+        if digest(self._observation) != env_state["observation"]:
             where = f"after step {len(self.rewards)}"
             raise NotReplayable(f"the observation {where} differs {WHEN_REPLAYED}")
-        self._log.check(situation["now"])
+        self._log.check(env_state["now"])
         # Counters over all episodes cannot be replayed: set them, then compare the rest.
-        restore_numbers(self._layers, self._attributes(), situation["attributes"])
-        compare_attributes(self._attributes(), situation["attributes"])
-        self.total_steps = situation["total_steps"]
+        restore_numbers(self._layers, self._attributes(), env_state["attributes"])
+        compare_attributes(self._attributes(), env_state["attributes"])
+        self.total_steps = env_state["total_steps"]
 
     def _attributes(self) -> dict[str, str]:
         return read_attributes(self._layers, (RewardTap,))

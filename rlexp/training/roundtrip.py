@@ -147,13 +147,13 @@ class _ReplayCheck:
 
     def _compare(self, first: _Player, draw: ActionSampler) -> str | None:
         """Play on, and compare with a second environment that is restored to the same state."""
-        situation = capture_vec_env(first.vector)
+        env_state = capture_vec_env(first.vector)
         # Environments may draw from global generators: both continue from the same states.
         seed_globals(self.seed)
         trajectory = self._episode(first, draw)
         trajectory += [self._step(first, draw()) for _ in range(AFTERWARDS)]
         with self._player() as second:
-            restore_vec_env(second.vector, situation)
+            restore_vec_env(second.vector, env_state)
             seed_globals(self.seed)
             for number, (action, expected) in enumerate(trajectory, 1):
                 _, result = self._step(second, action)

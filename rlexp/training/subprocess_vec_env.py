@@ -99,12 +99,12 @@ class ForkedVecEnv(SubprocVecEnv):
             remote.close()
 
     def resume(
-        self, situations: Sequence[dict[str, Any]], limit: float, beat: Callable[[], object]
+        self, env_states: Sequence[dict[str, Any]], limit: float, beat: Callable[[], object]
     ) -> list[str | None]:
         """Let all environments replay their logged episodes in parallel.
 
         Args:
-            situations: The captured state of each environment.
+            env_states: The captured state of each environment.
             limit: Seconds that each replay may take.
             beat: Called repeatedly until all have replied or the limit has passed.
 
@@ -114,8 +114,8 @@ class ForkedVecEnv(SubprocVecEnv):
         Raises:
             EnvironmentDied: A process has ended.
         """
-        for remote, situation in zip(self.remotes, situations, strict=True):
-            remote.send(("env_method", ("resume", (situation, limit), {})))
+        for remote, env_state in zip(self.remotes, env_states, strict=True):
+            remote.send(("env_method", ("resume", (env_state, limit), {})))
         deadline = time.monotonic() + limit + CLOSE_LIMIT
         return [_reply(remote, deadline, beat) for remote in self.remotes]
 

@@ -34,7 +34,7 @@ def capture_vec_env(vector: VecEnv) -> dict[str, Any]:
 
     Returns:
         A tree of JSON values and arrays, all copied: the result of
-        `ReplayableEnvironment.situation` for each environment, and the state of each wrapper of
+        `ReplayableEnvironment.env_state` for each environment, and the state of each wrapper of
         the vector. If the state cannot be restored, only a `reason`.
     """
     try:
@@ -46,7 +46,7 @@ def capture_vec_env(vector: VecEnv) -> dict[str, Any]:
 
 
 def restore_vec_env(
-    vector: VecEnv, situation: dict[str, Any], *, beat: Callable[[], object] = lambda: None
+    vector: VecEnv, env_state: dict[str, Any], *, beat: Callable[[], object] = lambda: None
 ) -> None:
     """Restore a captured state in a freshly built vector of the same configuration.
 
@@ -55,22 +55,22 @@ def restore_vec_env(
 
     Args:
         vector: The fresh vector, before its first reset.
-        situation: The result of `capture_vec_env`.
+        env_state: The result of `capture_vec_env`.
         beat: Called repeatedly during the replay; its exceptions are passed on.
 
     Raises:
         NotReplayable: The state cannot be restored bit for bit; the message says why. The vector
             is unusable afterwards.
     """
-    if REASON in situation:
-        raise NotReplayable(situation[REASON])
+    if REASON in env_state:
+        raise NotReplayable(env_state[REASON])
     layers = list(_vec_wrappers(vector))
-    if [type(layer).__name__ for layer in layers] != [s["kind"] for s in situation["layers"]]:
+    if [type(layer).__name__ for layer in layers] != [s["kind"] for s in env_state["layers"]]:
         raise NotReplayable("the wrappers of the vector differ from those of the checkpoint")
-    if vector.num_envs != len(situation["members"]):
+    if vector.num_envs != len(env_state["members"]):
         raise NotReplayable("the number of environments differs from that of the checkpoint")
-    _replay(vector.unwrapped, situation["members"], beat)
-    for layer, state in zip(layers, situation["layers"], strict=True):
+    _replay(vector.unwrapped, env_state["members"], beat)
+    for layer, state in zip(layers, env_state["layers"], strict=True):
         _restore_layer(layer, state)
 
 
@@ -83,15 +83,15 @@ def _vec_wrappers(vector: VecEnv) -> Iterator[VecEnvWrapper]:
 def _capture_members(vector: VecEnv) -> Iterator[dict[str, Any]]:
     # One by one: if a process is dead, no unread reply of another is left in its pipe.
     for position in range(vector.num_envs):
-        (situation,) = vector.env_method("situation", indices=position)
-        if REASON in situation:
-            raise NotReplayable(f"environment {position}: {situation[REASON]}")
-        yield situation
+        (env_state,) = vector.env_method("env_state", indices=position)
+        if REASON in env_state:
+            raise NotReplayable(f"environment {position}: {env_state[REASON]}")
+        yield env_state
 
 
-def _replay(vector: VecEnv, situations: list[dict[str, Any]], beat: Callable[[], object]) -> None:
+def _replay(vector: VecEnv, env_states: list[dict[str, Any]], beat: Callable[[], object]) -> None:
     try:
-        reasons = _resume_all(vector, situations, beat)
+        reasons = _resume_all(vector, env_states, beat)
     except EnvironmentDied as error:
         raise NotReplayable(f"{error} while it replayed its episode") from error
     for position, reason in enumerate(reasons):
@@ -100,16 +100,16 @@ def _replay(vector: VecEnv, situations: list[dict[str, Any]], beat: Callable[[],
 
 
 def _resume_all(
-    vector: VecEnv, situations: list[dict[str, Any]], beat: Callable[[], object]
+    vector: VecEnv, env_states: list[dict[str, Any]], beat: Callable[[], object]
 ) -> list[str | None]:
     """Return for each environment the reason why its replay failed, or None."""
     if isinstance(vector, ForkedVecEnv):
-        return vector.resume(situations, REPLAY_LIMIT, beat)
+        return vector.resume(env_states, REPLAY_LIMIT, beat)
     deadline = time.monotonic() + REPLAY_LIMIT
     reasons: list[str | None] = []
-    for position, situation in enumerate(situations):
+    for position, env_state in enumerate(env_states):
         left = deadline - time.monotonic()
-        reasons += vector.env_method("resume", situation, left, beat=beat, indices=position)
+        reasons += vector.env_method("resume", env_state, left, beat=beat, indices=position)
     return reasons
 
 

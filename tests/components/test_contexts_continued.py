@@ -53,8 +53,8 @@ def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
     actions = [first.action_space.sample() for _ in range(before + 150)]
     first.reset()
     played(first, actions[:before])
-    situation = first.situation()
+    env_state = first.env_state()
 
-    assert second.resume(situation, 30.0) is None
+    assert second.resume(env_state, 30.0) is None
 
     assert played(first, actions[before:]) == played(second, actions[before:])

@@ -31,7 +31,7 @@ def test_actions_since_the_reset_are_logged() -> None:
         action[:] = number, -number
         env.step(action)
 
-    remembered = env.situation()["actions"]
+    remembered = env.env_state()["actions"]
 
     assert [[0, 0], [1, -1], [2, -2]] == remembered.tolist()
     assert np.float32 == remembered.dtype
@@ -44,7 +44,7 @@ def test_discrete_actions_are_logged() -> None:
     env.step(np.int64(1))
     env.step(0)
 
-    remembered = env.situation()["actions"]
+    remembered = env.env_state()["actions"]
 
     assert [1, 0] == remembered.tolist()
     assert np.int64 == remembered.dtype
@@ -54,10 +54,10 @@ def test_first_episode_is_logged_with_its_seed() -> None:
     """The first episode is logged with its seed, later ones with the generator before the reset."""
     env = replayable(Walk())
     first, _ = env.reset()
-    one = env.situation()
+    one = env.env_state()
     before = env.unwrapped.np_random.bit_generator.state
     env.reset()
-    two = env.situation()
+    two = env.env_state()
 
     assert (7, True, 7, False) == (one["seed"], one["seeded"], two["seed"], two["seeded"])
     assert before == two["before"]["environment"]
@@ -73,7 +73,7 @@ def test_evaluations_log_nothing() -> None:
     env.step(np.zeros(2, np.float32))
 
     assert env._past is None
-    assert not hasattr(env, "situation")
+    assert not hasattr(env, "env_state")
 
 
 @pytest.mark.parametrize("limit", [2.5, 3.5])
@@ -85,7 +85,7 @@ def test_replay_has_a_time_limit(limit: float) -> None:
         env.step(np.zeros(2, np.float32))
     clock: Iterator[float] = iter(np.arange(10.0))
 
-    told = replayable(Walk()).resume(env.situation(), limit, clock=lambda: next(clock))
+    told = replayable(Walk()).resume(env.env_state(), limit, clock=lambda: next(clock))
 
     over = "its episode takes too long to replay: 3 of 3 steps were done"
     assert (over if limit < 3 else None) == told
@@ -97,7 +97,7 @@ def test_a_differing_generator_is_reported() -> None:
     env.reset()
     env.unwrapped.np_random.random()
 
-    told = replayable(Walk()).resume(env.situation(), 1.0)
+    told = replayable(Walk()).resume(env.env_state(), 1.0)
 
     assert told == "the generator 'environment' differs when its episode is replayed"
 
