@@ -1,4 +1,4 @@
-"""Keeps the verdict of a comparison that was run: `python benchmarks/verdicts.py runs/NAME`.
+"""Stores the verdict of a finished comparison: `python benchmarks/verdicts.py runs/NAME`.
 
 Writes `conf/benchmark/verdicts/NAME.json`, where NAME is the benchmark that was run: the score of
 every seed with the id of its run, every pair as `rlexp compare` decides it, and where it comes from.
@@ -32,7 +32,7 @@ CONTEXT = "context/"
 
 
 def row_of(name: str) -> re.Pattern[str]:
-    """The row of a table that says how a benchmark is compared; its last column is the verdict."""
+    """The table row of a benchmark's comparison; its last column is the verdict."""
     return re.compile(rf"^(\|.*\{BENCHMARK}{name} .*\| )([^|]*)( \|)$", re.MULTILINE)
 
 
@@ -43,7 +43,7 @@ def page_of(name: str) -> Path:
 
 
 def compared(folder: Path) -> list[dict[str, Any]]:
-    """Every pair, as `rlexp compare` decides it."""
+    """All pairs with the decisions of `rlexp compare`."""
     done = subprocess.run(
         [sys.executable, "-m", "rlexp", "compare", folder.name, "--json"],
         cwd=folder.parents[1],
@@ -78,7 +78,7 @@ def runs_of(found: Records, label: str, task: str) -> Iterable[RunRecord]:
 
 
 def cell(plain: Mapping[str, Any], found: Records) -> dict[str, Any]:
-    """A label on a task: its scores, the runs that have them, and what they measured beside."""
+    """A label on a task: its scores, their runs, and the other measures of these runs."""
     runs = list(runs_of(found, plain["label"], plain["task"]))
     measures: dict[str, list[float]] = {}
     for run in runs:
@@ -94,13 +94,13 @@ def cell(plain: Mapping[str, Any], found: Records) -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """A number as the tables of the pages show it; three decimals where it is small."""
+    """A number as shown in the tables; small numbers have three decimals."""
     digits = 1 if abs(value) >= 1 else 3
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def told(pair: Mapping[str, Any]) -> str:
-    """A pair in a few words."""
+    """A short description of a pair."""
     estimate, low, high = (number(pair["difference"][key]) for key in ("estimate", "low", "high"))
     return (
         f"*{pair['verdict']}*: `{pair['first']}` less `{pair['second']}` "
@@ -114,7 +114,7 @@ def verdict(pairs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_page(name: str, pairs: Iterable[Mapping[str, Any]]) -> None:
-    """Fill in the verdict where the benchmark has a row."""
+    """Write the verdict into the row of the benchmark, if there is one."""
     page = page_of(name)
     page.write_text(
         row_of(name).sub(
