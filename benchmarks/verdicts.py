@@ -1,4 +1,4 @@
-"""Keeps the verdict of a comparison that was run: `python benchmarks/verdicts.py runs/NAME`.
+"""Stores the verdict of a finished comparison: `python benchmarks/verdicts.py runs/NAME`.
 
 Writes `conf/benchmark/verdicts/NAME.json`, where NAME is the benchmark that was run: the score of
 every seed with the id of its run, every pair as `rlexp compare` decides it, and where it comes from.

@@ -1,4 +1,4 @@
-"""How fast the statistics are beside rliable, on the same scores, machine and run.
+"""Speed of the statistics compared with rliable, on the same scores, machine and run.
 
 Prints ratios and writes `benchmarks/results/statistics.json`. Run it on a machine that does
 nothing else: `python benchmarks/statistics`, or one part of it: `python benchmarks/statistics iqm`.
@@ -31,7 +31,7 @@ Numbers = dict[str, float | int | None]
 
 
 def peer_python() -> Path:
-    """The interpreter of the peer's virtual environment, which is made where it is missing."""
+    """The interpreter of the peer's virtual environment, which is created if it is missing."""
     python = PEER / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", PEER], check=True)
@@ -47,7 +47,7 @@ def timed(python: Path | str, script: str, *arguments: str) -> list[float]:
 
 
 def measure(part: str, runs: int) -> Numbers:
-    """One part beside the peer: seconds of all labels, ratios, and what a drawn run costs."""
+    """One part compared with the peer: seconds of all labels, ratios, and the cost of a drawn run."""
     labels = ALGORITHMS if part == "iqm" else 1
     peer = labels * timed(peer_python(), "peer.py", part, str(runs))[0]
     first, again = timed(sys.executable, "ours.py", part, str(runs))
@@ -71,7 +71,7 @@ def measure(part: str, runs: int) -> Numbers:
 
 
 def main() -> None:
-    """Measure what is asked for, and keep what was measured before."""
+    """Measure the requested parts, and keep earlier measurements of the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(RUNS)}")
     arguments = parser.parse_args()

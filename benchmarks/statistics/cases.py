@@ -1,4 +1,4 @@
-"""What both sides are timed on: the same scores, made from the same seed."""
+"""The scores on which both sides are timed, generated from the same seed."""
 
 import time
 from collections.abc import Callable
@@ -18,19 +18,19 @@ RUNS = {"iqm": (5, 10, 100), "improvement": (5, 10), "profile": (5, 10, 100), "c
 
 
 def scores(runs: int, algorithm: int = 0) -> NDArray[np.float64]:
-    """Normal scores of shape (runs, tasks), about a mean of each task's own."""
+    """Normal scores of shape (runs, tasks), around a different mean for each task."""
     generator = np.random.default_rng(algorithm)
     return generator.normal(size=(runs, TASKS)) * 0.3 + generator.exponential(size=TASKS)
 
 
 def curves(runs: int) -> NDArray[np.float64]:
-    """Scores that grow, of shape (runs, tasks, steps)."""
+    """Increasing learning curves, of shape (runs, tasks, steps)."""
     noise = np.random.default_rng(0).normal(size=(runs, TASKS, STEPS)) * 0.1
     return scores(runs)[:, :, np.newaxis] * np.linspace(0, 1, STEPS) + noise
 
 
 def seconds(work: Callable[[], object], repeats: int = 1) -> float:
-    """The least of several times: what else the machine did only ever adds."""
+    """The shortest of several times: other work of the machine can only add time."""
     times = []
     for _ in range(repeats):
         started = time.perf_counter()

@@ -22,7 +22,7 @@ def interquartile_means(runs: int, repetitions: int) -> None:
 
 
 def words(runs: int, repetitions: int) -> None:
-    """Nothing but the random words from which the runs of those resamples are drawn."""
+    """Only the random words from which the runs of those resamples are drawn."""
     sizes = (runs,) * scores(runs).shape[1]
     resampling = Resampling(repetitions=repetitions)
     for block in blocks(sum(sizes), resampling):

@@ -8,7 +8,7 @@ unchanged.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import (
@@ -56,7 +56,7 @@ class FirstRunSpec(RunSpec):
         return parts
 
     @classmethod
-    def from_plain(cls, mapping: Plain) -> "FirstRunSpec":
+    def from_plain(cls, mapping: Plain) -> Self:
         """The run of a mapping of JSON values.
 
         Raises:

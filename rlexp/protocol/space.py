@@ -260,8 +260,8 @@ def _check_condition(
         )
     for value in allowed:
         if domain.position(value) is None:
-            choices = ", ".join(map(str, domain.values))
-            raise ConfigError(f"{key}: {parent} is never {value} (it is one of {choices})")
+            options = ", ".join(map(str, domain.values))
+            raise ConfigError(f"{key}: {parent} is never {value} (it is one of {options})")
 
 
 def _plain_domain(domain: Domain) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from rlexp.errors import RecordError
 
@@ -203,7 +203,7 @@ class Account:
     last: Entry | None = None
 
     @classmethod
-    def of(cls, entries: Iterable[Entry | None]) -> "Account":
+    def of(cls, entries: Iterable[Entry | None]) -> Self:
         """The account after all entries; unreadable entries are skipped."""
         account = cls()
         for entry in entries:

@@ -18,10 +18,10 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
         p_values: Of shape (k,).
 
     Returns:
-        Adjusted p-values in the order given, of shape (k,), none above 1.
+        Adjusted p-values in the given order, of shape (k,), at most 1.
 
     Raises:
-        ValueError: One is not a probability; a test that could not be made has no p-value.
+        ValueError: A value is not a probability.
     """
     p = _checked(p_values)
     return np.minimum(p * len(p), 1)
@@ -37,10 +37,10 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
         p_values: Of shape (k,).
 
     Returns:
-        Adjusted p-values in the order given, of shape (k,), none above 1.
+        Adjusted p-values in the given order, of shape (k,), at most 1.
 
     Raises:
-        ValueError: One is not a probability; a test that could not be made has no p-value.
+        ValueError: A value is not a probability.
     """
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")
@@ -124,7 +124,7 @@ class FamilyMember:
 def family(
     comparisons: Sequence[Comparison], *, primary: PrimaryTest, alpha: float
 ) -> list[FamilyMember]:
-    """The pairs of a family, with p-values of `Comparison.deciding` adjusted by Holm.
+    """The pairs of a family, with p-values of `PairwiseComparison.deciding` adjusted by Holm.
 
     A pair that cannot be tested has no p-value, and counts in the adjustment as a pair with p = 1.
     """

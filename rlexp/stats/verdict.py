@@ -45,7 +45,7 @@ def verdicts(
     If all labels have the same distribution of scores, the probability of any verdict `better` or
     `worse` is at most alpha. If the means are equal and the variances are not, it is about alpha:
     for normal scores at 5 %, 5 runs against 5 with a fifth of the standard deviation give 8 %;
-    with unequal numbers of runs Welch's test must agree (`Comparison.deciding`), which gives 5 to
+    with unequal numbers of runs Welch's test must agree (`PairwiseComparison.deciding`), which gives 5 to
     6 %. For skewed scores, 4 runs against 10 with a third of the standard deviation give 13 %.
     The test of equivalence is Welch's. A pair that cannot be tested, because it has too few runs
     or no variance, still counts in the adjustment.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Grid:
     sizes: tuple[int, ...]
 
     @classmethod
-    def from_unit(cls, points: Numbers, sizes: Sequence[int]) -> "Grid":
+    def from_unit(cls, points: Numbers, sizes: Sequence[int]) -> Self:
         """The grid of points; a missing value is put into the middle cell.
 
         Args:

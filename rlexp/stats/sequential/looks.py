@@ -132,9 +132,10 @@ def take_look(
 
 def _boundary(values: Array, budget: Array) -> Array:
     count = values.shape[-1]
+    # Rounding must not lose a relabelling where budget times count is an integer.
     may_cross = np.floor(budget * count + count * ROUNDING).astype(np.int64)
-    place = np.clip(count - 1 - may_cross, 0, count - 1)
-    return np.take_along_axis(np.sort(values, axis=-1), place[..., None], axis=-1)[..., 0]
+    index = np.clip(count - 1 - may_cross, 0, count - 1)
+    return np.take_along_axis(np.sort(values, axis=-1), index[..., None], axis=-1)[..., 0]
 
 
 def next_look(

@@ -108,7 +108,7 @@ def test_every_algorithm_is_normalised_by_all_of_them() -> None:
     assert ["dqn", "ppo"] == column(own, "algorithm")
     alone = interval(grid(), ESTIMATES[0]).estimate
     assert alone < interval(grid_beside_others(), ESTIMATES[0], 1).estimate
-    assert "no interval of d: in a resample the tuned score is not above 0" in str(
+    assert "no interval of d: the tuned score of a resample is not above 0" in str(
         column(own, "remark")[0]
     )
 
@@ -148,7 +148,10 @@ def test_settings_that_failed_are_named() -> None:
 @pytest.mark.parametrize(
     ("sample", "reason"),
     [
-        (grid_without_overlap, "no setting has a score on every task: run one on all of them."),
+        (
+            grid_without_overlap,
+            "no setting has a score on every task: run one setting on all tasks.",
+        ),
         (grid_without_scores, "no setting has a score on Pendulum-v1."),
         (grid_of_equal_scores, "percentiles 5 and 95 of a task are equal"),
     ],

@@ -169,7 +169,7 @@ def test_one_seed_decides_nothing() -> None:
 
 def test_constant_scores_decide_nothing() -> None:
     """Scores without variance are undecided."""
-    assert "no spread to judge it by" in said(constant())[0][1]
+    assert "no spread to compare it with" in said(constant())[0][1]
 
 
 def test_one_label_says_what_it_reached() -> None:
