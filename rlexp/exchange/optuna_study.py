@@ -206,7 +206,7 @@ def _free_name(path: Path) -> Path:
     return next(name for name in names if not (name.exists() or name.is_symlink()))
 
 
-__all__ = ["JOURNAL", "Direction", "Mirror", "MirroredTrial"]
+__all__ = ["JOURNAL", "Direction", "MirroredTrial"]
 
 JOURNAL = "optuna.journal"
 """Name of the journal file in a sweep's folder."""
