@@ -56,7 +56,7 @@ class BackgroundMirror:
             return self._describe("it has not answered yet")
 
     def close(self, patience: float = 5.0) -> str | None:
-        """Write the newest snapshot, or give up after a few seconds; returns the problem, if any."""
+        """Write the newest snapshot, or give up after a few seconds; returns any problem."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -98,7 +98,7 @@ class BackgroundMirror:
         return self._is_behind() or self._attempts == 0 or self._problem is not None
 
     def _attempt(self) -> bool:
-        """Write the newest snapshot, or open the study if there is none; returns whether it worked."""
+        """Write the newest snapshot, or open the study; returns whether it worked."""
         with self._changed:
             newest, number = self._newest, self._offered
         problem = None

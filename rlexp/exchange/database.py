@@ -38,7 +38,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The URL for messages: without the password, and without options, which may contain one."""
+        """The URL for messages: without the password and the options, which may contain one."""
         return self.url.set(query={}).render_as_string(hide_password=True)
 
     @property

@@ -206,14 +206,14 @@ def _free_name(path: Path) -> Path:
     return next(name for name in names if not (name.exists() or name.is_symlink()))
 
 
-__all__ = ["JOURNAL", "Direction", "Mirror", "MirroredTrial"]
+__all__ = ["JOURNAL", "Direction", "MirroredTrial"]
 
 JOURNAL = "optuna.journal"
 """Name of the journal file in a sweep's folder."""
 DEFINITION = "rlexp"
 """User attribute of a study with the definition of the sweep that it mirrors."""
 WRITER = "rlexp:writer"
-"""User attribute of a study with the id of its last writer. After another writer, it is read again."""
+"""User attribute of a study with the id of its last writer. Another one forces a new read."""
 
 Direction = Literal["maximize", "minimize"]
 
@@ -313,7 +313,7 @@ class Mirror:
             raise
 
     def _act_on_study(self, act: Callable[["BaseStorage"], None]) -> None:
-        """Act on the remembered content of the study; if that fails, read the study and act again."""
+        """Act on the remembered content; if that fails, read the study and act again."""
         with suppress(Exception):
             if self._storage is not None and self._is_unchanged(self._storage):
                 act(self._storage)
@@ -418,7 +418,7 @@ class Mirror:
     def _advance(
         self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: TrialContent
     ) -> None:
-        """Add what a running trial lacks. Its end is written last: a finished trial cannot change."""
+        """Add what a running trial lacks, its end last: a finished trial cannot change."""
         was = self._written[number]
         trial = storage.get_trial_id_from_study_id_trial_number(self._study, number)
         for key, text in now.attributes.items():

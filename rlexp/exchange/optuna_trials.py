@@ -90,7 +90,7 @@ def _labels(choice: Choice) -> list[Any]:
 
 
 OUTSIDE = "outside_space"
-"""User attribute with the parameters that no distribution can contain, such as a default of null."""
+"""User attribute with the parameters that no distribution can contain, such as null."""
 NUMBER = "rlexp:number"
 """System attribute with a trial's number; marks the trial as written by rlexp."""
 
@@ -153,7 +153,7 @@ class TrialContent:
     intermediate: Mapping[int, str]
 
     def leads_to(self, other: "TrialContent") -> bool:
-        """Whether this trial can still become the other one: Optuna only adds to a running trial."""
+        """Whether this trial can become the other one: Optuna only adds to a running trial."""
         return self == other or (
             self.state == "RUNNING"
             and self.parameters == other.parameters
@@ -263,7 +263,7 @@ def _time(*candidates: float | None) -> datetime:
 def _parameters(
     parameters: Mapping[str, Any], space: Space, study: Ranges
 ) -> tuple[dict[str, Any], dict[str, "BaseDistribution"], dict[str, Any]]:
-    """Values and distributions of the parameters that Optuna can store, and the other parameters."""
+    """Values and distributions that Optuna can store, and the other parameters."""
     domains = {p.key: p.domain for p in space.parameters}
     pairs = {
         key: value_and_range(domains[key], study[key], value) if key in domains else None

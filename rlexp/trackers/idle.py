@@ -20,7 +20,7 @@ PAUSE = 0.15
 
 
 def step_back(until: threading.Event) -> None:
-    """Lower this process's priority, after a delay also that of its sessions, until the event is set.
+    """Lower this process's priority, and later that of its sessions, until the event is set.
 
     Linux may divide CPU time among sessions (autogroups) before it divides it among processes: an
     idle process that is alone in its session then gets as much time as a training process. So

@@ -59,9 +59,11 @@ def _aggregate_line(
             f'<line x1="{low:.1f}" y1="{middle}" x2="{high:.1f}" y2="{middle}" '
             'stroke="#3465a4" stroke-width="6" stroke-opacity="0.4"/>'
         )
-    yield f'<circle cx="{_position(estimate.estimate, aggregates):.1f}" cy="{middle}" r="4" fill="#204a87"/>'
+    at = _position(estimate.estimate, aggregates)
+    yield f'<circle cx="{at:.1f}" cy="{middle}" r="4" fill="#204a87"/>'
     for run in _runs(estimate):
-        yield f'<circle cx="{_position(run, aggregates):.1f}" cy="{middle + 7}" r="2" fill="#888a85"/>'
+        at = _position(run, aggregates)
+        yield f'<circle cx="{at:.1f}" cy="{middle + 7}" r="2" fill="#888a85"/>'
     shown = number(estimate.estimate, estimate.digits)
     interval = f" {ends(estimate, estimate.digits)}" if possible(estimate) else ""
     yield from _text(WIDTH - 190, top, f"{shown}{interval}")

@@ -53,7 +53,7 @@ class MetricBatch:
 
 @lru_cache(maxsize=10_000)
 def legal_key(name: str) -> str:
-    """A name as a legal key; a changed name ends in a hash, so that different names stay different."""
+    """A name as a legal key; a changed name ends in a hash, so that names stay different."""
     parts = [part if part.strip(".") else "_" for part in ILLEGAL.sub("_", name).split("/")]
     key = "/".join(parts)
     # MLflow rejects keys that could be read as a path to a parent folder.

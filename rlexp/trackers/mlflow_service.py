@@ -378,7 +378,7 @@ class Service:
                 self._client.set_terminated(run, status, int(ended * 1000))
 
     def register(self, name: str, run: MLflowRun, folder: str, tags: Mapping[str, str]) -> None:
-        """Register a run's artifacts as a version of a model; a second call only updates its tags."""
+        """Register a run's artifacts as a model version; a second call only updates its tags."""
         with tracker_errors(self._location):
             versions = self._client.search_model_versions(f"run_id='{run.id}'")
             registered = [version for version in versions if version.name == name]

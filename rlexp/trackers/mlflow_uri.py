@@ -33,7 +33,7 @@ class MLflowLocation:
 
     @property
     def shown(self) -> str:
-        """The name used in messages: without credentials, and without options, which may hold some."""
+        """The name in messages: without credentials and options, which may contain some."""
         if self.file is not None:
             return str(self.file)
         parts = _split(self.uri)

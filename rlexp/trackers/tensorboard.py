@@ -181,7 +181,7 @@ class EventFileWriter:
 
 
 def _hyperparameters(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
-    """The summaries that the hyperparameter plug-in reads: settings, then the end of the session."""
+    """The summaries for the hyperparameter plug-in: settings, then the end of the session."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo

@@ -1,4 +1,4 @@
-"""The process in which the wandb package runs: answers requests (JSON lines) until its input ends."""
+"""The process that runs the wandb package: answers requests (JSON lines) until its input ends."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Pushes rows of a run, says so, and waits to be killed: `python wandb_killed.py URL MODE FOLDER`."""
+"""Push rows of a run, report it, and wait for a kill: `python wandb_killed.py URL MODE FOLDER`."""
 
 import sys
 import time

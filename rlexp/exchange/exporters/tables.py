@@ -118,7 +118,7 @@ def _evaluated(outcome: Outcome) -> Iterator[Evaluated]:
 
 
 def _lengths(event: Evaluated) -> Sequence[int | None]:
-    """Lengths of the episodes, None where missing: a damaged journal may have fewer than returns."""
+    """Lengths of the episodes, None where missing: a damaged journal may have too few."""
     lengths: list[int | None] = list(event.lengths[: len(event.returns)])
     return lengths + [None] * (len(event.returns) - len(lengths))
 

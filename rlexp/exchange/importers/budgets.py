@@ -134,7 +134,7 @@ def _check_earlier(
     ):
         if value not in {None, imported}:
             raise ProtocolError(
-                f"--{option} {value}: the runs on {task} that were imported before have {imported}; "
+                f"--{option} {value}: the runs on {task} imported before have {imported}; "
                 "choose another name with --experiment"
             )
     longest = max(map(last_step, runs))

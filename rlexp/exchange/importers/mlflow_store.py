@@ -95,8 +95,8 @@ def _guarded(name: str, connection: sqlite3.Connection) -> Store:
     problems = store.rows("PRAGMA quick_check(1)")
     if [tuple(row) for row in problems] != [("ok",)]:
         raise malformed_error(name, "", "the database is damaged (PRAGMA quick_check failed)")
-    placeholders = ",".join("?" * len(TABLES))
-    query = f"SELECT name, type, sql FROM sqlite_master WHERE name IN ({placeholders})"  # noqa: S608
+    markers = ",".join("?" * len(TABLES))
+    query = f"SELECT name, type, sql FROM sqlite_master WHERE name IN ({markers})"  # noqa: S608
     tables = {
         row["name"]
         for row in store.rows(query, *TABLES)

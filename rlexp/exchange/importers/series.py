@@ -10,7 +10,7 @@ USUAL: Mapping[str, tuple[Returns, str | None]] = {
     "charts/episodic_return": (Returns.TRAINING, "charts/episodic_length"),
     "rollout/ep_rew_mean": (Returns.TRAINING_MEANS, "rollout/ep_len_mean"),
 }
-"""Series of returns that libraries write, the most informative first, with the series of lengths."""
+"""Series of returns that libraries write, best first, with the series of lengths."""
 MOST_NAMES = 20
 """Series that an error message lists."""
 

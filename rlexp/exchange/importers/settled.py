@@ -68,7 +68,7 @@ class SettledRun:
 
     @property
     def content(self) -> str:
-        """A digest of everything that was read of the run, by which a repeated import is recognised."""
+        """A digest of everything read of the run, by which a repeated import is recognised."""
         run, trouble = self.source, self.source.trouble
         points = [[p.step, p.returns, p.lengths, p.final] for p in run.points]
         ended = None if trouble is None else [trouble.step, str(trouble.ending), trouble.reason]

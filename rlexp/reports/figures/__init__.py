@@ -1,4 +1,4 @@
-"""The figures of a report for print: PDF, SVG and PNG, drawn by Matplotlib from the same numbers."""
+"""The figures of a report for print: PDF, SVG and PNG, drawn by Matplotlib."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

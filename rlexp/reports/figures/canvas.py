@@ -214,7 +214,7 @@ UNDATED: Mapping[str, Mapping[str, None]] = {
 
 @contextmanager
 def publication_style() -> Iterator[None]:
-    """Use rlexp's Matplotlib settings within the context; the user's settings are restored after it.
+    """Use rlexp's Matplotlib settings within the context; restore the user's settings after it.
 
     Raises:
         ConfigError: Matplotlib is not installed.

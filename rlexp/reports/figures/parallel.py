@@ -42,7 +42,7 @@ GREY = "#c4c6c8"
 
 
 def draw_parallel(figure: Parallel) -> "Figure":
-    """Draw trials: grey ones behind, then in rising order of values, marked ones in front with names."""
+    """Draw trials: grey ones behind, then by rising values, marked ones in front with names."""
     drawn = strands(figure)
     if drawn is None:
         return _nothing(figure)

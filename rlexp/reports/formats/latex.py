@@ -173,8 +173,8 @@ SPECIAL: Mapping[str, str] = {
 """Characters that LaTeX reads as commands or, in some fonts, as other characters."""
 
 SEPARATED = re.compile(r"(?:^(?=[\[*])|(?<=-)(?=-)|(?<=,)(?=,)|(?<=')(?='))")
-"""Positions where `{}` is inserted: LaTeX would join two of these characters into one, and would read
-a bracket or a star at the beginning of a row as an argument of the line break before it."""
+"""Positions where `{}` is inserted: LaTeX would join two such characters into one, and would
+read a bracket or a star at the beginning of a row as an argument of the line break before it."""
 
 BREAK = "\0"
 """Marks a possible line break in a word; escaped texts never contain this character."""

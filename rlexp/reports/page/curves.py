@@ -1,4 +1,4 @@
-"""Line plots of the page: curves as SVG paths in a square of 10,000 units, stretched by the page."""
+"""Line plots of the page: curves as SVG paths in a square of 10,000 units."""
 
 import re
 from collections import Counter

@@ -104,10 +104,10 @@ def _matrix_cell(
 ROOM, LETTER, LINE = 250, 7.5, 14
 """Pixels: width for names on every screen, width of a character, and height of a line."""
 WRITTEN = ((6, 6), (12, 5))
-"""Largest numbers of columns, and of characters, with which numbers are written in the cells: on any
+"""Largest numbers of columns, and of characters, with which numbers are written in cells: on any
 screen, and on wide screens only."""
 PALE, DEEP = 2, 6
-"""Largest shade with light text on a dark page, and smallest shade with light text on a light page."""
+"""Largest shade with light text on a dark page, and smallest one with light text on a light page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

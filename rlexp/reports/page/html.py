@@ -172,8 +172,8 @@ SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
 def render_html(study: Study) -> str:
     """Render a report as a page that opens from disk, fits any screen width, and can be printed.
 
-    The same report gives the same text, which is valid UTF-8. All content is escaped, and the content
-    security policy of the page allows no script except the page's script.
+    The same report gives the same text, which is valid UTF-8. All content is escaped, and the
+    content security policy of the page allows no script except the page's script.
     """
     looks = styles(study)
     drawn = draw_sections(study, looks)

@@ -116,7 +116,7 @@ class ParallelPlot:
 
 
 def parallel_plot(figure: Parallel) -> ParallelPlot:
-    """Prepare all trials: grey ones behind, then in rising order of values, marked ones in front."""
+    """Prepare all trials: grey ones behind, then by rising values, marked ones in front."""
     drawn = strands(figure)
     if drawn is None:
         return ParallelPlot(figure=figure)
