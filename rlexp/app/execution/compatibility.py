@@ -1,4 +1,9 @@
-"""Whether agent, algorithm and environment fit one another, asked before anything starts."""
+"""Checks that agent, algorithm and environment are compatible, before any run starts.
+
+`check_fit` is the entry: it makes each environment once, in a child process, and compares its
+spaces
+with what the algorithm and the agent declare.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -26,23 +31,25 @@ from collections.abc import Callable
 from contextlib import suppress
 
 LIMIT = 120.0
-"""Seconds that an answer may take."""
-TIDYING = 5.0
-"""Seconds that a child may take to end once it has answered."""
+"""Seconds to wait for the result of a child process."""
+CLEANUP_LIMIT = 5.0
+"""Seconds that a child process may take to end after it has sent its result."""
 
 
-def ask_apart(
-    what: str, question: Callable[[], Any], tidy: Callable[[], object] = lambda: None
+def call_in_subprocess(
+    what: str, function: Callable[[], Any], cleanup: Callable[[], object] = lambda: None
 ) -> Any:
-    """Return the answer, which is JSON values, of a question asked in a child process.
+    """Call a function in a forked child process and return its result, which is JSON values.
 
     Args:
-        what: What the question is about, for the message.
-        question: Asked in the child.
-        tidy: Called in the child after the answer, for some seconds; what it does is no matter.
+        what: The subject of the call, for error messages.
+        function: Called in the child process.
+        cleanup: Called in the child after the result is sent; its errors are ignored, and the child
+            is
+            killed after some seconds.
 
     Raises:
-        ConfigError: The child raised an error, died or did not answer; says which.
+        ConfigError: The child raised an error, died or sent no result in time.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -50,19 +57,19 @@ def ask_apart(
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        _answer(writing, question, tidy)
+        _run_child(writing, function, cleanup)
     os.close(writing)
     content = None
     try:
         content = _read(reading, time.monotonic() + LIMIT)
     finally:
         os.close(reading)
-        status = _end(pid, TIDYING if content else 0.0)
+        status = _end(pid, CLEANUP_LIMIT if content else 0.0)
     if not content:
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        how = f"after {LIMIT:g} s without an answer" if content is None else how
-        raise ConfigError(f"{what} ended the process that looked at it {how}")
+        how = f"after {LIMIT:g} s without a result" if content is None else how
+        raise ConfigError(f"the process that examined {what} ended {how}")
     kind, value = json.loads(content)
     if kind == "error":
         raise ConfigError(value)
@@ -70,7 +77,7 @@ def ask_apart(
 
 
 def _end(pid: int, patience: float) -> int:
-    """Wait for a child to end, for a while, and kill it then; returns its status."""
+    """Wait for a child to end, kill it after `patience` seconds, and return its exit status."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -81,9 +88,9 @@ def _end(pid: int, patience: float) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def _answer(writing: int, question: Callable[[], Any], tidy: Callable[[], object]) -> None:
+def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], object]) -> None:
     try:
-        content = ["answer", question()]
+        content = ["result", function()]
     except RlexpError as error:
         content = ["error", str(error)]
     except Exception as error:  # noqa: BLE001
@@ -91,13 +98,13 @@ def _answer(writing: int, question: Callable[[], Any], tidy: Callable[[], object
     with os.fdopen(writing, "w") as file:
         json.dump(content, file)
     with suppress(BaseException):
-        tidy()
+        cleanup()
     sys.stderr.flush()
     os._exit(0)
 
 
 def _read(reading: int, deadline: float) -> bytes | None:
-    """Everything until the end of the stream, or nothing when time is up."""
+    """Read to the end of the stream; None when the deadline passes before."""
     content = b""
     while select.select([reading], [], [], max(deadline - time.monotonic(), 0))[0]:
         part = os.read(reading, 1 << 16)
@@ -107,8 +114,8 @@ def _read(reading: int, deadline: float) -> bytes | None:
     return None
 
 
-NUMBERS = 12
-"""Bytes of the reward, the end and the cut of a transition."""
+SCALAR_BYTES = 12
+"""Bytes of the reward, the termination flag and the truncation flag of a transition."""
 
 
 def check_fit(
@@ -117,16 +124,16 @@ def check_fit(
     spaces: "dict[str, Spaces] | None" = None,
     parts: Mapping[str, Parts] | None = None,
 ) -> None:
-    """Make each environment once, look at its spaces, and close it.
+    """Make each environment once and check that its agent and algorithm can use it.
 
     Args:
-        configurations: To be checked.
-        workspace: Where they are from.
-        spaces: Of environments that were looked at before; those looked at now are added.
-        parts: The plug-ins of configurations, by their fingerprints, where they were built before.
+        configurations: The configurations to check.
+        workspace: The workspace of the configurations.
+        spaces: Spaces of environments that were examined before; new ones are added to it.
+        parts: Plug-ins that are already built, by the fingerprint of their configuration.
 
     Raises:
-        ConfigError: An environment does not exist, or an algorithm cannot learn on it.
+        ConfigError: An environment does not exist, or its algorithm cannot learn on it.
         RecordError: A file that defines a run of a training script was edited.
     """
     workspace.make_importable()
@@ -145,7 +152,7 @@ def check_fit(
 
 
 def _check_rollout(configuration: Configuration) -> None:
-    """Refuse a budget that ends inside the first rollout, which is trained whole or not at all."""
+    """Refuse a budget below one rollout, because a rollout is trained whole or not at all."""
     algorithm, steps = configuration.algorithm, configuration.budget.steps
     if "n_steps" not in algorithm or "buffer_size" in algorithm:
         return
@@ -160,7 +167,18 @@ def _check_rollout(configuration: Configuration) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Spaces:
-    """What an environment shows and takes, by the names of Gymnasium's spaces."""
+    """Observation and action spaces of an environment, by the names of Gymnasium's spaces.
+
+    Attributes:
+        observation: Name of the observation space, and `Image` where observations are images.
+        action: Name of the action space.
+        environments: Environments of the vector.
+        masked: Whether the environment says which actions are allowed.
+        normalised: Whether observations are normalised.
+        rewards_normalised: Whether rewards are normalised.
+        stacked: Whether an observation holds several frames.
+        transition: Bytes of a transition in a replay buffer.
+    """
 
     observation: tuple[str, ...]
     action: str
@@ -170,11 +188,10 @@ class Spaces:
     rewards_normalised: bool = False
     stacked: bool = False
     transition: int = 0
-    """Bytes of a transition in a replay buffer."""
 
     @classmethod
     def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> "Spaces":
-        """Look at an environment that is vectorised so."""
+        """The spaces of an environment, and the settings of the vector that it is put in."""
         space = made.observation_space
         image = len(space.shape or ()) == 3 and space.dtype == "uint8"
         return cls(
@@ -187,12 +204,12 @@ class Spaces:
             stacked=vector.frame_stack > 1,
             transition=2 * max(vector.frame_stack, 1) * _bytes(space)
             + _bytes(made.action_space)
-            + NUMBERS,
+            + SCALAR_BYTES,
         )
 
 
 def _bytes(space: Any) -> int:
-    """Bytes of an element of a space, which may be made of several."""
+    """Bytes of one element of a space; those of a Dict or Tuple space are added up."""
     parts = getattr(space, "spaces", None)
     if parts:
         return sum(map(_bytes, parts.values() if isinstance(parts, Mapping) else parts))
@@ -201,7 +218,7 @@ def _bytes(space: Any) -> int:
 
 
 def _build(configuration: Configuration, workspace: Workspace) -> Learning:
-    """The plug-ins of a configuration of which only the records are known."""
+    """Build the plug-ins of a recorded configuration."""
     environment = {**configuration.environment, "reference": configuration.reference}
     return Learning(
         agent=build(configuration.agent, "agent", workspace.allowed),
@@ -211,41 +228,41 @@ def _build(configuration: Configuration, workspace: Workspace) -> Learning:
 
 
 def _spaces(task: str, environment: Any) -> Spaces:
-    """The spaces of an environment, which is made in a process of its own."""
-    made: list[gymnasium.Env[Any, Any]] = []
+    """The spaces of an environment, which is made in a child process."""
+    environments: list[gymnasium.Env[Any, Any]] = []
 
-    def look() -> dict[str, Any]:
+    def examine() -> dict[str, Any]:
         try:
-            made.append(environment.make())
-            return asdict(Spaces.of(made[0], environment.vector))
+            environments.append(environment.make())
+            return asdict(Spaces.of(environments[0], environment.vector))
         except RlexpError:
             raise
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ConfigError(
-                f"{task} cannot be made: {reason}; 'rlexp doctor --environment …' says more",
+                f"{task} cannot be made: {reason}; for details: rlexp doctor --environment …",
             ) from error
 
     def close() -> None:
-        for one in made:
-            one.close()
+        for env in environments:
+            env.close()
 
-    # Some environments never come back from closing: the answer comes before.
-    return Spaces(**ask_apart(task, look, close))
+    # Closing some environments never returns, so the spaces are sent before.
+    return Spaces(**call_in_subprocess(task, examine, close))
 
 
 def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str) -> None:
-    """Check that an agent and an algorithm fit an environment.
+    """Check that an agent and an algorithm are compatible with an environment.
 
     Args:
-        agent: What decides.
-        kind: The agent's name.
-        algorithm: How it learns.
-        spaces: What the environment shows and takes.
+        agent: The agent plug-in.
+        kind: The agent's name in the configuration.
+        algorithm: The algorithm plug-in.
+        spaces: The environment's spaces.
         task: The environment's name.
 
     Raises:
-        ConfigError: They do not; says why.
+        ConfigError: They are incompatible.
     """
     name = type(algorithm).__name__
     if spaces.action not in algorithm.actions:
@@ -269,13 +286,13 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
             f"{name} needs to know which actions are allowed, and {task} has no "
             "action_masks(); choose another algorithm, or wrap the environment",
         )
-    for asked, key in (
+    for enabled, key in (
         (spaces.normalised, "normalise_observations"),
         (spaces.stacked, "frame_stack"),
     ):
-        if asked and not {"Box", "Dict"} & set(spaces.observation):
+        if enabled and not {"Box", "Dict"} & set(spaces.observation):
             raise ConfigError(
-                f"environment.vector.{key} needs observations of numbers, and those of {task} are "
+                f"environment.vector.{key} needs numeric observations, and those of {task} are "
                 f"{spaces.observation[-1]}; leave it out",
             )
     if spaces.stacked and hasattr(algorithm, "buffer_size"):
@@ -284,10 +301,15 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
 
 
 def _check_stack(name: str, spaces: Spaces) -> None:
-    """Refuse what the library's off-policy learners mix up: they store what is not stacked."""
+    """Refuse frame stacking behind normalisation for off-policy learners.
+
+    For these, stable-baselines3 stores the observations from before the normalisation, which are
+    not
+    stacked.
+    """
     if spaces.normalised or spaces.rewards_normalised:
         raise ConfigError(
-            f"{name} cannot learn from frames that are stacked behind normalisation: set "
+            f"{name} cannot learn from normalised frames that are stacked afterwards: set "
             "environment.vector.frame_stack=1 and add the wrapper FrameStackObservation, or "
             "normalise nothing",
         )

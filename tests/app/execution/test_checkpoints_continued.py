@@ -20,7 +20,7 @@ from rlexp.app.execution.checkpoints import (
 )
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.execution.estimate import START_UP, estimate, remember
-from rlexp.app.execution.reproducibility import versions
+from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.environments import Vector
 from rlexp.protocol.identity import canonical
@@ -59,7 +59,7 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 def saved(paths: ExperimentPaths, own: RunSpec, *steps: int, **about: Any) -> None:
     """Publish checkpoints of a run, made as everything is now; more words change their origin."""
-    origin = {"run": own.id, "attempt": 1, "versions": versions(own), **about}
+    origin = {"run": own.id, "attempt": 1, "versions": collect_versions(own), **about}
     for step in steps:
         checkpoint = Checkpoint(step=step, files={"a.npz": b"a"})
         publish_checkpoint(paths.run(own.name), checkpoint, origin)
@@ -79,9 +79,9 @@ def test_checkpoints_of_other_versions_are_continued_from_where_that_is_allowed(
     paths: ExperimentPaths,
 ) -> None:
     """Else the run begins anew: the plan says so, and why."""
-    own, older = spec(), {**versions(spec()), "torch": "1.0"}
+    own, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
     saved(paths, own, 40, 60, versions=older)
-    change = f"torch was 1.0, is {versions(own)['torch']}"
+    change = f"torch was 1.0, is {collect_versions(own)['torch']}"
     anew = Beginning(step=60, anew=True, reason=change, drifted=True)
     found = continuing(paths, [own])
     assert ({own.name: anew}, {}) == (found, steps_done(found))
@@ -124,8 +124,8 @@ def test_what_no_run_can_continue_from_is_told(paths: ExperimentPaths, wrong: st
     (found,) = continuing(paths, [own]).values()
     expected = {
         "damaged": "it is damaged",
-        "copied": "it is that of another run",
-        "no versions": "with which versions it was made is not known",
+        "copied": "it belongs to another run",
+        "no versions": "the versions that it was made with are not recorded",
     }
     helps = wrong == "no versions"
     assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == found
@@ -148,9 +148,9 @@ def test_versions_are_looked_up_once_for_all_runs_of_an_environment(
 
     def counted(own: RunSpec) -> dict[str, str]:
         asked.append(own)
-        return versions(own)
+        return collect_versions(own)
 
-    monkeypatch.setattr("rlexp.app.execution.checkpoints.versions", counted)
+    monkeypatch.setattr("rlexp.app.execution.checkpoints.collect_versions", counted)
     assert dict.fromkeys((run.name for run in runs), 40) == steps_done(continuing(paths, runs))
     assert 2 == len(asked)
     assert {} == continuing(paths, [spec(100)])

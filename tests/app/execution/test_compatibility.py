@@ -7,7 +7,7 @@ import psutil
 import pytest
 from quick_parts import quick_parts
 
-from rlexp.app.execution.compatibility import ask_apart, check_fit
+from rlexp.app.execution.compatibility import call_in_subprocess, check_fit
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
@@ -38,11 +38,11 @@ def refusal(folder: Path, *words: str) -> str:
         ),
         (
             ["environment=frozen_lake", "environment.vector.normalise_observations=true"],
-            "environment.vector.normalise_observations needs observations of numbers",
+            "environment.vector.normalise_observations needs numeric observations",
         ),
         (
             ["environment=frozen_lake", "environment.vector.frame_stack=2"],
-            "environment.vector.frame_stack needs observations of numbers",
+            "environment.vector.frame_stack needs numeric observations",
         ),
         (["environment.arguments.colour=red"], "unexpected keyword argument 'colour'"),
     ],
@@ -61,7 +61,7 @@ def test_parts_that_fit_pass(tmp_path: Path) -> None:
 def test_a_question_is_answered_from_a_process_apart() -> None:
     """The answer comes back as plain values, and no child is left."""
     before = psutil.Process().children()
-    assert [1, {"a": None}] == ask_apart("it", lambda: [1, {"a": None}])
+    assert [1, {"a": None}] == call_in_subprocess("it", lambda: [1, {"a": None}])
     assert before == psutil.Process().children()
 
 
@@ -72,14 +72,14 @@ def test_a_question_is_answered_from_a_process_apart() -> None:
 def test_a_question_that_kills_is_survived(end: object, how: str) -> None:
     """What would have ended the command is an error with a name."""
     assert callable(end)
-    with pytest.raises(ConfigError, match=f"it ended the process that looked at it {how}"):
-        ask_apart("it", end)
+    with pytest.raises(ConfigError, match=f"the process that examined it ended {how}"):
+        call_in_subprocess("it", end)
 
 
 def test_an_error_crosses_over() -> None:
     """Our own errors keep their words, others are named."""
     with pytest.raises(ConfigError, match=r"^ValueError: two lines$"):
-        ask_apart("it", lambda: int_of("two\nlines"))
+        call_in_subprocess("it", lambda: int_of("two\nlines"))
 
 
 def int_of(text: str) -> int:

@@ -13,7 +13,7 @@ from stored_sweeps import StoredSweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.execution.estimate import remember
-from rlexp.app.execution.reproducibility import versions
+from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.records.checkpoint import Checkpoint
@@ -39,7 +39,7 @@ def sweep_cut_short(tmp_path: Path) -> StoredSweep:
         journal.write_text(journal.read_text().splitlines(keepends=True)[0])
     hostile = replace(own, environment=senseless, compute=senseless)
     write_run(made.paths.run(hostile.name), hostile)
-    about = {"run": own.id, "versions": {**versions(own), "torch": "1.0"}}
+    about = {"run": own.id, "versions": {**collect_versions(own), "torch": "1.0"}}
     checkpoint = Checkpoint(step=50, files={"a.npz": b"a"})
     publish_checkpoint(made.paths.run(own.name), checkpoint, about)
     shutil.copytree(made.paths.run(own.name).checkpoints, made.paths.run(hostile.name).checkpoints)
@@ -51,7 +51,7 @@ def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
 ) -> None:
     """With a command that goes as far as this one."""
     made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
-    change = f"torch was 1.0, is {versions(made.made[-1])['torch']}"
+    change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
     told = output(capsys)
     assert f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in told

@@ -41,7 +41,8 @@ from rlexp.protocol.identity import Identity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mine(A2C):
-    identity: ClassVar = Identity("algorithm", "my_lab/mine", version={version}, excluded=("{key}",))
+    identity: ClassVar = Identity("algorithm", "my_lab/mine", version={version},
+        excluded=("{key}",))
     verbosity: int
 """
 
@@ -202,5 +203,5 @@ def test_a_run_is_not_trained_by_another_version_of_its_class(
     execute([str(run.paths.folder), "1"])
     record = read_run(run.paths).record
     assert (State.FAILED, Failure.USER, 0) == (record.state, record.failure, record.step)
-    reason = "was asked for with algorithm ppo, and its class is ppo, version 2 by now"
+    reason = "was recorded with algorithm ppo, but its class is now ppo, version 2"
     assert reason in str(record.reason)

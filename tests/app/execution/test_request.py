@@ -114,7 +114,7 @@ def test_no_seeds_are_nothing_to_run(folder: Path) -> None:
 def test_the_worst_needs_a_minimum(folder: Path) -> None:
     """A failure can only count as the least return where that is known."""
     words = ("failures=worst", "environment.reference.minimum=null")
-    assert "failures=worst needs the least return of CartPole-v1" in refusal(folder, *words)
+    assert "failures=worst needs the minimum return of CartPole-v1" in refusal(folder, *words)
     assert "of Pendulum-v1" in refusal(
         folder,
         "failures=worst",

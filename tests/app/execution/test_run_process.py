@@ -104,8 +104,8 @@ def test_what_a_dead_attempt_published_half_is_removed(run: Finished) -> None:
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (ended(failure=Failure.HUNG), "died while it was put back (hung"),
-        (ended(ending=Ending.INTERRUPTED), "architecture was not there"),
+        (ended(failure=Failure.HUNG), "died while it restored this checkpoint (hung"),
+        (ended(ending=Ending.INTERRUPTED), "architecture was not installed"),
     ],
 )
 def test_a_checkpoint_that_kills_is_not_tried_again(

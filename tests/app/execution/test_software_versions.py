@@ -11,7 +11,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import AGENT, ENVIRONMENT, spec
 
-from rlexp.app.execution.reproducibility import difference, versions
+from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.protocol.spec import RunSpec
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -40,16 +40,18 @@ def package(place: Path, name: str = "own_envs", **modules: str) -> None:
 
 def test_every_run_is_decided_by_libraries_and_processor() -> None:
     """Each by the version that is installed."""
-    found = versions(spec())
+    found = collect_versions(spec())
     assert np.__version__ == found["numpy"]
     wanted = {"rlexp", "python", "torch", "gymnasium", "stable-baselines3", "sb3-contrib"}
     assert wanted | {"processor", "architecture"} <= set(found)
-    assert found == versions(spec(seed=3, steps=7))
+    assert found == collect_versions(spec(seed=3, steps=7))
 
 
 def test_simulators_decide_the_numbers_of_their_environments() -> None:
     """And what only draws decides none."""
-    found = {i: set(versions(on(id=i))) for i in ("CartPole-v1", "LunarLander-v3", "Hopper-v5")}
+    found = {
+        i: set(collect_versions(on(id=i))) for i in ("CartPole-v1", "LunarLander-v3", "Hopper-v5")
+    }
     assert {"box2d"} == found["LunarLander-v3"] - found["CartPole-v1"]
     assert {"mujoco"} == found["Hopper-v5"] - found["CartPole-v1"]
     assert not any("pygame" in name for names in found.values() for name in names)
@@ -59,25 +61,25 @@ def test_own_code_is_summed_without_being_imported(place: Path) -> None:
     """One byte in any of its files changes the sum; other files do not."""
     package(place, world="raise SystemExit('imported')\n")
     run = on(id="own_envs:World-v0")
-    first = versions(run)
+    first = collect_versions(run)
     (place / "own_envs" / "notes.txt").write_text("a")
     (place / "unrelated.py").write_text("a = 1\n")
-    assert first == versions(run)
+    assert first == collect_versions(run)
     package(place, world="raise SystemExit('imported!')\n")
-    assert "code of own_envs changed" == difference(first, versions(run))
+    assert "code of own_envs changed" == describe_changes(first, collect_versions(run))
 
 
 def test_code_that_own_code_imports_counts_too(place: Path) -> None:
     """Modules beside it, and versions of packages that only it needs."""
     package(place, world="import numpy\nfrom own_physics.bodies import Ball\nfrom . import x\n")
     package(place, "own_physics", bodies="import yaml as y\n\n\nclass Ball: ...\n")
-    found = versions(on(imports=["own_envs.world"]))
+    found = collect_versions(on(imports=["own_envs.world"]))
     assert {"code of own_envs", "code of own_physics", "pyyaml"} <= set(found)
-    assert "pyyaml" not in versions(spec())
+    assert "pyyaml" not in collect_versions(spec())
     package(place, "own_physics", bodies="class Ball: ...\n")
-    now = versions(on(imports=["own_envs.world"]))
-    told = difference(found, now)
-    assert f"pyyaml was {found['pyyaml']}, is not there; code of own_physics changed" == told
+    now = collect_versions(on(imports=["own_envs.world"]))
+    told = describe_changes(found, now)
+    assert f"pyyaml was {found['pyyaml']}, is not installed; code of own_physics changed" == told
 
 
 def test_every_part_may_name_own_code(place: Path) -> None:
@@ -89,14 +91,14 @@ def test_every_part_may_name_own_code(place: Path) -> None:
         replace(spec(), agent={**AGENT, "_target_": "own_lonely.Agent"}),
         replace(spec(), algorithm={"_target_": "own_lonely.Algorithm"}),
     )
-    assert all("code of own_lonely" in versions(run) for run in named)
+    assert all("code of own_lonely" in collect_versions(run) for run in named)
 
 
 def test_hostile_code_is_only_read(place: Path) -> None:
     """What is no Python, or is nowhere, keeps no run from going on."""
     package(place, broken="import (\0", deep="(" * 100_000)
     (place / "own_envs" / "link.py").symlink_to(place / "nowhere.py")
-    found = versions(on(imports=["own_envs", "nowhere_at_all"]))
+    found = collect_versions(on(imports=["own_envs", "nowhere_at_all"]))
     assert {"code of own_envs"} == {name for name in found if name.startswith("code of")}
 
 
@@ -105,22 +107,26 @@ def test_differences_are_one_line() -> None:
     then = {"numpy": "1", "torch": "2", "gone": "3", "code of b": "x", "code of c": "x"}
     now = {"numpy": "2", "torch": "2", "new": "3", "code of b": "y", "code of a": "x"}
     told = (
-        "gone was 3, is not there; new was not there, is 3; numpy was 1, is 2; "
+        "gone was 3, is not installed; new was not installed, is 3; numpy was 1, is 2; "
         "code of a is new; code of b changed; code of c is gone"
     )
-    assert told == difference(then, now)
-    assert difference(then, dict(then)) is None
+    assert told == describe_changes(then, now)
+    assert describe_changes(then, dict(then)) is None
 
 
 @pytest.mark.parametrize("kept", [None, [], "numpy 1"])
 def test_unknown_versions_are_a_difference(kept: Any) -> None:
     """A checkpoint that does not say with what it was made is not continued from."""
-    assert "with which versions it was made is not known" == difference(kept, {"numpy": "1"})
+    assert "the versions that it was made with are not recorded" == describe_changes(
+        kept, {"numpy": "1"}
+    )
 
 
 def test_damaged_versions_are_told_on_one_short_line() -> None:
     """Whatever a file holds in their place."""
-    told = difference({"numpy": ["1\n2"] * 1000, "torch": None}, {"numpy": "1", "torch": "2"})
+    told = describe_changes(
+        {"numpy": ["1\n2"] * 1000, "torch": None}, {"numpy": "1", "torch": "2"}
+    )
     assert told is not None
     assert "\n" not in told
     assert len(told) <= 1000
