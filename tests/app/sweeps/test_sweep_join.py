@@ -105,5 +105,5 @@ def test_an_experiment_that_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
     """A name that stands for plain runs is refused."""
     paths = ExperimentPaths(tmp_path / "plain")
     write_experiment(paths, experiment(configuration()))
-    with pytest.raises(RecordError, match="is no sweep"):
+    with pytest.raises(RecordError, match="is not a sweep"):
         join_sweep(paths, asked(), lag_asked=True)
