@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import continued, ended, evaluated, spec, started
 
-from rlexp.app.tracking.snapshot import Feed
+from rlexp.app.tracking.tracked_records import RunJournalReader
 from rlexp.records.events import Ending, Event, Failure, Measured
 from rlexp.records.run import State
 from rlexp.store.journal import JournalWriter
@@ -33,7 +33,7 @@ def attempt(run: RunPaths, *events: Event) -> JournalWriter:
     return journal
 
 
-def steps(feed: Feed, after: int, *, unended: bool = False) -> list[int]:
+def steps(feed: RunJournalReader, after: int, *, unended: bool = False) -> list[int]:
     """The steps that are given next."""
     feed.read(after)
     return [row.step for row in feed.ready(feed.stand(unended=unended))]
@@ -46,13 +46,13 @@ def loss(step: int, value: float = 0.5) -> Measured:
 
 def test_a_run_that_has_not_begun_has_nothing(run: RunPaths) -> None:
     """Neither rows nor a state."""
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     assert ([], None, 0) == (steps(feed, -1), feed.stand(unended=True), feed.attempt)
 
 
 def test_the_last_step_waits_until_it_is_over(run: RunPaths) -> None:
     """An evaluation may still come at the step of a measurement; at the end nothing does."""
-    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20))
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     assert [10] == steps(feed, -1)
     journal.append(evaluated(20, 1.0))
     assert [] == steps(feed, 10)
@@ -66,7 +66,7 @@ def test_the_last_step_waits_until_it_is_over(run: RunPaths) -> None:
 
 def test_a_half_written_line_waits_for_its_end(run: RunPaths) -> None:
     """It is read once, whole."""
-    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20), loss(30))
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20), loss(30))
     content = run.attempt(1).journal.read_bytes()
     run.attempt(1).journal.write_bytes(content[:-5])
     assert [10] == steps(feed, -1)
@@ -79,7 +79,7 @@ def test_a_half_written_line_waits_for_its_end(run: RunPaths) -> None:
 @pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
 def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bool) -> None:
     """An attempt dies at 40, the next one goes on from 20: every step once, in order."""
-    feed, found = Feed(run), list[int]()
+    feed, found = RunJournalReader(run), list[int]()
 
     def look(*, unended: bool = False) -> None:
         if live or unended:
@@ -101,7 +101,7 @@ def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bo
 
 def test_a_run_that_begins_anew_repeats_nothing(run: RunPaths) -> None:
     """Its numbers are those that were given before."""
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     attempt(run, started(), loss(10), loss(20), loss(30))
     assert [10, 20] == steps(feed, -1)
     attempt(run, started(2), *(loss(step) for step in (10, 20, 30, 40)), ended(40))
@@ -121,7 +121,7 @@ def test_how_a_run_stands_is_told_when_it_ended(
     run: RunPaths, end: Event, state: State, given: Sequence[int]
 ) -> None:
     """Of one that goes on later, the last step is not over."""
-    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20))
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     feed.read(-1)
     assert feed.stand(unended=False) is None
     journal.append(end)
@@ -134,7 +134,7 @@ def test_how_a_run_stands_is_told_when_it_ended(
 def test_a_run_that_died_without_a_word_is_lost_only_when_nobody_runs_it(run: RunPaths) -> None:
     """While a command works, its runs are told by that command."""
     attempt(run, started(), loss(10))
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     feed.read(-1)
     assert feed.stand(unended=False) is None
     lost = feed.stand(unended=True)
@@ -145,7 +145,7 @@ def test_a_run_that_died_without_a_word_is_lost_only_when_nobody_runs_it(run: Ru
 def test_what_a_service_lacks_is_read_again(run: RunPaths) -> None:
     """It may have less than the cursor says."""
     attempt(run, started(), loss(10), loss(20), loss(30), ended(30))
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     assert [30] == steps(feed, 20)
     feed.again(-1)
     assert [10, 20, 30] == [row.step for row in feed.ready(feed.stand(unended=False))]
