@@ -156,7 +156,7 @@ def test_phases_are_never_mixed(place: Workspace, say: Callable[..., str]) -> No
     tuned = stored(place.layout, "tuned", A2C, test=0)
     for seed in range(2):
         tuned.complete(seed, 10.0, label="a2c", phase=Phase.TUNING)
-    with pytest.raises(ProtocolError, match="scores of different phases are never put together"):
+    with pytest.raises(ProtocolError, match="scores of different phases are never combined"):
         say("tested", "tuned")
 
 
