@@ -1,7 +1,7 @@
 """What was written in schema 1: it is read as ever, and nothing is added to it.
 
-`tests/store/schema_1/runs.tar.xz` holds what the last version that wrote schema 1 wrote: PPO and A2C
-on two seeds each, a sweep of two trials, and two imported runs; `specs.jsonl` holds further
+`tests/store/schema_1/runs.tar.xz` holds what the last version that wrote schema 1 wrote: PPO and
+A2C on two seeds each, a sweep of two trials, and two imported runs; `specs.jsonl` holds further
 specifications with the identities that it computed.
 """
 
@@ -91,7 +91,7 @@ def test_an_experiment_is_shown_whole(
     for words in (("show", name), ("ls", name)):
         code, out, err = command(read_only, capsys, *words)
         assert (0, "") == (code, err)
-        assert "does not ask for it" not in out
+        assert "does not include it" not in out
     runs = (read_only / "runs" / name).glob("*/spec.json")
     assert all(run.parent.name in out for run in runs)
 
@@ -207,7 +207,7 @@ def test_a_run_is_not_executed_again(workspace: Path, capsys: pytest.CaptureFixt
     """What `reproduce` would make could not have its name."""
     code, _, err = command(workspace, capsys, "reproduce", RUN)
     assert 0 != code
-    assert "nothing is executed any more" in err
+    assert "whose runs cannot be executed any more" in err
 
 
 def test_the_winner_of_a_sweep_can_be_trained_in_a_new_experiment(

@@ -115,7 +115,7 @@ def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentP
 
 
 def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: ExperimentPaths) -> None:
-    """As the least return of its task; what is only missing does not."""
+    """A failed run scores the minimum return of its task; a run that is only missing does not."""
     asked = experiment(
         configuration(reference={**REFERENCE, "minimum": -3.0}), test=4, failures="worst"
     )
