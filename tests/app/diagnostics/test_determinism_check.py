@@ -18,7 +18,12 @@ from warm_processes import warm_up
 
 from rlexp.app.commands.doctor import doctor
 from rlexp.app.diagnostics import repeating
-from rlexp.app.diagnostics.determinism import difference, examine_environment, judge, read_asked
+from rlexp.app.diagnostics.determinism import (
+    check_environment_repeats,
+    explain_traces,
+    first_difference,
+    read_target,
+)
 from rlexp.app.diagnostics.finding import Finding, Status
 from rlexp.app.diagnostics.repeating import CURES, execute
 from rlexp.cli.doctor import doctor as command
@@ -34,9 +39,9 @@ DEPENDING = {
     "Clock": "rewards differ at step 0, with equal seeds and actions: it reads the clock",
     "Date": "rewards differ at step 0, with equal seeds and actions: it reads the clock",
     "LateClock": "rewards differ at step 10, with equal seeds and actions: it reads the clock",
-    "OwnGenerator": "it draws from a generator of its own that the system seeds",
-    "PythonGenerator": "it draws from a generator of its own that the system seeds",
-    "ClockAndGenerator": "it reads the clock, and draws from a generator of its own",
+    "OwnGenerator": "it draws from a separate generator that the system seeds",
+    "PythonGenerator": "it draws from a separate generator that the system seeds",
+    "ClockAndGenerator": "it reads the clock, and draws from a separate generator",
     "Remembering": "neither the clock nor the system's entropy explains it",
 }
 
@@ -71,7 +76,7 @@ def played(name: str, folder: Path) -> Finding:
         execute([str(folder), cure, f"own-{cure}"])
     traces = {path.stem: json.loads(path.read_text()) for path in folder.glob("own-*.json")}
     same = dict.fromkeys(("again", "hashed"), traces["own-nothing"])
-    return judge({**traces, **same})
+    return explain_traces({**traces, **same})
 
 
 def diagnosed(
@@ -123,7 +128,7 @@ def test_playing_leaves_clock_and_entropy_alone(tmp_path: Path) -> None:
 def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What depends on the hash of strings is found by processes that hash them otherwise."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    found = examine_environment(environment("Names"), (), tmp_path, tmp_path)
+    found = check_environment_repeats(environment("Names"), (), tmp_path, tmp_path)
     assert Status.FAIL is found.status
     assert "between two processes" in found.detail
     assert "the order of a set of strings" in found.detail
@@ -133,7 +138,7 @@ def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
     """An environment that does not even start is said to be none that can be compared."""
     plain = {**environment("Steady"), "id": "nowhere:Missing-v0"}
-    found = examine_environment(plain, (), tmp_path, tmp_path)
+    found = check_environment_repeats(plain, (), tmp_path, tmp_path)
     assert Status.FAIL is found.status
     assert "cannot be played twice" in found.detail
 
@@ -142,12 +147,12 @@ def test_difference_says_where() -> None:
     """The first thing that differs is named, resets not being counted as steps."""
     step = ["o", "r", "f", "f"]
     trace = [["s"], step, step, ["s"], step]
-    assert difference(trace, trace) is None
-    assert "observations differ at the reset after 0 steps" == difference(trace, [["x"]])
-    assert "observations differ at the reset after 2 steps" == difference(
+    assert first_difference(trace, trace) is None
+    assert "observations differ at the reset after 0 steps" == first_difference(trace, [["x"]])
+    assert "observations differ at the reset after 2 steps" == first_difference(
         trace, [["s"], step, step, ["x"]]
     )
-    assert "terminated differ at step 2" == difference(
+    assert "terminated differ at step 2" == first_difference(
         trace, [["s"], step, step, ["s"], ["o", "r", "t", "f"]]
     )
 
@@ -166,7 +171,7 @@ def test_difference_says_where() -> None:
 )
 def test_budget_is_small(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
     """The budget holds three updates, or what words say."""
-    asked = read_asked(given, study(tmp_path))
+    asked = read_target(given, study(tmp_path))
     assert steps == asked.spec.budget["steps"]
     expected = 10 if "budget.evaluation_every=10" in given else steps // 2
     assert expected == asked.spec.budget["evaluation_every"]
@@ -175,7 +180,7 @@ def test_budget_is_small(given: tuple[str, ...], steps: int, tmp_path: Path) -> 
 def test_name_of_a_run(tmp_path: Path) -> None:
     """A run is checked by its name, with its own seed and settings."""
     run = prepared(tmp_path, *SMALL, "seeds.test=[7]", "budget.evaluation_deterministic=false")
-    asked = read_asked([run.name, "budget.timeout=5"], run.study)
+    asked = read_target([run.name, "budget.timeout=5"], run.study)
     assert 7 == asked.spec.seed
     assert 32 == asked.spec.algorithm["n_steps"]
     assert not asked.spec.budget["evaluation_deterministic"]
@@ -200,13 +205,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("algorithm=ppo,a2c",), "one configuration at a time, and these words ask for 2 "),
+        (
+            ("algorithm=ppo,a2c",),
+            "one configuration at a time is checked, and the overrides select 2 ",
+        ),
         (
             ("+benchmark=two_tasks",),
             r"ask for 4 \(ppo on CartPole-v1, .*…\): leave one value of each, .*algorithm=ppo",
         ),
-        (("tiny", "algorithm=a2c"), "beside the name of a run, only budget.steps="),
-        (("tiny", "budget.score=auc"), "beside the name of a run, only budget.steps="),
+        (("tiny", "algorithm=a2c"), "together with the name of a run, only budget.steps="),
+        (("tiny", "budget.score=auc"), "together with the name of a run, only budget.steps="),
         (("tiny", "budget.steps=0"), "budget.steps=0 must be a number greater than 0"),
         (("algorithm.n_stps=5",), "did you mean 'n_steps'"),
     ],
@@ -216,7 +224,7 @@ def test_words_that_are_refused(given: tuple[str, ...], message: str, run: Finis
     """What leads to no single small training is refused with what can be given."""
     named = [run.name if word == "tiny" else word for word in given]
     with pytest.raises(ConfigError, match=message):
-        read_asked(named, run.study)
+        read_target(named, run.study)
 
 
 def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
@@ -227,10 +235,10 @@ def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
     spec["environment"]["imports"] = ["named_by_a_run"]
     run.paths.spec.write_text(json.dumps(spec))
     with pytest.raises(RecordError, match=r"was changed"):
-        read_asked([run.name], run.study)
+        read_target([run.name], run.study)
     odd = prepared(tmp_path / "odd", *SMALL, "environment.imports=[statistics]")
     with pytest.raises(RecordError, match=r"--allow-import statistics"):
-        read_asked([odd.name], odd.study)
+        read_target([odd.name], odd.study)
 
 
 def check_that_trainings_repeat(folder: Path) -> None:
@@ -261,7 +269,7 @@ def test_trainings_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     failed, found = diagnosed([*words("Clock"), *SMALL], tmp_path)
     assert failed
-    assert "they part at step 32, " in found["trainings"]["detail"]
+    assert "they differ at step 32, " in found["trainings"]["detail"]
     assert "it reads the clock" in found["environment"]["detail"]
     assert not {"learner", "hash seed", "threads"} & set(found)
 

@@ -21,7 +21,7 @@ from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command
 from rlexp.app.diagnostics import environment, environment_probe, machine
-from rlexp.app.diagnostics.environment import candidates, examine, fitting
+from rlexp.app.diagnostics.environment import candidates, examine, list_compatible
 from rlexp.app.diagnostics.environment_probe import STARTS_AGAIN, execute
 from rlexp.app.diagnostics.finding import Finding, Status, fail, ok, warn
 from rlexp.app.diagnostics.installation import (
@@ -234,14 +234,14 @@ def parts(examined: tuple[list[Finding], list[Any]]) -> list[Any]:
 
 def test_fitting_needs_the_right_agent(parts: list[Any]) -> None:
     """A dictionary of observations leaves the agents that read one."""
-    told = fitting(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
+    told = list_compatible(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
 
-    assert told.startswith("these fit, with agent=multi_input: a2c, ")
+    assert told.startswith("compatible: agent=multi_input: a2c, ")
 
 
 def test_nothing_fits_odd_actions(parts: list[Any]) -> None:
     """Actions that no algorithm takes are told as a warning."""
-    finding = fitting(Spaces(("Box",), "Text", 1, masked=False), *parts)
+    finding = list_compatible(Spaces(("Box",), "Text", 1, masked=False), *parts)
 
     assert finding.status is Status.WARN
 
@@ -249,7 +249,7 @@ def test_nothing_fits_odd_actions(parts: list[Any]) -> None:
 def test_masks_let_the_masked_algorithm_in(parts: list[Any]) -> None:
     """MaskablePPO is offered only where there are masks."""
     without, with_masks = (
-        fitting(Spaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
+        list_compatible(Spaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
         for masked in (False, True)
     )
 
@@ -283,8 +283,8 @@ def test_comparison_finds_the_first_difference() -> None:
     first = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 1.0, True, False)]
     second = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 2.0, True, False)]
 
-    assert environment_probe.difference(first, first) is None
-    assert environment_probe.difference(first, second) == "rewards differ at step 1"
+    assert environment_probe.first_difference(first, first) is None
+    assert environment_probe.first_difference(first, second) == "rewards differ at step 1"
 
 
 def test_this_installation_is_sound() -> None:
