@@ -52,7 +52,7 @@ EVERYTHING = replace(PART, mixed=True)
         (EVERYTHING, SAME, "attempts that count for the run ran different code"),
         (PART, SAME, "its uncommitted changes were not saved in full"),
         (NO_COMMIT, SAME, "the code may have changed since: no commit was recorded"),
-        (ORIGINAL, replace(SAME, known=False), "nothing is known: no packages were recorded"),
+        (ORIGINAL, replace(SAME, known=False), "the cause is unknown: no packages were recorded"),
         (ORIGINAL, SAME, "rlexp doctor --determinism first/ppo-test-0 --allow-import mine"),
         (ORIGINAL, replace(SAME, editable=Path("/a/b")), "or rlexp itself was edited since"),
     ],

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 from stored_runs import configuration
 
-from rlexp.app.reproduction.comparison import Answer, Verdict, answer
+from rlexp.app.reproduction.comparison import ReproductionAnswer, Verdict, answer
 from rlexp.cli.reproduce import run_lines
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
@@ -34,7 +34,9 @@ def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
     return RunRecord.fold(spec, [events])
 
 
-def answered(first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch) -> Answer:
+def answered(
+    first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> ReproductionAnswer:
     """What is said of two executions."""
     monkeypatch.setattr("rlexp.app.reproduction.comparison.likely_cause", lambda *_: "a cause")
     return answer(cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None))
