@@ -205,7 +205,9 @@ def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget
     is_run_name = bool(words) and "=" not in words[0] and words[0][:1] not in "~+"
     budget_overrides = _budget_overrides(words[1:] if is_run_name else words)
     spec = (
-        _of_run(words, budget_overrides, workspace) if is_run_name else _of_words(words, workspace)
+        _of_run(words, budget_overrides, workspace)
+        if is_run_name
+        else _of_overrides(words, workspace)
     )
     timeout = budget_overrides.get("timeout")
     return DeterminismTarget(
@@ -215,9 +217,9 @@ def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget
     )
 
 
-def _budget_overrides(words: Sequence[str]) -> dict[str, Any]:
+def _budget_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     """The overridden fields of the budget, by name."""
-    parsed = {override.key_or_group: override for override in parse_words(words)}
+    parsed = {override.key_or_group: override for override in parse_words(overrides)}
     return {
         key.removeprefix("budget."): override.value()
         for key, override in parsed.items()
@@ -226,9 +228,9 @@ def _budget_overrides(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _of_run(
-    words: Sequence[str], budget_overrides: Mapping[str, Any], workspace: Workspace
+    arguments: Sequence[str], budget_overrides: Mapping[str, Any], workspace: Workspace
 ) -> RunSpec:
-    name, *others = words
+    name, *others = arguments
     if len(others) != len(budget_overrides) or not set(budget_overrides) <= set(SETTINGS):
         allowed = ", ".join(f"budget.{setting}=…" for setting in SETTINGS)
         raise ConfigError(f"together with the name of a run, only {allowed} can be given")
@@ -237,13 +239,13 @@ def _of_run(
             raise ConfigError(f"budget.{key}={value!r} must be a number greater than 0")
     spec = read_spec(workspace.run(name))
     _refuse_script(spec)
-    command = ["rlexp", "doctor", "--determinism", *words, *workspace.permission]
+    command = ["rlexp", "doctor", "--determinism", *arguments, *workspace.permission]
     check_imports([spec], workspace.allowed, command)
     return spec
 
 
-def _of_words(words: Sequence[str], workspace: Workspace) -> RunSpec:
-    request = read_request(words, workspace)
+def _of_overrides(overrides: Sequence[str], workspace: Workspace) -> RunSpec:
+    request = read_request(overrides, workspace)
     specs = [spec for _, spec in request.experiment.specs(request.phase)]
     if len(request.experiment.configurations) != 1:
         raise ConfigError(_several(request.experiment.configurations))

@@ -159,15 +159,15 @@ def _normalised(
         )
     columns = {
         label: [
-            own.normalised(array[:, k])
+            scale.normalised(array[:, k])
             for k, task in enumerate(shape.tasks)
-            if (own := scale_of[task]) is not None
+            if (scale := scale_of[task]) is not None
         ]
         for label, array in scores.items()
     }
     anchors = (f"{task} {s.low:g} and {s.high:g}" for task, s in scale_of.items() if s)
     unit = f"0 at the lower anchor of a task and 1 at the upper one ({listed(anchors)})"
-    return {label: np.stack(own, axis=1) for label, own in columns.items()}, unit
+    return {label: np.stack(per_task, axis=1) for label, per_task in columns.items()}, unit
 
 
 def _left_out(shape: Rectangle) -> list[str]:

@@ -209,7 +209,7 @@ def examine(survey: Survey, head: str | None = None) -> Integrity:
         _documents(paths, documents, account, findings)
     compare_runs(paths, account, findings)
     _as_read(survey, findings)
-    sealed = [a for own in account.runs.values() for a in own.values()]
+    sealed = [a for attempts in account.runs.values() for a in attempts.values()]
     return Integrity(
         experiment=paths.name,
         attempts=findings.attempts,

@@ -161,12 +161,14 @@ def _provenance(run: Found, provenances: dict[bytes, Mapping[str, Any]]) -> Mapp
     return provenances[content]
 
 
-def _is_provenance(plain: Mapping[str, Any]) -> bool:
+def _is_provenance(document: Mapping[str, Any]) -> bool:
     """Whether the document has the structure that `rlexp.store.provenance.collect` writes."""
-    parts = code, machine, packages = [plain.get(k, {}) for k in ("code", "machine", "packages")]
+    parts = code, machine, packages = [
+        document.get(k, {}) for k in ("code", "machine", "packages")
+    ]
     if not all(isinstance(part, Mapping) for part in parts):
         return False
-    lists = [plain.get("command") or [], code.get("dirty") or [], code.get("untracked") or []]
+    lists = [document.get("command") or [], code.get("dirty") or [], code.get("untracked") or []]
     if not all(isinstance(values, list) for values in lists):
         return False
     texts = [*map(code.get, ("commit", "branch", "remote")), *chain(*lists)]
@@ -185,7 +187,7 @@ def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
     """
     if not surveys:
         raise ConfigError("name an experiment: EXPERIMENT or EXPERIMENT/LABEL; see 'rlexp ls'")
-    phases = {name: _phases(found) for name, found in surveys.items()}
+    phases = {name: _phases(scan) for name, scan in surveys.items()}
     common = set.intersection(*phases.values())
     for phase in (Phase.TEST, Phase.TUNING, Phase.SELECTION):
         if phase in common:

@@ -249,21 +249,21 @@ def _wider(existing: Number | None, requested: Number | None) -> Number | None:
     return None if existing is None or requested is None else max(existing, requested)
 
 
-def split_definition(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The definition's name, if the words begin with one, and the overrides after it."""
-    overrides = list(words)
+def split_definition(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The definition's name, if the first argument is one, and the overrides after it."""
+    overrides = list(arguments)
     is_name = bool(overrides) and "=" not in overrides[0] and overrides[0][:1] not in "~+"
     return (overrides.pop(0) if is_name else None), overrides
 
 
-def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> Asked:
+def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace) -> Asked:
     """Turn a definition and overrides into a sweep, without starting or writing anything.
 
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
     workspace.make_importable()
-    request = compose_sweep(name, words, workspace.folder)
+    request = compose_sweep(name, overrides, workspace.folder)
     root, parts = validate(request.plain, workspace.allowed)
     configuration = configuration_of(Composed(request.plain, ()), root, parts)
     check_sweep(request, workspace.allowed)

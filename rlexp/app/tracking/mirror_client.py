@@ -39,9 +39,9 @@ class Trackers:
     plain: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any], parts: Parts) -> "Trackers":
+    def of(cls, configuration: Mapping[str, Any], parts: Parts) -> "Trackers":
         """The trackers of a validated configuration."""
-        return cls(parts.trackers, plain["tracker"] or {})
+        return cls(parts.trackers, configuration["tracker"] or {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`rlexp doctor --determinism` trains twice, and names what is in the way of equal numbers."""
+"""`rlexp doctor --determinism` trains twice, and names the cause if the numbers differ."""
 
 import json
 import random
@@ -57,19 +57,19 @@ def words(name: str) -> tuple[str, ...]:
 
 @cache
 def configured() -> dict[str, Any]:
-    """The configuration of one of them as plain data."""
+    """The configuration of one environment as plain data."""
     (composed,) = compose(words("Steady"), HERE)
     plain: dict[str, Any] = composed.plain["environment"]
     return plain
 
 
 def environment(name: str) -> dict[str, Any]:
-    """The configuration of each of them as plain data."""
+    """The configuration of each environment as plain data."""
     return {**configured(), "id": f"unrepeatable_environments:unrepeatable/{name}-v0"}
 
 
 def played(name: str, folder: Path) -> Finding:
-    """What is said of an environment that is played in this process."""
+    """The finding about an environment that is played in this process."""
     request = {"environment": environment(name), "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     for cure in CURES:
@@ -82,27 +82,27 @@ def played(name: str, folder: Path) -> Finding:
 def diagnosed(
     trained: Sequence[str], folder: Path, *allowed: str
 ) -> tuple[bool, dict[str, dict[str, str]]]:
-    """Whether a check failed, and the findings by what they are about."""
+    """Whether a check failed, and the findings by the name of their check."""
     diagnosis = doctor(None, study(folder, *allowed), trained=trained)
     return diagnosis.failed, {f.check: asdict(f) for f in diagnosis.findings}
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plays of a few episodes."""
+    """Limit plays to a few episodes."""
     monkeypatch.setattr(repeating, "STEPS", 30)
 
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that import nothing anew: processes of their own that share what was imported."""
+    """Start server processes by forking this one, so that they import nothing again."""
     warm_up(monkeypatch, local)
 
 
 @pytest.mark.parametrize(("name", "expected"), DEPENDING.items(), ids=DEPENDING)
 @pytest.mark.usefixtures("short")
-def test_what_an_environment_depends_on(name: str, expected: str, tmp_path: Path) -> None:
-    """An environment that does not repeat is found, with what it depends on."""
+def test_the_cause_of_an_environment_that_does_not_repeat_is_named(name: str, expected: str, tmp_path: Path) -> None:
+    """An environment that does not repeat fails the check, which names the cause."""
     found = played(name, tmp_path)
     assert Status.FAIL is found.status
     assert expected in found.detail
@@ -110,23 +110,23 @@ def test_what_an_environment_depends_on(name: str, expected: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["Steady", "GlobalGenerator"])
-def test_environments_that_repeat(name: str, tmp_path: Path) -> None:
-    """What its seed decides repeats; so does what draws from generators that training seeds."""
+def test_environments_that_repeat_pass(name: str, tmp_path: Path) -> None:
+    """Environments pass if their seed, or generators that the training seeds, control them."""
     found = played(name, tmp_path)
     assert Status.OK is found.status
     assert "repeats over 500 steps" in found.detail
 
 
 @pytest.mark.usefixtures("short")
-def test_playing_leaves_clock_and_entropy_alone(tmp_path: Path) -> None:
-    """Clock and entropy are the machine's own again afterwards."""
+def test_clock_and_entropy_are_restored_after_a_play(tmp_path: Path) -> None:
+    """After a play, the clock and the system's entropy are the original ones."""
     played("ClockAndGenerator", tmp_path)
     assert abs(time.time() - (tmp_path / "own-both.json").stat().st_mtime) < 60.0
     assert random.Random().random() != random.Random().random()
 
 
-def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What depends on the hash of strings is found by processes that hash them otherwise."""
+def test_dependence_on_the_order_of_a_set_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with another hash seed shows that an environment depends on string hashes."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     found = check_environment_repeats(environment("Names"), (), tmp_path, tmp_path)
     assert Status.FAIL is found.status
@@ -136,15 +136,15 @@ def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("warm")
 def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
-    """An environment that does not even start is said to be none that can be compared."""
+    """An environment that cannot be started fails the check, which names the next command."""
     plain = {**environment("Steady"), "id": "nowhere:Missing-v0"}
     found = check_environment_repeats(plain, (), tmp_path, tmp_path)
     assert Status.FAIL is found.status
     assert "cannot be played twice" in found.detail
 
 
-def test_difference_says_where() -> None:
-    """The first thing that differs is named, resets not being counted as steps."""
+def test_the_first_difference_is_located() -> None:
+    """The first differing value is named with its step; resets do not count as steps."""
     step = ["o", "r", "f", "f"]
     trace = [["s"], step, step, ["s"], step]
     assert first_difference(trace, trace) is None
@@ -169,15 +169,15 @@ def test_difference_says_where() -> None:
     ],
     ids=str,
 )
-def test_budget_is_small(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
-    """The budget holds three updates, or what words say."""
+def test_the_budget_is_shortened(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
+    """The budget covers three updates, unless overrides say otherwise."""
     asked = read_target(given, study(tmp_path))
     assert steps == asked.spec.budget["steps"]
     expected = 10 if "budget.evaluation_every=10" in given else steps // 2
     assert expected == asked.spec.budget["evaluation_every"]
 
 
-def test_name_of_a_run(tmp_path: Path) -> None:
+def test_a_run_is_checked_by_its_name(tmp_path: Path) -> None:
     """A run is checked by its name, with its own seed and settings."""
     run = prepared(tmp_path, *SMALL, "seeds.test=[7]", "budget.evaluation_deterministic=false")
     asked = read_target([run.name, "budget.timeout=5"], run.study)
@@ -196,7 +196,7 @@ tasks:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A run that is only read, in a study with a benchmark."""
+    """A recorded run in a workspace with a benchmark."""
     folder = tmp_path_factory.mktemp("a study")
     write_tree(folder, {"conf/benchmark/two_tasks.yaml": TWO_TASKS})
     return prepared(folder, *SMALL)
@@ -220,15 +220,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     ],
     ids=str,
 )
-def test_words_that_are_refused(given: tuple[str, ...], message: str, run: Finished) -> None:
-    """What leads to no single small training is refused with what can be given."""
+def test_overrides_that_select_no_single_training_are_refused(given: tuple[str, ...], message: str, run: Finished) -> None:
+    """The message says which overrides are allowed."""
     named = [run.name if word == "tiny" else word for word in given]
     with pytest.raises(ConfigError, match=message):
         read_target(named, run.study)
 
 
-def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
-    """What only the files of a run name is imported only if the user says so."""
+def test_code_named_by_run_files_needs_permission(tmp_path: Path) -> None:
+    """Code that only the files of a run name is imported only with the user's permission."""
     write_tree(tmp_path, {"named_by_a_run.py": "raise SystemExit('imported')\n"})
     run = prepared(tmp_path, *SMALL)
     spec = json.loads(run.paths.spec.read_text())
@@ -242,7 +242,7 @@ def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
 
 
 def check_that_trainings_repeat(folder: Path) -> None:
-    """Check what is said of a learner that comes to the same weights each time."""
+    """Check the findings about a learner that reaches the same weights each time."""
     failed, found = diagnosed([*SMALL], folder)
     assert not failed
     assert {"ok"} == {finding["status"] for finding in found.values()}
@@ -252,20 +252,20 @@ def check_that_trainings_repeat(folder: Path) -> None:
 
 @pytest.mark.usefixtures("warm")
 def test_trainings_that_repeat(tmp_path: Path) -> None:
-    """A learner on CartPole comes to the same weights in processes of their own."""
+    """A learner on CartPole reaches the same weights in separate processes."""
     check_that_trainings_repeat(tmp_path)
 
 
 @pytest.mark.slow
 @long
 def test_trainings_that_share_nothing_repeat(tmp_path: Path) -> None:
-    """A learner on CartPole comes to the same weights in processes that share no memory."""
+    """A learner on CartPole reaches the same weights in processes that share no memory."""
     check_that_trainings_repeat(tmp_path)
 
 
 @pytest.mark.usefixtures("warm")
-def test_trainings_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where trainings part is said, and that the environment is why."""
+def test_trainings_that_differ_because_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The findings name the first difference, and the environment as its cause."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     failed, found = diagnosed([*words("Clock"), *SMALL], tmp_path)
     assert failed
@@ -276,8 +276,8 @@ def test_trainings_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @long
-def test_trainings_under_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal trainings that differ under another hash seed are found, too."""
+def test_trainings_that_differ_under_another_hash_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings that agree, but differ under another hash seed, fail the check."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     failed, found = diagnosed([*words("Names"), *SMALL], tmp_path)
     assert failed
@@ -304,8 +304,8 @@ class Shaken(PPO):
 
 
 @pytest.mark.usefixtures("warm")
-def test_learner_that_does_not_repeat(tmp_path: Path) -> None:
-    """Where the environment repeats and the learner does not, the learner is named."""
+def test_a_learner_that_does_not_repeat_is_named(tmp_path: Path) -> None:
+    """If the environment repeats and the learner does not, the finding names the learner."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})
     target = "algorithm._target_=shaken_learner.Shaken"
     failed, found = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
@@ -318,7 +318,7 @@ def test_learner_that_does_not_repeat(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("warm")
 def test_trainings_that_take_too_long(tmp_path: Path) -> None:
-    """What cannot be decided in time is no success, and says how to give it more."""
+    """A training that exceeds its time fails the check, which says how to allow more time."""
     failed, found = diagnosed(["budget.timeout=0.2"], tmp_path)
     assert failed
     assert "6,144 steps took more than 0.2 s" in found["trainings"]["detail"]
@@ -334,6 +334,6 @@ def test_trainings_that_take_too_long(tmp_path: Path) -> None:
     ids=["words alone", "both checks"],
 )
 def test_options_that_exclude_one_another(given: dict[str, Any], message: str) -> None:
-    """Words without the check that reads them, and two checks at once, are refused."""
+    """Overrides without --determinism, and two checks at once, are refused."""
     with pytest.raises(ConfigError, match=message):
         command(**given)

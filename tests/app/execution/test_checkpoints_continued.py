@@ -1,4 +1,4 @@
-"""Which runs of a plan go on from a checkpoint, and what that saves and needs."""
+"""From which checkpoint each run of a plan continues, and the time and disk space that it needs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +58,7 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def saved(paths: ExperimentPaths, own: RunSpec, *steps: int, **about: Any) -> None:
-    """Publish checkpoints of a run, made as everything is now; more words change their origin."""
+    """Publish checkpoints of a run with the present versions; `about` changes their origin."""
     origin = {"run": own.id, "attempt": 1, "versions": collect_versions(own), **about}
     for step in steps:
         checkpoint = Checkpoint(step=step, files={"a.npz": b"a"})
@@ -66,7 +66,7 @@ def saved(paths: ExperimentPaths, own: RunSpec, *steps: int, **about: Any) -> No
 
 
 def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_path: Path) -> None:
-    """Runs without one, or whose folder is damaged, begin anew, of which there is nothing to say."""
+    """A run continues from its newest checkpoint; a run without an intact one is left out."""
     first, damaged, nowhere = (spec(seed) for seed in range(3))
     saved(paths, first, 40, 60)
     paths.run(damaged.name).folder.mkdir()
@@ -75,10 +75,10 @@ def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_pa
     assert expected == continuing(paths, [first, damaged, nowhere])
 
 
-def test_checkpoints_of_other_versions_are_continued_from_where_that_is_allowed(
+def test_checkpoints_of_other_versions_need_permission(
     paths: ExperimentPaths,
 ) -> None:
-    """Else the run begins anew: the plan says so, and why."""
+    """Without permission the run starts at step 0, and the plan gives the reason."""
     own, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
     saved(paths, own, 40, 60, versions=older)
     change = f"torch was 1.0, is {collect_versions(own)['torch']}"
@@ -99,8 +99,8 @@ def test_checkpoints_of_other_versions_are_continued_from_where_that_is_allowed(
     ) == beginnings(found, "rlexp resume", 0)
 
 
-def test_an_earlier_checkpoint_counts_where_the_newest_does_not(paths: ExperimentPaths) -> None:
-    """As it does when the run goes on."""
+def test_an_earlier_checkpoint_is_used_if_the_newest_is_unusable(paths: ExperimentPaths) -> None:
+    """The plan names the checkpoint that the run will use."""
     own = spec()
     saved(paths, own, 40)
     saved(paths, own, 60, versions={})
@@ -110,8 +110,8 @@ def test_an_earlier_checkpoint_counts_where_the_newest_does_not(paths: Experimen
 
 
 @pytest.mark.parametrize("wrong", ["damaged", "copied", "no versions"])
-def test_what_no_run_can_continue_from_is_told(paths: ExperimentPaths, wrong: str) -> None:
-    """With what is wrong; `--allow-drift` is proposed only where it helps."""
+def test_unusable_checkpoints_are_named_with_the_reason(paths: ExperimentPaths, wrong: str) -> None:
+    """The plan suggests `--allow-drift` only where it helps."""
     own = spec()
     origins: dict[str, dict[str, Any]] = {
         "damaged": {},
@@ -135,10 +135,10 @@ def test_what_no_run_can_continue_from_is_told(paths: ExperimentPaths, wrong: st
     assert ("rlexp resume" if helps else None) == told
 
 
-def test_versions_are_looked_up_once_for_all_runs_of_an_environment(
+def test_versions_are_collected_once_for_each_environment(
     paths: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever their algorithms and seeds; and not at all where no run has a checkpoint."""
+    """Algorithms and seeds do not matter, and runs without checkpoints need no versions."""
     other = {**ENVIRONMENT, "id": "Acrobot-v1"}
     runs = [spec(seed, learner=algorithm(name)) for seed in range(5) for name in ("ppo", "a2c")]
     runs += [replace(spec(seed), environment=other) for seed in range(3)]
@@ -157,8 +157,8 @@ def test_versions_are_looked_up_once_for_all_runs_of_an_environment(
     assert 2 == len(asked)
 
 
-def test_the_command_that_continues_is_allowed_what_this_one_is(tmp_path: Path) -> None:
-    """Each package once."""
+def test_the_drift_command_repeats_the_permissions(tmp_path: Path) -> None:
+    """The suggested command allows each package once."""
     place = replace(study(tmp_path), allowed=("own",))
     expected = "rlexp run 'a=b c' --retry --allow-import own --allow-drift"
     assert expected == with_drift(["rlexp", "run", "a=b c"], place, "--retry")
@@ -166,16 +166,16 @@ def test_the_command_that_continues_is_allowed_what_this_one_is(tmp_path: Path) 
     assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, place)
 
 
-def test_only_what_is_left_takes_time() -> None:
-    """An estimate leaves out what was trained before."""
+def test_the_estimate_covers_only_the_remaining_steps() -> None:
+    """Steps before the checkpoint take no time in the estimate."""
     whole, half = spec(0, steps=10_000), spec(1, steps=10_000)
     both = estimate([whole, half], 1).seconds - START_UP
     left = estimate([whole, half], 1, continued={half.name: 5000}).seconds - START_UP
     assert both * 3 / 4 == pytest.approx(left)
 
 
-def test_speed_is_that_of_the_last_attempt() -> None:
-    """Its steps and its seconds; one that went on from shortly before its end says nothing."""
+def test_the_speed_is_measured_on_the_last_attempt() -> None:
+    """A run that continued shortly before its end is not used as a measurement."""
     own = spec(steps=100_000, evaluation_every=1000)
     remember([(continued(own, step=90_000, seconds=1.0), 1000)])
     assert not estimate([own], 1).measured
@@ -184,7 +184,7 @@ def test_speed_is_that_of_the_last_attempt() -> None:
 
 
 def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
-    """A completed run whose second attempt went on from a step, and took so long."""
+    """A completed run whose second attempt continued at a step and took some seconds."""
     first: list[Event] = [
         RunStarted(time=0, attempt=1, pid=1, host="here"),
         RunEnded(time=9, step=step, ending=Ending.INTERRUPTED, seconds=9.0),
@@ -197,8 +197,8 @@ def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
     return RunRecord.fold(own, [first, second])
 
 
-def test_replay_buffers_are_part_of_the_disk() -> None:
-    """As many at a time as there are workers, in the size that the run's steps fill."""
+def test_replay_buffers_are_part_of_the_disk_space() -> None:
+    """Each worker needs one replay buffer, as large as the run's steps fill it."""
     assert 3 * 500 == estimate([spec()] * 5, 3, replay=500).bytes - estimate([spec()] * 5, 3).bytes
     found = Spaces.of(gymnasium.make("CartPole-v1"), VECTOR)
     assert 2 * OBSERVATION + 8 + 12 == found.transition

@@ -1,4 +1,4 @@
-"""What cannot fit is refused before anything starts, and no environment can harm the command."""
+"""Incompatible plug-ins are refused before any run, and no environment can harm the command."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def refusal(folder: Path, *words: str) -> str:
-    """Why words are refused."""
+    """The message with which overrides are refused."""
     study = Workspace(folder, Layout(folder / "runs"))
     with pytest.raises(ConfigError) as caught:
         check_fit(read_request(words, study).experiment.configurations, study)
@@ -47,19 +47,19 @@ def refusal(folder: Path, *words: str) -> str:
         (["environment.arguments.colour=red"], "unexpected keyword argument 'colour'"),
     ],
 )
-def test_parts_that_do_not_fit_are_named(words: list[str], reason: str, tmp_path: Path) -> None:
-    """One line says what does not fit what, and what does."""
+def test_incompatible_plug_ins_are_named(words: list[str], reason: str, tmp_path: Path) -> None:
+    """One line names the incompatible plug-ins and the alternatives."""
     assert reason in refusal(tmp_path, *words)
 
 
-def test_parts_that_fit_pass(tmp_path: Path) -> None:
-    """The defaults fit one another."""
+def test_compatible_plug_ins_pass(tmp_path: Path) -> None:
+    """The default configuration passes the check."""
     study = Workspace(tmp_path, Layout(tmp_path / "runs"))
     check_fit(read_request([], study).experiment.configurations, study)
 
 
-def test_a_question_is_answered_from_a_process_apart() -> None:
-    """The answer comes back as plain values, and no child is left."""
+def test_a_function_is_called_in_a_subprocess() -> None:
+    """The result comes back as plain values, and no child process remains."""
     before = psutil.Process().children()
     assert [1, {"a": None}] == call_in_subprocess("it", lambda: [1, {"a": None}])
     assert before == psutil.Process().children()
@@ -69,15 +69,15 @@ def test_a_question_is_answered_from_a_process_apart() -> None:
     ("end", "how"),
     [(lambda: os._exit(0), "with code 0"), (lambda: os.kill(os.getpid(), 9), "by signal 9")],
 )
-def test_a_question_that_kills_is_survived(end: object, how: str) -> None:
-    """What would have ended the command is an error with a name."""
+def test_a_function_that_kills_its_process_is_an_error(end: object, how: str) -> None:
+    """The command survives and reports how the child process ended."""
     assert callable(end)
     with pytest.raises(ConfigError, match=f"the process that examined it ended {how}"):
         call_in_subprocess("it", end)
 
 
-def test_an_error_crosses_over() -> None:
-    """Our own errors keep their words, others are named."""
+def test_errors_are_passed_to_the_parent() -> None:
+    """Errors of rlexp keep their message; other errors are named with their type."""
     with pytest.raises(ConfigError, match=r"^ValueError: two lines$"):
         call_in_subprocess("it", lambda: int_of("two\nlines"))
 

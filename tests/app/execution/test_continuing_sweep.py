@@ -1,4 +1,4 @@
-"""Which runs of a sweep go on from a checkpoint, as its plan says."""
+"""The plan of a sweep says which of its runs continue from a checkpoint."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sweep_cut_short(tmp_path: Path) -> StoredSweep:
-    """A sweep whose third run has a checkpoint of another version, among runs that make no sense."""
+    """An interrupted sweep; its third run has a checkpoint of other versions."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     remember([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
@@ -46,10 +46,10 @@ def sweep_cut_short(tmp_path: Path) -> StoredSweep:
     return made
 
 
-def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
+def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a command that goes as far as this one."""
+    """The plan suggests a command that covers the same stages as this one."""
     made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
     change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
@@ -64,10 +64,10 @@ def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
     assert f"1 run continues with other versions: {change}" in told
 
 
-def test_what_begins_anew_takes_its_whole_time(
+def test_restarted_runs_take_their_full_time(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The estimate, in JSON, leaves out only what is continued from."""
+    """The estimate in JSON leaves out only steps before a usable checkpoint."""
     made, seconds = sweep_cut_short, []
     for allowed in (False, True):
         options = SweepOptions(dry_run=True, allow_drift=allowed)

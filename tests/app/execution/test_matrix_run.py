@@ -1,4 +1,4 @@
-"""A matrix of benchmarks as an experiment: its name, its labels, its seeds, and a run of a cell."""
+"""A matrix of benchmarks as an experiment: its name, labels and seeds, and a run of one cell."""
 
 from pathlib import Path
 
@@ -16,12 +16,12 @@ WORD = "+benchmark=classic_control"
 
 
 def asked(folder: Path, *words: str) -> Request:
-    """What a command about the matrix asks for."""
+    """The experiment that a command about the matrix requests."""
     return read_request([WORD, *words], study(folder))
 
 
 def test_labels_are_algorithms_and_tasks_are_environments(tmp_path: Path) -> None:
-    """So that a report puts one algorithm together over its tasks."""
+    """A report can then aggregate one algorithm over its tasks."""
     found = asked(tmp_path, "algorithm=dqn").experiment.configurations
     assert [("dqn", "CartPole-v1"), ("dqn", "Acrobot-v1"), ("dqn", "MountainCar-v0")] == [
         (c.label, c.task) for c in found
@@ -35,17 +35,17 @@ def test_labels_are_algorithms_and_tasks_are_environments(tmp_path: Path) -> Non
         (["algorithm=sac", "environment=pendulum"], "Pendulum-v1-sac-"),
     ],
 )
-def test_the_name_says_the_matrix_where_it_stands_for_several_tasks(
+def test_the_name_of_a_matrix_stands_for_several_tasks(
     tmp_path: Path, words: list[str], begin: str
 ) -> None:
-    """And the task, where there is one."""
+    """With a single task, the name contains the task instead."""
     name = asked(tmp_path, *words).experiment.name
     assert name.startswith(begin)
     assert len(name) == len(begin) + 6
 
 
 def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Path) -> None:
-    """The first seeds are there already."""
+    """More seeds keep the first ones; other steps give another experiment."""
     few, many, other = (
         asked(tmp_path, "algorithm=sac", *words)
         for words in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
@@ -56,7 +56,7 @@ def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Pa
 
 
 def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
-    """A value may be out of range for one algorithm alone."""
+    """An error names the algorithm and the task for which a value is out of range."""
     with pytest.raises(
         ConfigError, match=r"benchmark=classic_control, ppo on cartpole: .*n_epochs"
     ):
@@ -64,7 +64,7 @@ def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
 
 
 def test_a_cell_trains(tmp_path: Path) -> None:
-    """With the settings that the matrix gives it."""
+    """A run of one cell trains with the settings of the matrix."""
     words = (WORD, "environment=cartpole", "algorithm=dqn", "budget.steps=512")
     record = read_run(finish(tmp_path, *words).paths).record
     assert (256, [256, 256]) == (

@@ -1,4 +1,4 @@
-"""What decides numbers besides a run's definition, and how a change of it is told."""
+"""Versions that determine a run's numbers besides its definition, and how changes are described."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A study's folder from which modules can be imported."""
+    """A workspace folder from which modules can be imported."""
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
     yield tmp_path
@@ -27,19 +27,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def on(**environment: Any) -> RunSpec:
-    """A run on another environment."""
+    """The specification of a run on another environment."""
     return replace(spec(), environment={**ENVIRONMENT, **environment})
 
 
 def package(place: Path, name: str = "own_envs", **modules: str) -> None:
-    """Write a package of the user's own."""
+    """Write a package of the user."""
     (place / name).mkdir(exist_ok=True)
     for module, text in {"__init__": "", **modules}.items():
         (place / name / f"{module}.py").write_text(text)
 
 
-def test_every_run_is_decided_by_libraries_and_processor() -> None:
-    """Each by the version that is installed."""
+def test_libraries_and_processor_determine_every_run() -> None:
+    """Each library is listed with its installed version."""
     found = collect_versions(spec())
     assert np.__version__ == found["numpy"]
     wanted = {"rlexp", "python", "torch", "gymnasium", "stable-baselines3", "sb3-contrib"}
@@ -47,8 +47,8 @@ def test_every_run_is_decided_by_libraries_and_processor() -> None:
     assert found == collect_versions(spec(seed=3, steps=7))
 
 
-def test_simulators_decide_the_numbers_of_their_environments() -> None:
-    """And what only draws decides none."""
+def test_simulators_determine_the_numbers_of_their_environments() -> None:
+    """Libraries for rendering are not listed."""
     found = {
         i: set(collect_versions(on(id=i))) for i in ("CartPole-v1", "LunarLander-v3", "Hopper-v5")
     }
@@ -57,8 +57,8 @@ def test_simulators_decide_the_numbers_of_their_environments() -> None:
     assert not any("pygame" in name for names in found.values() for name in names)
 
 
-def test_own_code_is_summed_without_being_imported(place: Path) -> None:
-    """One byte in any of its files changes the sum; other files do not."""
+def test_user_packages_are_hashed_without_being_imported(place: Path) -> None:
+    """One changed byte in a source file changes the hash; other files do not."""
     package(place, world="raise SystemExit('imported')\n")
     run = on(id="own_envs:World-v0")
     first = collect_versions(run)
@@ -69,8 +69,8 @@ def test_own_code_is_summed_without_being_imported(place: Path) -> None:
     assert "code of own_envs changed" == describe_changes(first, collect_versions(run))
 
 
-def test_code_that_own_code_imports_counts_too(place: Path) -> None:
-    """Modules beside it, and versions of packages that only it needs."""
+def test_imports_of_user_packages_are_included(place: Path) -> None:
+    """Neighbouring modules are hashed, and other packages are listed with their versions."""
     package(place, world="import numpy\nfrom own_physics.bodies import Ball\nfrom . import x\n")
     package(place, "own_physics", bodies="import yaml as y\n\n\nclass Ball: ...\n")
     found = collect_versions(on(imports=["own_envs.world"]))
@@ -82,8 +82,8 @@ def test_code_that_own_code_imports_counts_too(place: Path) -> None:
     assert f"pyyaml was {found['pyyaml']}, is not installed; code of own_physics changed" == told
 
 
-def test_every_part_may_name_own_code(place: Path) -> None:
-    """Targets, wrappers and imports alike; a single module is a package, too."""
+def test_every_plug_in_may_name_user_packages(place: Path) -> None:
+    """Targets, wrappers and imports count alike, and a single module counts as a package."""
     (place / "own_lonely.py").write_text("a = 1\n")
     named = (
         on(wrappers=[{"name": "own_lonely:Wrapper"}]),
@@ -94,8 +94,8 @@ def test_every_part_may_name_own_code(place: Path) -> None:
     assert all("code of own_lonely" in collect_versions(run) for run in named)
 
 
-def test_hostile_code_is_only_read(place: Path) -> None:
-    """What is no Python, or is nowhere, keeps no run from going on."""
+def test_invalid_or_missing_code_does_not_stop_a_run(place: Path) -> None:
+    """Files that are not Python and modules that do not exist are tolerated."""
     package(place, broken="import (\0", deep="(" * 100_000)
     (place / "own_envs" / "link.py").symlink_to(place / "nowhere.py")
     found = collect_versions(on(imports=["own_envs", "nowhere_at_all"]))
@@ -103,7 +103,7 @@ def test_hostile_code_is_only_read(place: Path) -> None:
 
 
 def test_differences_are_one_line() -> None:
-    """What changed, what is gone and what is new, packages before code; or nothing."""
+    """One line lists changed, missing and new packages before changed code; None if equal."""
     then = {"numpy": "1", "torch": "2", "gone": "3", "code of b": "x", "code of c": "x"}
     now = {"numpy": "2", "torch": "2", "new": "3", "code of b": "y", "code of a": "x"}
     told = (
@@ -115,15 +115,15 @@ def test_differences_are_one_line() -> None:
 
 
 @pytest.mark.parametrize("kept", [None, [], "numpy 1"])
-def test_unknown_versions_are_a_difference(kept: Any) -> None:
-    """A checkpoint that does not say with what it was made is not continued from."""
+def test_unrecorded_versions_count_as_a_change(kept: Any) -> None:
+    """A checkpoint without recorded versions is refused."""
     assert "the versions that it was made with are not recorded" == describe_changes(
         kept, {"numpy": "1"}
     )
 
 
-def test_damaged_versions_are_told_on_one_short_line() -> None:
-    """Whatever a file holds in their place."""
+def test_damaged_versions_are_described_in_one_short_line() -> None:
+    """Any content in place of the versions gives one short line."""
     told = describe_changes(
         {"numpy": ["1\n2"] * 1000, "torch": None}, {"numpy": "1", "torch": "2"}
     )

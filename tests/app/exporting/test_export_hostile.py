@@ -1,4 +1,4 @@
-"""Exports of records that name what a reader, a parser or Python itself might obey."""
+"""Exports of records whose texts contain Markdown, YAML or Python."""
 
 import ast
 import re
@@ -23,14 +23,14 @@ HARMLESS = "x"
 
 
 def named(text: str) -> Configuration:
-    """A configuration whose label and task are a text."""
+    """A configuration whose label and task are this text."""
     own = configured()
     fields = {name: getattr(own, name) for name in own.__slots__}
     return Configuration(**{**fields, "label": text, "task": text})
 
 
 def card_about(text: str) -> str:
-    """The card of a configuration that is named so."""
+    """The card of a configuration with this name."""
     asked = inquiry(evidence(scored(named(text), [1.0, 2.0, 4.0])), repetitions=100)
     asked = type(asked)(
         evidence=asked.evidence, settings=asked.settings, metrics={"iqm": InterquartileMean()}
@@ -48,8 +48,8 @@ def card_about(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_name_stays_a_name_in_a_card(text: str) -> None:
-    """The head is YAML of the same keys, and the body has the same headings, and no markup."""
+def test_a_hostile_name_does_not_change_the_structure_of_a_card(text: str) -> None:
+    """The YAML head keeps its keys, and the body keeps its headings and gets no markup."""
     found, expected = card_about(text), card_about(HARMLESS)
     (head, body), (_, harmless) = (re.split(r"\n---\n", t, maxsplit=1) for t in (found, expected))
     plain = yaml.safe_load(head.removeprefix("---\n"))
@@ -61,7 +61,7 @@ def test_a_name_stays_a_name_in_a_card(text: str) -> None:
 
 
 def _marks(body: str) -> list[str]:
-    """What begins the lines of Markdown: headings, quotes, rows, fences."""
+    """The structure of a Markdown text: the first characters of its lines."""
     begin = re.compile(r"(#+|>|\||```)")
     return [match[1] for line in body.splitlines() if (match := begin.match(line))]
 
@@ -108,16 +108,16 @@ def recipe(text: Any) -> Recipe:
 @pytest.mark.parametrize(
     "text", [*HOSTILE, "'''", '"""', "'); import os; ('", "{__import__('os')}"]
 )
-def test_a_name_stays_a_text_in_a_script(text: str) -> None:
-    """But for the text itself, the script is the same program."""
+def test_a_hostile_name_does_not_change_the_program_of_a_script(text: str) -> None:
+    """Apart from the text itself, the script is the same program."""
     expected = ast.dump(ast.parse(script(recipe(HARMLESS))))
     found = ast.dump(ast.parse(script(recipe(text))))
     assert expected == found.replace(repr(text), repr(HARMLESS))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_name_of_a_file_stays_in_its_folder(text: str) -> None:
-    """Of letters, digits, dots, dashes and underscores, and of bounded length."""
+def test_file_names_are_safe_and_short(text: str) -> None:
+    """File names hold letters, digits, dots, dashes and underscores, and have a bounded length."""
     own = configured()
     fields = {name: getattr(own, name) for name in own.__slots__}
     parts = {"environment": {"id": text}, "algorithm": {"_target_": f"rlexp.algorithms.{text}.X"}}

@@ -1,4 +1,4 @@
-"""What an experiment's records say, from real folders."""
+"""Summaries of an experiment's records, from real folders."""
 
 import json
 from pathlib import Path
@@ -38,12 +38,12 @@ NAN = Failure.NAN
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
-    """An experiment's folder, still empty."""
+    """The folder of an empty experiment."""
     return ExperimentPaths(tmp_path / "runs" / "sample")
 
 
 def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
-    """A run with one attempt of these events."""
+    """A run with one attempt that has these events."""
     write_run(paths.run(spec.name), spec)
     attempt = new_attempt(paths.run(spec.name), {}, {}, "")
     writer = JournalWriter(attempt.journal)
@@ -90,7 +90,7 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
 
 
 def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: ExperimentPaths) -> None:
-    """It is that of the scores, with the seed and the repetitions that are told."""
+    """The interval follows from the scores, the recorded seed and the number of repetitions."""
     asked = experiment(test=(9, 2, 5))
     scored(paths, asked, 3.0, 1.0, 2.0)
     (cell,) = summary(paths, asked).cells
@@ -104,7 +104,7 @@ def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: Experimen
 
 
 def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
-    """The mean is of those that completed, and n says how many they are."""
+    """The mean covers the completed runs, and n is their number."""
     asked = experiment(test=4)
     scored(paths, asked, 5.0, NAN, None, 7.0)
     (cell,) = summary(paths, asked).cells
@@ -114,7 +114,7 @@ def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentP
     assert ({0: 5.0, 3: 7.0}, 6.0) == (cell.scores, cell.estimate and cell.estimate.estimate)
 
 
-def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: ExperimentPaths) -> None:
+def test_a_failure_counts_as_the_declared_minimum(paths: ExperimentPaths) -> None:
     """A failed run scores the minimum return of its task; a run that is only missing does not."""
     asked = experiment(
         configuration(reference={**REFERENCE, "minimum": -3.0}), test=4, failures="worst"
@@ -128,7 +128,7 @@ def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: Experiment
 
 
 def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
-    """Nothing ran, or everything failed."""
+    """Without completed runs there is no aggregate."""
     asked = experiment()
     assert None is summary(paths, asked).cells[0].estimate
     scored(paths, asked, NAN, NAN)
@@ -137,7 +137,7 @@ def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
 
 
 def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
-    """One run does not say how much runs differ."""
+    """A single run gives no information about the variation between runs."""
     asked = experiment(test=1)
     scored(paths, asked, 5.0)
     told = summary(paths, asked).cells[0].estimate
@@ -147,7 +147,7 @@ def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
 
 
 def test_every_run_is_described(paths: ExperimentPaths) -> None:
-    """Also those that failed, with the reason, and those that did not start."""
+    """The summary describes failed runs with their reason, and planned runs."""
     asked = experiment(test=3)
     scored(paths, asked, 5.0, NAN, None)
     done, failed, planned = summary(paths, asked).runs
@@ -163,8 +163,8 @@ def test_every_run_is_described(paths: ExperimentPaths) -> None:
     assert {100} == {one.steps for one in (done, failed, planned)}
 
 
-def test_lines_that_could_not_be_read_are_told(paths: ExperimentPaths) -> None:
-    """Damage is never silent."""
+def test_unreadable_lines_are_counted(paths: ExperimentPaths) -> None:
+    """The summary reports the number of unreadable journal lines."""
     asked = experiment(test=1)
     scored(paths, asked, 5.0)
     ((_, spec),) = asked.specs(Phase.TEST)
@@ -173,8 +173,8 @@ def test_lines_that_could_not_be_read_are_told(paths: ExperimentPaths) -> None:
     assert 2 == summary(paths, asked).runs[0].unreadable_lines
 
 
-def test_other_runs_in_the_folder_are_not_part_of_it(paths: ExperimentPaths) -> None:
-    """Only what the experiment asks for is summarised."""
+def test_unplanned_runs_are_left_out(paths: ExperimentPaths) -> None:
+    """The summary covers only runs that the experiment's definition includes."""
     larger = experiment(test=4)
     scored(paths, larger, 1.0, 2.0, 3.0, 4.0)
     (cell,) = summary(paths, experiment(test=2)).cells
@@ -182,28 +182,28 @@ def test_other_runs_in_the_folder_are_not_part_of_it(paths: ExperimentPaths) -> 
 
 
 def test_a_summary_is_plain_data(paths: ExperimentPaths) -> None:
-    """`--json` prints it."""
+    """A summary can be written as JSON."""
     asked = experiment(test=3)
     scored(paths, asked, 5.0, NAN, None)
     text = json.dumps(to_json(summary(paths, asked)), allow_nan=False)
     assert '"failure": "nan"' in text
 
 
-def test_thresholds_of_the_task_are_told(paths: ExperimentPaths) -> None:
-    """So that a score can be read."""
+def test_thresholds_of_the_task_are_included(paths: ExperimentPaths) -> None:
+    """The summary holds the return at which the task counts as solved."""
     asked = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
     (cell,) = summary(paths, asked).cells
     assert (475.0, "final") == (cell.threshold, cell.score)
 
 
 def test_runs_of_unequal_budgets_are_not_summarised(paths: ExperimentPaths) -> None:
-    """The table refuses them, whatever made them."""
+    """Runs with different budgets are refused, however they came into one experiment."""
     asked = experiment(configuration("ppo"), configuration("a2c", steps=200))
     with pytest.raises(ProtocolError, match="different budgets"):
         summary(paths, asked)
 
 
-def test_the_samples_score_what_they_say() -> None:
-    """The record that other tests are made of has the score that it is asked for."""
+def test_the_samples_have_the_requested_score() -> None:
+    """The sample record of other tests has the score that it was made with."""
     ((_, spec),) = experiment(test=1).specs(Phase.TEST)
     assert 5.0 == completed(spec, 5.0).score

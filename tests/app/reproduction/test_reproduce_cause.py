@@ -1,4 +1,4 @@
-"""What is likely to be in the way of equal numbers is said from evidence, the strongest first."""
+"""The likely cause of a difference is taken from the strongest evidence."""
 
 import os
 from collections.abc import Mapping
@@ -67,8 +67,8 @@ EVERYTHING = replace(PART, mixed=True)
         "rlexp",
     ],
 )
-def test_cause(original: Original, around: Surroundings, expected: str) -> None:
-    """Of everything that could be the cause, the first in the order of strength is named."""
+def test_the_strongest_cause_is_named(original: Original, around: Surroundings, expected: str) -> None:
+    """Of all possible causes, the strongest one is named."""
     study = Workspace(Path(), Layout(Path("runs")), ("mine",))
     found = answer(original, completed(spec(), 6.0), around, study)
     assert Verdict.DIFFERENT is found.verdict
@@ -84,7 +84,7 @@ def test_cause(original: Original, around: Surroundings, expected: str) -> None:
 
 
 def test_identical_has_no_cause() -> None:
-    """Where nothing differs, no cause is looked for."""
+    """Identical executions have no cause of a difference."""
     study = Workspace(Path(), Layout(Path("runs")))
     found = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
     assert (None, None, True) == (found.cause, found.divergence, found.reproduced)
@@ -92,7 +92,7 @@ def test_identical_has_no_cause() -> None:
 
 
 def test_failure_is_no_reproduction() -> None:
-    """A second execution that failed is said to have, with its reason."""
+    """A second execution that failed has the verdict `failed`, with its reason."""
     study = Workspace(Path(), Layout(Path("runs")))
     found = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
     assert (Verdict.FAILED, False) == (found.verdict, found.reproduced)
@@ -102,8 +102,8 @@ def test_failure_is_no_reproduction() -> None:
     assert "1 run: 1 failed" == summary_line([found.result()])
 
 
-def test_summary_counts() -> None:
-    """Verdicts are counted, those that nobody got left out."""
+def test_the_summary_counts_verdicts() -> None:
+    """Verdicts that no run has are left out."""
     study = Workspace(Path(), Layout(Path("runs")))
     found = [answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)]
     assert "3 runs: 2 identical, 1 different" == summary_line([each.result() for each in found])
@@ -119,18 +119,18 @@ def recorded(**changes: Any) -> Mapping[str, Any]:
 
 @pytest.fixture
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable that can change numbers is set."""
+    """Unset all variables that can change numbers."""
     for name in filter(DECIDING.fullmatch, list(os.environ)):
         monkeypatch.delenv(name)
 
 
 def around(tmp_path: Path, **changes: Any) -> Surroundings:
-    """What differs from what was recorded."""
+    """The differences from the recorded environment."""
     return compare(recorded(**changes), [spec()], tmp_path)
 
 
-def test_nothing_differs(tmp_path: Path, unset: None) -> None:
-    """On the machine that recorded it, nothing differs."""
+def test_the_recording_machine_shows_no_difference(tmp_path: Path, unset: None) -> None:
+    """On the machine that recorded the provenance, nothing differs."""
     found = around(tmp_path)
     assert ((), (), (), None, True) == (
         found.decisive,
@@ -141,8 +141,8 @@ def test_nothing_differs(tmp_path: Path, unset: None) -> None:
     )
 
 
-def test_packages_that_decide(tmp_path: Path) -> None:
-    """Versions of what decides numbers are told apart from the rest, and can be installed."""
+def test_decisive_packages_are_separated(tmp_path: Path) -> None:
+    """Packages that determine the numbers are listed separately, with a command to install them."""
     then = {"Stable_Baselines3": "2.0.0", "torch": "2.5.1+cu121", "rich": "1.0", "gone": "3.0"}
     found = around(tmp_path, packages={**packages(), **then}, python="3.11.0rc1")
     assert ["python", "stable-baselines3", "torch"] == [c.name for c in found.decisive]
@@ -150,16 +150,16 @@ def test_packages_that_decide(tmp_path: Path) -> None:
     assert "pip install stable-baselines3==2.0.0 torch==2.5.1" == found.install
 
 
-def test_another_build_cannot_be_asked_for() -> None:
-    """Two builds of one version differ, and pip is not asked for what is there."""
+def test_another_build_of_a_version_is_not_requested_from_pip() -> None:
+    """Two builds of one version differ, but pip cannot install a particular build."""
     build = Change("torch", "2.9.0+cpu", "2.9.0+cu128")
     assert replace(SAME, decisive=(build,)).install is None
 
 
-def test_machine_that_differs(
+def test_a_different_machine_is_noticed(
     tmp_path: Path, unset: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processor and variables that can change numbers are compared; places and threads are not."""
+    """Processor and decisive variables are compared; variables of paths and threads are not."""
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "somewhere")
     variables = {"PYTHONHASHSEED": "3", "OMP_NUM_THREADS": "77", "PYTHONPATH": "x"}
@@ -170,7 +170,7 @@ def test_machine_that_differs(
 
 
 def test_imports_of_the_environment_decide(tmp_path: Path) -> None:
-    """A package that the study's own environment imports decides its numbers."""
+    """A package that the workspace's environment imports is decisive."""
     (tmp_path / "importing_task.py").write_text("import rich\nraise SystemExit('imported')\n")
     own = replace(spec(), environment={**spec().environment, "imports": ["importing_task"]})
     found = compare(recorded(packages={**packages(), "rich": "1.0"}), [own], tmp_path)
@@ -178,7 +178,7 @@ def test_imports_of_the_environment_decide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plain", [{}, {"packages": 3, "machine": [], "variables": "x"}])
-def test_nothing_recorded(plain: Mapping[str, Any], tmp_path: Path) -> None:
-    """Without a record, or with one that makes no sense, nothing is said to differ."""
+def test_missing_or_senseless_records_show_no_difference(plain: Mapping[str, Any], tmp_path: Path) -> None:
+    """Without usable records, no difference is reported."""
     found = compare(plain, [spec()], tmp_path)
     assert ((), (), (), False) == (found.decisive, found.machine, found.others, found.known)

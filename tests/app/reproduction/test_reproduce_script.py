@@ -1,4 +1,4 @@
-"""What running a training script again has shown: it leaves no weights, only what it wrote."""
+"""Reproducing a training script compares its results, because it leaves no weights."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from rlexp.records.run import RunRecord
 
 
 class _Original:
-    """A run that is compared with itself, of which nothing else is known."""
+    """A run that is compared with itself, about which nothing else is recorded."""
 
     name = "x/run"
 
@@ -37,20 +37,20 @@ def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
 def answered(
     first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> ReproductionAnswer:
-    """What is said of two executions."""
+    """The comparison of two executions."""
     monkeypatch.setattr("rlexp.app.reproduction.comparison.likely_cause", lambda *_: "a cause")
     return answer(cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None))
 
 
 def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That weights are not compared is said, and no cause is looked for."""
+    """The message says that weights are not compared, and names no cause."""
     found = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
     assert (Verdict.EQUAL_SCORES, None) == (found.verdict, found.cause)
     assert [*run_lines(found.result())][-1].endswith("is equal; it leaves no weights to compare")
 
 
-def test_other_episodes_of_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Episodes without lengths are compared, too."""
+def test_different_episodes_with_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes without recorded lengths are compared too."""
     found = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
     assert (Verdict.EQUAL_SCORES, "a cause") == (found.verdict, found.cause)
     assert found.divergence is not None

@@ -1,4 +1,4 @@
-"""A sweep whose folder was disturbed: copies, damage, lost choices; and what its evidence counts."""
+"""Sweeps whose folders were disturbed: copies, damage, a lost choice; and their evidence."""
 
 import json
 import shutil
@@ -35,8 +35,8 @@ def first_run(made: StoredSweep) -> RunPaths:
     return made.paths.run(made.made[0].name)
 
 
-def test_a_copied_run_does_not_stand_for_the_one_it_was_copied_from(tmp_path: Path) -> None:
-    """A copy that was edited overrides nothing."""
+def test_a_copied_run_does_not_replace_its_original(tmp_path: Path) -> None:
+    """An edited copy of a run changes no result."""
     made = stored_sweep(tmp_path)
     made.go_on(until=Stage.SEARCH)
     before = {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
@@ -50,10 +50,10 @@ def test_a_copied_run_does_not_stand_for_the_one_it_was_copied_from(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"schema": 1, "budget": 3, "id": 5}'])
-def test_a_damaged_run_is_made_again(
+def test_a_damaged_run_is_executed_again(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, content: str
 ) -> None:
-    """What cannot be read was not made: its trial comes to the same, and so does the sweep."""
+    """The sweep reaches the same result after the damaged run was executed again."""
     whole = finished_sweep(tmp_path / "whole", tmp_path_factory)
     made = stored_sweep(tmp_path / "damaged")
     made.go_on(runs=6)
@@ -66,10 +66,10 @@ def test_a_damaged_run_is_made_again(
     assert whole.paths.trials.read_bytes() == _without_seconds(whole, made)
 
 
-def test_a_lost_choice_is_no_second_search(
+def test_a_lost_choice_cannot_be_repeated(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """With test runs and no selection.json neither more trials nor another choice are made."""
+    """With test runs and without selection.json, no trials are added and no choice is made."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     made.paths.selection.unlink()
     proposed = made.paths.trials.read_bytes()
@@ -81,7 +81,7 @@ def test_a_lost_choice_is_no_second_search(
 
 
 def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
-    """Trials of one configuration share runs: the steps of all trials are those of the runs."""
+    """Trials of one configuration share runs, whose steps count once."""
     made = stored_sweep(tmp_path, *FEW)
     made.go_on()
     (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
@@ -98,8 +98,8 @@ def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
     assert {1} == {len(told) for told in by_epochs.values()}
 
 
-def test_the_threshold_is_part_of_the_question_where_it_decides(tmp_path: Path) -> None:
-    """Steps to another threshold are another objective, and other known scores are not."""
+def test_the_threshold_is_part_of_the_definition_if_the_objective_uses_it(tmp_path: Path) -> None:
+    """Another threshold is another definition then; other reference scores are not."""
     from rlexp.app.sweeps.request import read_sweep
 
     made = stored_sweep(tmp_path)
@@ -116,7 +116,7 @@ def test_the_threshold_is_part_of_the_question_where_it_decides(tmp_path: Path) 
 
 
 def _without_seconds(first: StoredSweep, second: StoredSweep) -> bytes:
-    """The trials of the second with the thinking times of the first, which are no outcome."""
+    """The trials of the second with the suggestion times of the first, which may differ."""
     times = [json.loads(line)["seconds"] for line in first.paths.trials.read_text().splitlines()]
     lines = [json.loads(line) for line in second.paths.trials.read_text().splitlines()]
     told = [{**line, "seconds": time} for line, time in zip(lines, times, strict=True)]
