@@ -59,8 +59,8 @@ def words(name: str) -> tuple[str, ...]:
 def configured() -> dict[str, Any]:
     """The configuration of one environment as plain data."""
     (composed,) = compose(words("Steady"), HERE)
-    plain: dict[str, Any] = composed.plain["environment"]
-    return plain
+    settings: dict[str, Any] = composed.plain["environment"]
+    return settings
 
 
 def environment(name: str) -> dict[str, Any]:
@@ -101,20 +101,22 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "expected"), DEPENDING.items(), ids=DEPENDING)
 @pytest.mark.usefixtures("short")
-def test_the_cause_of_an_environment_that_does_not_repeat_is_named(name: str, expected: str, tmp_path: Path) -> None:
+def test_the_cause_of_an_environment_that_does_not_repeat_is_named(
+    name: str, expected: str, tmp_path: Path
+) -> None:
     """An environment that does not repeat fails the check, which names the cause."""
-    found = played(name, tmp_path)
-    assert Status.FAIL is found.status
-    assert expected in found.detail
-    assert found.fix
+    result = played(name, tmp_path)
+    assert Status.FAIL is result.status
+    assert expected in result.detail
+    assert result.fix
 
 
 @pytest.mark.parametrize("name", ["Steady", "GlobalGenerator"])
 def test_environments_that_repeat_pass(name: str, tmp_path: Path) -> None:
     """Environments pass if their seed, or generators that the training seeds, control them."""
-    found = played(name, tmp_path)
-    assert Status.OK is found.status
-    assert "repeats over 500 steps" in found.detail
+    result = played(name, tmp_path)
+    assert Status.OK is result.status
+    assert "repeats over 500 steps" in result.detail
 
 
 @pytest.mark.usefixtures("short")
@@ -125,22 +127,24 @@ def test_clock_and_entropy_are_restored_after_a_play(tmp_path: Path) -> None:
     assert random.Random().random() != random.Random().random()
 
 
-def test_dependence_on_the_order_of_a_set_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dependence_on_the_order_of_a_set_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process with another hash seed shows that an environment depends on string hashes."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    found = check_environment_repeats(environment("Names"), (), tmp_path, tmp_path)
-    assert Status.FAIL is found.status
-    assert "between two processes" in found.detail
-    assert "the order of a set of strings" in found.detail
+    result = check_environment_repeats(environment("Names"), (), tmp_path, tmp_path)
+    assert Status.FAIL is result.status
+    assert "between two processes" in result.detail
+    assert "the order of a set of strings" in result.detail
 
 
 @pytest.mark.usefixtures("warm")
 def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
     """An environment that cannot be started fails the check, which names the next command."""
-    plain = {**environment("Steady"), "id": "nowhere:Missing-v0"}
-    found = check_environment_repeats(plain, (), tmp_path, tmp_path)
-    assert Status.FAIL is found.status
-    assert "cannot be played twice" in found.detail
+    settings = {**environment("Steady"), "id": "nowhere:Missing-v0"}
+    result = check_environment_repeats(settings, (), tmp_path, tmp_path)
+    assert Status.FAIL is result.status
+    assert "cannot be played twice" in result.detail
 
 
 def test_the_first_difference_is_located() -> None:
@@ -171,20 +175,20 @@ def test_the_first_difference_is_located() -> None:
 )
 def test_the_budget_is_shortened(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
     """The budget covers three updates, unless overrides say otherwise."""
-    asked = read_target(given, study(tmp_path))
-    assert steps == asked.spec.budget["steps"]
+    target = read_target(given, study(tmp_path))
+    assert steps == target.spec.budget["steps"]
     expected = 10 if "budget.evaluation_every=10" in given else steps // 2
-    assert expected == asked.spec.budget["evaluation_every"]
+    assert expected == target.spec.budget["evaluation_every"]
 
 
 def test_a_run_is_checked_by_its_name(tmp_path: Path) -> None:
     """A run is checked by its name, with its own seed and settings."""
     run = prepared(tmp_path, *SMALL, "seeds.test=[7]", "budget.evaluation_deterministic=false")
-    asked = read_target([run.name, "budget.timeout=5"], run.study)
-    assert 7 == asked.spec.seed
-    assert 32 == asked.spec.algorithm["n_steps"]
-    assert not asked.spec.budget["evaluation_deterministic"]
-    assert (200, 5.0) == (asked.spec.budget["steps"], asked.timeout)
+    target = read_target([run.name, "budget.timeout=5"], run.study)
+    assert 7 == target.spec.seed
+    assert 32 == target.spec.algorithm["n_steps"]
+    assert not target.spec.budget["evaluation_deterministic"]
+    assert (200, 5.0) == (target.spec.budget["steps"], target.timeout)
 
 
 TWO_TASKS = """\
@@ -211,7 +215,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         ),
         (
             ("+benchmark=two_tasks",),
-            r"ask for 4 \(ppo on CartPole-v1, .*…\): leave one value of each, .*algorithm=ppo",
+            r"select 4 \(ppo on CartPole-v1, .*…\): choose a single one with overrides such as .*algorithm=ppo",
         ),
         (("tiny", "algorithm=a2c"), "together with the name of a run, only budget.steps="),
         (("tiny", "budget.score=auc"), "together with the name of a run, only budget.steps="),
@@ -220,7 +224,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     ],
     ids=str,
 )
-def test_overrides_that_select_no_single_training_are_refused(given: tuple[str, ...], message: str, run: Finished) -> None:
+def test_overrides_that_select_no_single_training_are_refused(
+    given: tuple[str, ...], message: str, run: Finished
+) -> None:
     """The message says which overrides are allowed."""
     named = [run.name if word == "tiny" else word for word in given]
     with pytest.raises(ConfigError, match=message):
@@ -243,11 +249,11 @@ def test_code_named_by_run_files_needs_permission(tmp_path: Path) -> None:
 
 def check_that_trainings_repeat(folder: Path) -> None:
     """Check the findings about a learner that reaches the same weights each time."""
-    failed, found = diagnosed([*SMALL], folder)
+    failed, result = diagnosed([*SMALL], folder)
     assert not failed
-    assert {"ok"} == {finding["status"] for finding in found.values()}
-    assert "equal weights" in found["trainings"]["detail"]
-    assert "equal under another PYTHONHASHSEED" == found["hash seed"]["detail"]
+    assert {"ok"} == {finding["status"] for finding in result.values()}
+    assert "equal weights" in result["trainings"]["detail"]
+    assert "equal under another PYTHONHASHSEED" == result["hash seed"]["detail"]
 
 
 @pytest.mark.usefixtures("warm")
@@ -264,25 +270,29 @@ def test_trainings_that_share_nothing_repeat(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("warm")
-def test_trainings_that_differ_because_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainings_that_differ_because_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The findings name the first difference, and the environment as its cause."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    failed, found = diagnosed([*words("Clock"), *SMALL], tmp_path)
+    failed, result = diagnosed([*words("Clock"), *SMALL], tmp_path)
     assert failed
-    assert "they differ at step 32, " in found["trainings"]["detail"]
-    assert "it reads the clock" in found["environment"]["detail"]
-    assert not {"learner", "hash seed", "threads"} & set(found)
+    assert "they differ at step 32, " in result["trainings"]["detail"]
+    assert "it reads the clock" in result["environment"]["detail"]
+    assert not {"learner", "hash seed", "threads"} & set(result)
 
 
 @pytest.mark.slow
 @long
-def test_trainings_that_differ_under_another_hash_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainings_that_differ_under_another_hash_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Trainings that agree, but differ under another hash seed, fail the check."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    failed, found = diagnosed([*words("Names"), *SMALL], tmp_path)
+    failed, result = diagnosed([*words("Names"), *SMALL], tmp_path)
     assert failed
     assert ("ok", "fail", "fail") == tuple(
-        found[check]["status"] for check in ("trainings", "hash seed", "environment")
+        result[check]["status"] for check in ("trainings", "hash seed", "environment")
     )
 
 
@@ -308,21 +318,21 @@ def test_a_learner_that_does_not_repeat_is_named(tmp_path: Path) -> None:
     """If the environment repeats and the learner does not, the finding names the learner."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})
     target = "algorithm._target_=shaken_learner.Shaken"
-    failed, found = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
+    failed, result = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
     assert failed
     assert ("fail", "ok", "fail") == tuple(
-        found[check]["status"] for check in ("trainings", "environment", "learner")
+        result[check]["status"] for check in ("trainings", "environment", "learner")
     )
-    assert "torch's deterministic algorithms change nothing" in found["learner"]["detail"]
+    assert "torch's deterministic algorithms change nothing" in result["learner"]["detail"]
 
 
 @pytest.mark.usefixtures("warm")
 def test_trainings_that_take_too_long(tmp_path: Path) -> None:
     """A training that exceeds its time fails the check, which says how to allow more time."""
-    failed, found = diagnosed(["budget.timeout=0.2"], tmp_path)
+    failed, result = diagnosed(["budget.timeout=0.2"], tmp_path)
     assert failed
-    assert "6,144 steps took more than 0.2 s" in found["trainings"]["detail"]
-    assert "budget.timeout=2" in found["trainings"]["fix"]
+    assert "6,144 steps took more than 0.2 s" in result["trainings"]["detail"]
+    assert "budget.timeout=2" in result["trainings"]["fix"]
 
 
 @pytest.mark.parametrize(

@@ -56,18 +56,18 @@ def configured() -> dict[str, Any]:
     """The configuration of an environment that Gymnasium knows by its id."""
     words = ["environment=gymnasium", "environment.id='faulty_environments:faulty/Good-v0'"]
     (composed,) = compose(words, HERE)
-    plain: dict[str, Any] = composed.plain["environment"]
-    return plain
+    settings: dict[str, Any] = composed.plain["environment"]
+    return settings
 
 
 def probed(name: str, folder: Path) -> dict[str, Finding]:
     """The findings of the probe about a faulty environment, in this process."""
-    plain = {**configured(), "id": f"faulty_environments:faulty/{name}-v0"}
-    request = {"environment": plain, "allowed": []}
+    settings = {**configured(), "id": f"faulty_environments:faulty/{name}-v0"}
+    request = {"environment": settings, "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     execute([str(folder)])
-    found = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
-    return {f["check"]: Finding(**{**f, "status": Status(f["status"])}) for f in found}
+    result = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
+    return {f["check"]: Finding(**{**f, "status": Status(f["status"])}) for f in result}
 
 
 BROKEN = {
@@ -98,14 +98,14 @@ def test_fault_is_named_with_its_step_and_field(
     """Each way to break a declaration fails one check, which says where and what."""
     check, detail = expected
 
-    found = probed(name, tmp_path)
+    result = probed(name, tmp_path)
 
-    assert [check] == [f.check for f in found.values() if f.status is Status.FAIL]
-    assert detail in found[check].detail
+    assert [check] == [f.check for f in result.values() if f.status is Status.FAIL]
+    assert detail in result[check].detail
 
 
 SUSPECT = {
-    "Endless": ("episodes", "none ended in 1,000 steps, and nothing cuts them"),
+    "Endless": ("episodes", "none ended in 1,000 steps, and no time limit cuts them"),
     "Constant": ("seeding", "another seed changes nothing in 10 steps"),
     "Ageing": (
         "resume",
@@ -116,25 +116,27 @@ SUSPECT = {
 
 
 @pytest.mark.parametrize(("name", "expected"), SUSPECT.items(), ids=SUSPECT)
-def test_a_suspicious_environment_is_a_warning(name: str, expected: tuple[str, str], tmp_path: Path) -> None:
+def test_a_suspicious_environment_is_a_warning(
+    name: str, expected: tuple[str, str], tmp_path: Path
+) -> None:
     """A property that may be intended gives a warning and fails no check."""
     check, detail = expected
 
-    found = probed(name, tmp_path)
+    result = probed(name, tmp_path)
 
-    assert [check] == [f.check for f in found.values() if f.status is not Status.OK]
-    assert detail == found[check].detail
+    assert [check] == [f.check for f in result.values() if f.status is not Status.OK]
+    assert detail == result[check].detail
 
 
 @pytest.mark.parametrize("name", ["Good", "Masked"])
 def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
     """A correct environment passes every check; masked actions are never taken."""
-    found = probed(name, tmp_path)
+    result = probed(name, tmp_path)
 
-    assert list(found) == [
+    assert list(result) == [
         *("make", "spaces", "reset and step", "episodes", "speed", "close", "seeding", "resume"),
     ]
-    assert {Status.OK} == {finding.status for finding in found.values()}
+    assert {Status.OK} == {finding.status for finding in result.values()}
 
 
 @pytest.fixture
@@ -148,8 +150,8 @@ def examined() -> tuple[list[Finding], list[Any]]:
     """The findings about a good environment, and the agents and algorithms tried on it."""
     parts = []
 
-    def tried(group: str, place: Workspace) -> Any:
-        parts.append(candidates(group, place))
+    def tried(group: str, folder: Workspace) -> Any:
+        parts.append(candidates(group, folder))
         return parts[-1]
 
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -234,9 +236,9 @@ def parts(examined: tuple[list[Finding], list[Any]]) -> list[Any]:
 
 def test_algorithms_are_listed_for_agents_that_read_the_observations(parts: list[Any]) -> None:
     """Only agents that read dictionaries are listed for a dictionary of observations."""
-    told = list_compatible(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
+    message = list_compatible(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
 
-    assert told.startswith("compatible: agent=multi_input: a2c, ")
+    assert message.startswith("compatible: agent=multi_input: a2c, ")
 
 
 def test_actions_that_no_algorithm_supports_are_a_warning(parts: list[Any]) -> None:
@@ -268,14 +270,14 @@ def test_maskable_ppo_needs_masks(parts: list[Any]) -> None:
             (0, 7),
             "it[1] is 7, outside Discrete(2)",
         ),
-        (gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)]), 0, "it is no tuple of 1"),
+        (gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)]), 0, "it is not a tuple of 1"),
     ],
 )
 def test_contradiction_names_the_field(space: Any, value: Any, detail: str | None) -> None:
     """In nested spaces, the contradiction names the wrong value."""
-    found = contradiction(value, space, "it")
+    result = contradiction(value, space, "it")
 
-    assert detail == (found and found.detail)
+    assert detail == (result and result.detail)
 
 
 def test_comparison_finds_the_first_difference() -> None:
@@ -453,7 +455,9 @@ def test_json_contains_every_finding(diagnosed: Callable[..., tuple[int, str]]) 
     assert (3, expected) == (code, json.loads(out)["findings"])
 
 
-def test_control_characters_of_environments_are_escaped(diagnosed: Callable[..., tuple[int, str]]) -> None:
+def test_control_characters_of_environments_are_escaped(
+    diagnosed: Callable[..., tuple[int, str]],
+) -> None:
     """Control characters in an environment's messages do not reach the terminal."""
     _, out = diagnosed(fail("c", "bad\x1b[2J\nok    d: [bold]fine", "mend"))
 

@@ -57,12 +57,17 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return study(tmp_path).layout.experiment("alpha")
 
 
-def saved(paths: ExperimentPaths, own: RunSpec, *steps: int, **about: Any) -> None:
+def saved(paths: ExperimentPaths, spec_of_run: RunSpec, *steps: int, **about: Any) -> None:
     """Publish checkpoints of a run with the present versions; `about` changes their origin."""
-    origin = {"run": own.id, "attempt": 1, "versions": collect_versions(own), **about}
+    origin = {
+        "run": spec_of_run.id,
+        "attempt": 1,
+        "versions": collect_versions(spec_of_run),
+        **about,
+    }
     for step in steps:
         checkpoint = Checkpoint(step=step, files={"a.npz": b"a"})
-        publish_checkpoint(paths.run(own.name), checkpoint, origin)
+        publish_checkpoint(paths.run(spec_of_run.name), checkpoint, origin)
 
 
 def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_path: Path) -> None:
@@ -79,60 +84,62 @@ def test_checkpoints_of_other_versions_need_permission(
     paths: ExperimentPaths,
 ) -> None:
     """Without permission the run starts at step 0, and the plan gives the reason."""
-    own, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
-    saved(paths, own, 40, 60, versions=older)
-    change = f"torch was 1.0, is {collect_versions(own)['torch']}"
+    spec_of_run, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
+    saved(paths, spec_of_run, 40, 60, versions=older)
+    change = f"torch was 1.0, is {collect_versions(spec_of_run)['torch']}"
     anew = Beginning(step=60, anew=True, reason=change, drifted=True)
-    found = continuing(paths, [own])
-    assert ({own.name: anew}, {}) == (found, steps_done(found))
-    planned = beginnings(found, "rlexp resume", 0)
-    assert {own.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
+    beginning_of = continuing(paths, [spec_of_run])
+    assert ({spec_of_run.name: anew}, {}) == (beginning_of, steps_done(beginning_of))
+    planned = beginnings(beginning_of, "rlexp resume", 0)
+    assert {spec_of_run.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
     assert ({}, {}, "rlexp resume") == (planned.continued, planned.drifts, planned.allow_drift)
-    found = continuing(paths, [own], allow_drift=True)
-    assert {own.name: Beginning(step=60, reason=change, drifted=True)} == found
+    beginning_of = continuing(paths, [spec_of_run], allow_drift=True)
+    assert {spec_of_run.name: Beginning(step=60, reason=change, drifted=True)} == beginning_of
     assert Beginnings(
-        continued={own.name: 60},
-        drifts={own.name: change},
+        continued={spec_of_run.name: 60},
+        drifts={spec_of_run.name: change},
         anew={},
         allow_drift=None,
         replay_bytes=0,
-    ) == beginnings(found, "rlexp resume", 0)
+    ) == beginnings(beginning_of, "rlexp resume", 0)
 
 
 def test_an_earlier_checkpoint_is_used_if_the_newest_is_unusable(paths: ExperimentPaths) -> None:
     """The plan names the checkpoint that the run will use."""
-    own = spec()
-    saved(paths, own, 40)
-    saved(paths, own, 60, versions={})
-    assert {own.name: Beginning(step=40)} == continuing(paths, [own])
-    (drifting,) = continuing(paths, [own], allow_drift=True).values()
+    spec_of_run = spec()
+    saved(paths, spec_of_run, 40)
+    saved(paths, spec_of_run, 60, versions={})
+    assert {spec_of_run.name: Beginning(step=40)} == continuing(paths, [spec_of_run])
+    (drifting,) = continuing(paths, [spec_of_run], allow_drift=True).values()
     assert (60, True) == (drifting.step, drifting.drifted)
 
 
 @pytest.mark.parametrize("wrong", ["damaged", "copied", "no versions"])
-def test_unusable_checkpoints_are_named_with_the_reason(paths: ExperimentPaths, wrong: str) -> None:
+def test_unusable_checkpoints_are_named_with_the_reason(
+    paths: ExperimentPaths, wrong: str
+) -> None:
     """The plan suggests `--allow-drift` only where it helps."""
-    own = spec()
+    spec_of_run = spec()
     origins: dict[str, dict[str, Any]] = {
         "damaged": {},
         "copied": {"run": "a"},
         "no versions": {"versions": 1},
     }
-    saved(paths, own, 40, **origins[wrong])
+    saved(paths, spec_of_run, 40, **origins[wrong])
     if wrong == "damaged":
-        (paths.run(own.name).checkpoints / "40" / "manifest.json").write_text("{}")
-    (found,) = continuing(paths, [own]).values()
+        (paths.run(spec_of_run.name).checkpoints / "40" / "manifest.json").write_text("{}")
+    (beginning_of,) = continuing(paths, [spec_of_run]).values()
     expected = {
         "damaged": "it is damaged",
         "copied": "it belongs to another run",
         "no versions": "the versions that it was made with are not recorded",
     }
     helps = wrong == "no versions"
-    assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == found
-    allowed = continuing(paths, [own], allow_drift=True)
-    assert ({own.name: 40} if helps else {}) == steps_done(allowed)
-    told = beginnings({own.name: found}, "rlexp resume", 0).allow_drift
-    assert ("rlexp resume" if helps else None) == told
+    assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == beginning_of
+    allowed = continuing(paths, [spec_of_run], allow_drift=True)
+    assert ({spec_of_run.name: 40} if helps else {}) == steps_done(allowed)
+    message = beginnings({spec_of_run.name: beginning_of}, "rlexp resume", 0).allow_drift
+    assert ("rlexp resume" if helps else None) == message
 
 
 def test_versions_are_collected_once_for_each_environment(
@@ -144,26 +151,26 @@ def test_versions_are_collected_once_for_each_environment(
     runs += [replace(spec(seed), environment=other) for seed in range(3)]
     for run in runs:
         saved(paths, run, 40)
-    asked: list[RunSpec] = []
+    specs_looked_up: list[RunSpec] = []
 
-    def counted(own: RunSpec) -> dict[str, str]:
-        asked.append(own)
-        return collect_versions(own)
+    def counted(spec_of_run: RunSpec) -> dict[str, str]:
+        specs_looked_up.append(spec_of_run)
+        return collect_versions(spec_of_run)
 
     monkeypatch.setattr("rlexp.app.execution.checkpoints.collect_versions", counted)
     assert dict.fromkeys((run.name for run in runs), 40) == steps_done(continuing(paths, runs))
-    assert 2 == len(asked)
+    assert 2 == len(specs_looked_up)
     assert {} == continuing(paths, [spec(100)])
-    assert 2 == len(asked)
+    assert 2 == len(specs_looked_up)
 
 
 def test_the_drift_command_repeats_the_permissions(tmp_path: Path) -> None:
     """The suggested command allows each package once."""
-    place = replace(study(tmp_path), allowed=("own",))
+    workspace = replace(study(tmp_path), allowed=("own",))
     expected = "rlexp run 'a=b c' --retry --allow-import own --allow-drift"
-    assert expected == with_drift(["rlexp", "run", "a=b c"], place, "--retry")
+    assert expected == with_drift(["rlexp", "run", "a=b c"], workspace, "--retry")
     given = ["rlexp", "resume", "first", "--allow-import", "own"]
-    assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, place)
+    assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, workspace)
 
 
 def test_the_estimate_covers_only_the_remaining_steps() -> None:
@@ -176,14 +183,14 @@ def test_the_estimate_covers_only_the_remaining_steps() -> None:
 
 def test_the_speed_is_measured_on_the_last_attempt() -> None:
     """A run that continued shortly before its end is not used as a measurement."""
-    own = spec(steps=100_000, evaluation_every=1000)
-    remember([(continued(own, step=90_000, seconds=1.0), 1000)])
-    assert not estimate([own], 1).measured
-    remember([(continued(own, step=20_000, seconds=80.0), 1000)])
-    assert 100 + START_UP == pytest.approx(estimate([own], 1).seconds)
+    spec_of_run = spec(steps=100_000, evaluation_every=1000)
+    remember([(continued(spec_of_run, step=90_000, seconds=1.0), 1000)])
+    assert not estimate([spec_of_run], 1).measured
+    remember([(continued(spec_of_run, step=20_000, seconds=80.0), 1000)])
+    assert 100 + START_UP == pytest.approx(estimate([spec_of_run], 1).seconds)
 
 
-def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
+def continued(spec_of_run: RunSpec, *, step: int, seconds: float) -> RunRecord:
     """A completed run whose second attempt continued at a step and took some seconds."""
     first: list[Event] = [
         RunStarted(time=0, attempt=1, pid=1, host="here"),
@@ -194,18 +201,18 @@ def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
         Continued(time=10, step=step, attempt=1),
         RunEnded(time=90, step=100_000, ending=Ending.COMPLETED, seconds=seconds),
     ]
-    return RunRecord.fold(own, [first, second])
+    return RunRecord.fold(spec_of_run, [first, second])
 
 
 def test_replay_buffers_are_part_of_the_disk_space() -> None:
     """Each worker needs one replay buffer, as large as the run's steps fill it."""
     assert 3 * 500 == estimate([spec()] * 5, 3, replay=500).bytes - estimate([spec()] * 5, 3).bytes
-    found = Spaces.of(gymnasium.make("CartPole-v1"), VECTOR)
-    assert 2 * OBSERVATION + 8 + 12 == found.transition
-    spaces = {canonical(ENVIRONMENT): found}
+    beginning_of = Spaces.of(gymnasium.make("CartPole-v1"), VECTOR)
+    assert 2 * OBSERVATION + 8 + 12 == beginning_of.transition
+    spaces = {canonical(ENVIRONMENT): beginning_of}
     buffered = [
         spec(learner=algorithm("dqn", buffer_size=size), steps=1000) for size in (10, 10**6)
     ]
-    assert 10 * found.transition == largest_replay(buffered[:1], spaces)
-    assert 1000 * found.transition == largest_replay(buffered, spaces)
+    assert 10 * beginning_of.transition == largest_replay(buffered[:1], spaces)
+    assert 1000 * beginning_of.transition == largest_replay(buffered, spaces)
     assert 0 == largest_replay([spec()], spaces) == largest_replay(buffered, {})

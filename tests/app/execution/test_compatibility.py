@@ -16,17 +16,17 @@ from rlexp.store.layout import Layout
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def refusal(folder: Path, *words: str) -> str:
+def refusal(folder: Path, *overrides: str) -> str:
     """The message with which overrides are refused."""
     study = Workspace(folder, Layout(folder / "runs"))
     with pytest.raises(ConfigError) as caught:
-        check_fit(read_request(words, study).experiment.configurations, study)
+        check_fit(read_request(overrides, study).experiment.configurations, study)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("overrides", "reason"),
     [
         (["algorithm=dqn", "environment=pendulum"], "DQN cannot act on Pendulum-v1"),
         (["agent=cnn"], "agent=cnn cannot read CartPole-v1: its observations are Box"),
@@ -47,9 +47,11 @@ def refusal(folder: Path, *words: str) -> str:
         (["environment.arguments.colour=red"], "unexpected keyword argument 'colour'"),
     ],
 )
-def test_incompatible_plug_ins_are_named(words: list[str], reason: str, tmp_path: Path) -> None:
+def test_incompatible_plug_ins_are_named(
+    overrides: list[str], reason: str, tmp_path: Path
+) -> None:
     """One line names the incompatible plug-ins and the alternatives."""
-    assert reason in refusal(tmp_path, *words)
+    assert reason in refusal(tmp_path, *overrides)
 
 
 def test_compatible_plug_ins_pass(tmp_path: Path) -> None:

@@ -34,15 +34,17 @@ def sweep_cut_short(tmp_path: Path) -> StoredSweep:
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     remember([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
-    own, senseless = made.made[-1], cast("Any", "none")
-    for journal in made.paths.run(own.name).folder.glob("attempts/*/events.jsonl"):
+    spec_of_run, senseless = made.made[-1], cast("Any", "none")
+    for journal in made.paths.run(spec_of_run.name).folder.glob("attempts/*/events.jsonl"):
         journal.write_text(journal.read_text().splitlines(keepends=True)[0])
-    hostile = replace(own, environment=senseless, compute=senseless)
+    hostile = replace(spec_of_run, environment=senseless, compute=senseless)
     write_run(made.paths.run(hostile.name), hostile)
-    about = {"run": own.id, "versions": {**collect_versions(own), "torch": "1.0"}}
+    about = {"run": spec_of_run.id, "versions": {**collect_versions(spec_of_run), "torch": "1.0"}}
     checkpoint = Checkpoint(step=50, files={"a.npz": b"a"})
-    publish_checkpoint(made.paths.run(own.name), checkpoint, about)
-    shutil.copytree(made.paths.run(own.name).checkpoints, made.paths.run(hostile.name).checkpoints)
+    publish_checkpoint(made.paths.run(spec_of_run.name), checkpoint, about)
+    shutil.copytree(
+        made.paths.run(spec_of_run.name).checkpoints, made.paths.run(hostile.name).checkpoints
+    )
     return made
 
 
@@ -53,15 +55,17 @@ def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
     change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
-    told = output(capsys)
-    assert f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in told
-    again = next(line for line in told.splitlines() if "to continue all the same: " in line)
+    output = output(capsys)
+    assert (
+        f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in output
+    )
+    again = next(line for line in output.splitlines() if "to continue all the same: " in line)
     assert again.endswith(" --until search --allow-drift")
     allowed = replace(options, allow_drift=True)
     assert 0 == sweep(None, made.words, allowed, made.study, console())
-    told = output(capsys)
-    assert "1 run continues from a checkpoint at step 50" in told
-    assert f"1 run continues with other versions: {change}" in told
+    output = output(capsys)
+    assert "1 run continues from a checkpoint at step 50" in output
+    assert f"1 run continues with other versions: {change}" in output
 
 
 def test_restarted_runs_take_their_full_time(

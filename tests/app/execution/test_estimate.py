@@ -39,15 +39,15 @@ def done(of: RunSpec, steps: int, seconds: float) -> RunRecord:
 )
 def test_a_first_guess_is_marked_as_unmeasured(name: str, rate: float) -> None:
     """Without earlier runs, the estimate says that it is not measured."""
-    found = estimate([spec(learner=algorithm(name), steps=10_000)], 1)
-    assert Estimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == found
+    result = estimate([spec(learner=algorithm(name), steps=10_000)], 1)
+    assert Estimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == result
 
 
 def test_earlier_runs_give_the_speed() -> None:
     """The estimate uses the median speed of the last command's runs of the same kind."""
     remember([(done(spec(k), 100, seconds), 50 * k) for k, seconds in enumerate((1.0, 2.0, 50.0))])
-    found = estimate([spec(7, steps=1000), spec(8, steps=1000)], 1)
-    assert Estimate(2 * 1000 / 50 + START_UP, 100, measured=True) == found
+    result = estimate([spec(7, steps=1000), spec(8, steps=1000)], 1)
+    assert Estimate(2 * 1000 / 50 + START_UP, 100, measured=True) == result
 
 
 def test_workers_share_the_time_but_not_the_disk() -> None:

@@ -62,9 +62,9 @@ def workspace(folder: Path, *allowed: str) -> Workspace:
     return Workspace(folder, Layout(folder / "runs"), allowed)
 
 
-def request(folder: Path, *words: str, allowed: str = "") -> Request:
+def request(folder: Path, *overrides: str, allowed: str = "") -> Request:
     """The request that these overrides make."""
-    return read_request(words, workspace(folder, allowed))
+    return read_request(overrides, workspace(folder, allowed))
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: " ".join(golden["words"]))
@@ -73,11 +73,11 @@ def test_packaged_configurations_keep_their_identities(
 ) -> None:
     """Names of runs and derived names of experiments never change without a new schema."""
     (folder / "train.py").write_text("print('trained')\n")
-    asked = request(folder, *golden["words"])
-    spec = asked.specs()[0]
+    requested = request(folder, *golden["words"])
+    spec = requested.specs()[0]
     assert golden["id"] == spec.id
     assert golden["folder"] == spec.name
-    assert golden["experiment"] == asked.experiment.name
+    assert golden["experiment"] == requested.experiment.name
 
 
 def moved(folder: Path, group: str, source: str, kind: str) -> str:
@@ -85,13 +85,13 @@ def moved(folder: Path, group: str, source: str, kind: str) -> str:
     package = f"moved_{folder.name.replace('-', '_')}"
     module = Path(source).stem
     text = (SOURCES / "conf" / group / f"{module}.yaml").read_text()
-    place = f"rlexp.{'.'.join(Path(source).with_suffix('').parts[1:])}.{kind}"
-    assert place in text
+    target = f"rlexp.{'.'.join(Path(source).with_suffix('').parts[1:])}.{kind}"
+    assert target in text
     write_tree(
         folder,
         {
             f"{package}/elsewhere.py": (SOURCES / source).read_text().replace(kind, "Renamed"),
-            f"conf/{group}/moved.yaml": text.replace(place, f"{package}.elsewhere.Renamed"),
+            f"conf/{group}/moved.yaml": text.replace(target, f"{package}.elsewhere.Renamed"),
         },
     )
     return package
@@ -122,9 +122,9 @@ def test_a_class_that_was_moved_and_renamed_makes_the_same_runs(
 def test_a_moved_tuner_gives_the_same_sweep(folder: Path) -> None:
     """The definition of a sweep contains no Python path of its tuner."""
     package = moved(folder, "tuner", "rlexp/tuners/random.py", "RandomSearch")
-    words = ("algorithm.gamma=interval(0.9,0.99)", "budget.steps=10", "pruner=none")
-    before = read_sweep(None, ["tuner=random", *words], workspace(folder)).experiment
-    after = read_sweep(None, ["tuner=moved", *words], workspace(folder, package)).experiment
+    overrides = ("algorithm.gamma=interval(0.9,0.99)", "budget.steps=10", "pruner=none")
+    before = read_sweep(None, ["tuner=random", *overrides], workspace(folder)).experiment
+    after = read_sweep(None, ["tuner=moved", *overrides], workspace(folder, package)).experiment
     assert before.fingerprint == after.fingerprint
     assert "_target_" not in json.dumps(before.definition())
 
@@ -156,8 +156,8 @@ def excluding(folder: Path, key: str, version: int) -> str:
 def test_a_class_may_exclude_settings_and_count_versions(folder: Path) -> None:
     """Another value of an excluded setting gives the same run, another version a new run."""
     package = excluding(folder, "verbosity", 1)
-    words = ((), ("algorithm.verbosity=1",), ("algorithm.gamma=0.5",))
-    specs = [request(folder, "algorithm=mine", *w, allowed=package).specs()[0] for w in words]
+    overrides = ((), ("algorithm.verbosity=1",), ("algorithm.gamma=0.5",))
+    specs = [request(folder, "algorithm=mine", *w, allowed=package).specs()[0] for w in overrides]
     assert specs[0].id == specs[1].id
     assert specs[0].id != specs[2].id
     assert specs[1].algorithm["verbosity"] == 1
@@ -185,10 +185,10 @@ def test_missing_runs_are_built_from_the_moved_class(folder: Path) -> None:
     paths = Layout(folder / "runs").experiment(before.name)
     write_experiment(paths, before)
     package = moved(folder, "algorithm", "rlexp/algorithms/a2c.py", "A2C")
-    asked = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
+    requested = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
     planned = paths.run(next(before.specs(Phase.TEST))[1].name)
     write_run(planned, next(before.specs(Phase.TEST))[1])
-    specs = [spec for _, spec in join(paths, asked).specs(Phase.TEST)]
+    specs = [spec for _, spec in join(paths, requested).specs(Phase.TEST)]
     write_run(planned, specs[0])
     places = {spec.algorithm["_target_"] for spec in (*specs, read_spec(planned))}
     assert {f"{package}.elsewhere.Renamed"} == places

@@ -15,31 +15,31 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 WORD = "+benchmark=classic_control"
 
 
-def asked(folder: Path, *words: str) -> Request:
+def asked(folder: Path, *overrides: str) -> Request:
     """The experiment that a command about the matrix requests."""
-    return read_request([WORD, *words], study(folder))
+    return read_request([WORD, *overrides], study(folder))
 
 
 def test_labels_are_algorithms_and_tasks_are_environments(tmp_path: Path) -> None:
     """A report can then aggregate one algorithm over its tasks."""
-    found = asked(tmp_path, "algorithm=dqn").experiment.configurations
+    run = asked(tmp_path, "algorithm=dqn").experiment.configurations
     assert [("dqn", "CartPole-v1"), ("dqn", "Acrobot-v1"), ("dqn", "MountainCar-v0")] == [
-        (c.label, c.task) for c in found
+        (c.label, c.task) for c in run
     ]
 
 
 @pytest.mark.parametrize(
-    ("words", "begin"),
+    ("overrides", "begin"),
     [
         (["algorithm=sac"], "classic_control-sac-"),
         (["algorithm=sac", "environment=pendulum"], "Pendulum-v1-sac-"),
     ],
 )
 def test_the_name_of_a_matrix_stands_for_several_tasks(
-    tmp_path: Path, words: list[str], begin: str
+    tmp_path: Path, overrides: list[str], begin: str
 ) -> None:
     """With a single task, the name contains the task instead."""
-    name = asked(tmp_path, *words).experiment.name
+    name = asked(tmp_path, *overrides).experiment.name
     assert name.startswith(begin)
     assert len(name) == len(begin) + 6
 
@@ -47,8 +47,8 @@ def test_the_name_of_a_matrix_stands_for_several_tasks(
 def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Path) -> None:
     """More seeds keep the first ones; other steps give another experiment."""
     few, many, other = (
-        asked(tmp_path, "algorithm=sac", *words)
-        for words in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
+        asked(tmp_path, "algorithm=sac", *overrides)
+        for overrides in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
     )
     assert few.experiment.name == many.experiment.name != other.experiment.name
     assert {spec.id for spec in few.specs()} < {spec.id for spec in many.specs()}
@@ -65,8 +65,8 @@ def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
 
 def test_a_cell_trains(tmp_path: Path) -> None:
     """A run of one cell trains with the settings of the matrix."""
-    words = (WORD, "environment=cartpole", "algorithm=dqn", "budget.steps=512")
-    record = read_run(finish(tmp_path, *words).paths).record
+    overrides = (WORD, "environment=cartpole", "algorithm=dqn", "budget.steps=512")
+    record = read_run(finish(tmp_path, *overrides).paths).record
     assert (256, [256, 256]) == (
         record.spec.algorithm["train_freq"],
         record.spec.agent["network"],

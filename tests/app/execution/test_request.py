@@ -26,30 +26,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
+def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> Request:
     """The request that these overrides make."""
-    return read_request(words, Workspace(folder, Layout(folder / "runs"), allowed))
+    return read_request(overrides, Workspace(folder, Layout(folder / "runs"), allowed))
 
 
-def refusal(folder: Path, *words: str) -> str:
+def refusal(folder: Path, *overrides: str) -> str:
     """The one-line message with which the overrides are refused."""
     with pytest.raises(ConfigError) as caught:
-        request(folder, *words)
+        request(folder, *overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def labels(asked: Request) -> list[str]:
+def labels(requested: Request) -> list[str]:
     """The labels of the requested configurations."""
-    return [c.label for c in asked.experiment.configurations]
+    return [c.label for c in requested.experiment.configurations]
 
 
 def test_defaults_are_five_test_seeds_of_ppo_on_cartpole(folder: Path) -> None:
     """A command without overrides requests PPO on CartPole with five test seeds."""
-    asked = request(folder)
-    specs = [spec for _, spec in asked.experiment.specs(asked.phase)]
-    assert (Phase.TEST, [0, 1, 2, 3, 4]) == (asked.phase, [spec.seed for spec in specs])
-    assert ["CartPole-v1"] == [c.task for c in asked.experiment.configurations]
+    requested = request(folder)
+    specs = [spec for _, spec in requested.experiment.specs(requested.phase)]
+    assert (Phase.TEST, [0, 1, 2, 3, 4]) == (requested.phase, [spec.seed for spec in specs])
+    assert ["CartPole-v1"] == [c.task for c in requested.experiment.configurations]
 
 
 def test_reading_a_request_writes_nothing(folder: Path) -> None:
@@ -59,7 +59,7 @@ def test_reading_a_request_writes_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("overrides", "expected"),
     [
         ([], ["ppo"]),
         (["algorithm=a2c"], ["a2c"]),
@@ -77,9 +77,11 @@ def test_reading_a_request_writes_nothing(folder: Path) -> None:
         (["compute.threads=1,2"], ["ppo threads=1", "ppo threads=2"]),
     ],
 )
-def test_a_label_names_the_choices(folder: Path, words: list[str], expected: list[str]) -> None:
+def test_a_label_names_the_choices(
+    folder: Path, overrides: list[str], expected: list[str]
+) -> None:
     """A label holds the algorithm and the other choices of a grid, without the task."""
-    assert expected == labels(request(folder, *words))
+    assert expected == labels(request(folder, *overrides))
 
 
 def test_equal_configurations_are_merged(folder: Path) -> None:
@@ -90,12 +92,12 @@ def test_equal_configurations_are_merged(folder: Path) -> None:
 
 def test_two_configurations_under_one_label_are_refused(folder: Path) -> None:
     """Different configurations with the same label are refused, since a report would mix them."""
-    words = (
+    overrides = (
         "environment=gymnasium",
         "environment.id=CartPole-v0,CartPole-v1",
         "environment.name=x",
     )
-    assert "would both be reported as ppo on x" in refusal(folder, *words)
+    assert "would both be reported as ppo on x" in refusal(folder, *overrides)
 
 
 @pytest.mark.parametrize("setting", ["steps=100,200", "final_episodes=5,6", "score=final,auc"])
@@ -113,8 +115,8 @@ def test_a_phase_without_seeds_is_refused(folder: Path) -> None:
 
 def test_failures_as_worst_need_a_declared_minimum(folder: Path) -> None:
     """A failure can count as the minimum return only where the task declares it."""
-    words = ("failures=worst", "environment.reference.minimum=null")
-    assert "failures=worst needs the minimum return of CartPole-v1" in refusal(folder, *words)
+    overrides = ("failures=worst", "environment.reference.minimum=null")
+    assert "failures=worst needs the minimum return of CartPole-v1" in refusal(folder, *overrides)
     assert "of Pendulum-v1" in refusal(
         folder,
         "failures=worst",
@@ -157,8 +159,8 @@ def test_a_package_of_the_workspace_needs_permission(folder: Path) -> None:
     files = {f"{name}/learner.py": PACKAGE, "conf/algorithm/ours.yaml": text}
     write_tree(folder, files)
     assert "allow another package with --allow-import" in refusal(folder, "algorithm=ours")
-    asked = request(folder, "algorithm=ours", allowed=(name,))
-    (configuration,) = asked.experiment.configurations
+    requested = request(folder, "algorithm=ours", allowed=(name,))
+    (configuration,) = requested.experiment.configurations
     assert ("learner", 5) == (configuration.label, configuration.algorithm["later"])
 
 

@@ -28,27 +28,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
+def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> Request:
     """The request that these overrides make."""
-    return read_request(words, Workspace(folder, Layout(folder / "runs"), allowed))
+    return read_request(overrides, Workspace(folder, Layout(folder / "runs"), allowed))
 
 
-def refusal(folder: Path, *words: str) -> str:
+def refusal(folder: Path, *overrides: str) -> str:
     """The one-line message with which the overrides are refused."""
     with pytest.raises(ConfigError) as caught:
-        request(folder, *words)
+        request(folder, *overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def identity(folder: Path, *words: str) -> str:
+def identity(folder: Path, *overrides: str) -> str:
     """The id of the first run that the overrides request."""
-    _, spec = next(iter(request(folder, *words).experiment.specs(Phase.TEST)))
+    _, spec = next(iter(request(folder, *overrides).experiment.specs(Phase.TEST)))
     return spec.id
 
 
 @pytest.mark.parametrize(
-    ("words", "start"),
+    ("overrides", "start"),
     [
         ([], "CartPole-v1-ppo-"),
         (["algorithm=ppo,a2c"], "CartPole-v1-ppo+a2c-"),
@@ -59,17 +59,19 @@ def identity(folder: Path, *words: str) -> str:
         (["environment.name='...'"], "task-ppo-"),
     ],
 )
-def test_a_name_is_derived_from_the_choices(folder: Path, words: list[str], start: str) -> None:
+def test_a_name_is_derived_from_the_choices(
+    folder: Path, overrides: list[str], start: str
+) -> None:
     """A derived name is a valid folder name and ends with six digits of the definition's hash."""
-    name = request(folder, *words).experiment.name
+    name = request(folder, *overrides).experiment.name
     assert start == name[:-6]
     assert int(name[-6:], 16) >= 0
 
 
 def test_derived_names_differ_exactly_where_definitions_differ(folder: Path) -> None:
     """Equal definitions give equal names, different ones different names."""
-    words: list[tuple[str, ...]] = [(), ("algorithm.gamma=0.9",), ("seeds.root=1",)]
-    names = [request(folder, *one).experiment.name for one in words]
+    overrides: list[tuple[str, ...]] = [(), ("algorithm.gamma=0.9",), ("seeds.root=1",)]
+    names = [request(folder, *first_run).experiment.name for first_run in overrides]
     same = request(
         folder, "seeds.test=9", "executor.workers=1", "budget.timeout=9", "phase=tuning"
     )
@@ -92,8 +94,8 @@ def test_a_given_name_is_used_unchanged(folder: Path) -> None:
 )
 def test_a_name_outside_the_runs_folder_is_refused(folder: Path, name: str) -> None:
     """A name that is a path is refused before anything is written."""
-    told = refusal(folder, f"experiment={name}")
-    assert "cannot be a folder name" in told
+    message = refusal(folder, f"experiment={name}")
+    assert "cannot be a folder name" in message
     assert [] == list(folder.iterdir())
 
 
@@ -104,7 +106,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "same"),
+    ("overrides", "same"),
     [
         (("budget.checkpoint_every=5",), True),
         (("budget.timeout=5",), True),
@@ -128,26 +130,26 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
 )
 def test_identity_covers_what_determines_the_numbers(
-    folder: Path, usual: str, words: tuple[str, ...], same: bool
+    folder: Path, usual: str, overrides: tuple[str, ...], same: bool
 ) -> None:
     """Overrides with the same effect give the same run; other numbers give another run."""
-    assert same == (usual == identity(folder, *words))
+    assert same == (usual == identity(folder, *overrides))
 
 
 def test_an_experiment_read_from_disk_is_equal(folder: Path) -> None:
     """A repeated command recognises the experiment on disk as the same one."""
-    words = (
+    overrides = (
         "algorithm=ppo,sac",
         "environment=cartpole,pendulum",
         "seeds.test=[3,1]",
         "failures=worst",
         "budget.checkpoint_minutes=null",
     )
-    asked = request(folder, *words, "environment.reference.minimum=-5").experiment
-    paths = Layout(folder / "runs").experiment(asked.name)
-    write_experiment(paths, asked)
-    assert asked == read_experiment(paths)
-    assert asked.fingerprint == read_experiment(paths).fingerprint
+    requested = request(folder, *overrides, "environment.reference.minimum=-5").experiment
+    paths = Layout(folder / "runs").experiment(requested.name)
+    write_experiment(paths, requested)
+    assert requested == read_experiment(paths)
+    assert requested.fingerprint == read_experiment(paths).fingerprint
 
 
 def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,12 +160,14 @@ def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.Monke
         + "arguments: {login: '${oc.env:SAMPLE_TOKEN}', list: [{a: '${oc.env:SAMPLE_TOKEN}'}]}\n"
     )
     write_tree(folder, {"conf/environment/mine.yaml": text})
-    asked = request(folder, "environment=mine", "environment.arguments.b=${oc.env:SAMPLE_TOKEN}")
-    assert "hunter2" not in canonical(asked.experiment.definition())
-    (configuration,) = asked.experiment.configurations
+    requested = request(
+        folder, "environment=mine", "environment.arguments.b=${oc.env:SAMPLE_TOKEN}"
+    )
+    assert "hunter2" not in canonical(requested.experiment.definition())
+    (configuration,) = requested.experiment.configurations
     assert "${oc.env:SAMPLE_TOKEN}" == configuration.environment["arguments"]["login"]
-    plain = {**configuration.environment, "reference": {}}
-    built = build(plain, "environment")
+    document = {**configuration.environment, "reference": {}}
+    built = build(document, "environment")
     secret = "hunter2-hunter2"
     assert {"login": secret, "list": [{"a": secret}], "b": secret} == built.arguments
 

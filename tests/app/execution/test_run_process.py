@@ -31,19 +31,19 @@ def checkpoint(step: int) -> Checkpoint:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run that has not started."""
-    words = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
-    return prepared(tmp_path_factory.mktemp("a study"), *words)
+    arguments = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
+    return prepared(tmp_path_factory.mktemp("a study"), *arguments)
 
 
 @pytest.fixture
 def run(tmp_path: Path, written: Finished) -> Finished:
     """A run whose first attempt left two checkpoints."""
     shutil.copytree(written.study.folder, tmp_path, dirs_exist_ok=True)
-    found = Finished(study(tmp_path), study(tmp_path).run(written.name))
-    about = {"run": read_spec(found.paths).id, "attempt": 1, "versions": {}}
+    run_with_checkpoints = Finished(study(tmp_path), study(tmp_path).run(written.name))
+    about = {"run": read_spec(run_with_checkpoints.paths).id, "attempt": 1, "versions": {}}
     for step in (100, 200):
-        publish_checkpoint(found.paths, checkpoint(step), about)
-    return found
+        publish_checkpoint(run_with_checkpoints.paths, checkpoint(step), about)
+    return run_with_checkpoints
 
 
 @pytest.fixture
@@ -57,7 +57,9 @@ def listener(run: Finished) -> Iterator[RunListener]:
         listener.last_resort.cancel()
 
 
-def test_refused_checkpoints_stay_until_a_new_one_exists(run: Finished, listener: RunListener) -> None:
+def test_refused_checkpoints_stay_until_a_new_one_exists(
+    run: Finished, listener: RunListener
+) -> None:
     """The reason may pass, so they are removed with the first checkpoint of the new attempt."""
     listener.goes_on_from(None)
     assert [200, 100] == checkpoint_steps(run.paths)

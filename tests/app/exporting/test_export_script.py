@@ -108,10 +108,13 @@ def write(ready: Finished, kind: str, target: str, **options: Any) -> ExportedFi
 
 def play(pairs: list[tuple[Path, str]]) -> Any:
     """Execute scripts in one process, each with at most one option."""
-    words = json.dumps([(str(folder), option) for folder, option in pairs])
+    arguments = json.dumps([(str(folder), option) for folder, option in pairs])
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", PLAYING, words], capture_output=True, check=False, env=environment
+        [sys.executable, "-c", PLAYING, arguments],
+        capture_output=True,
+        check=False,
+        env=environment,
     )
     assert done.stdout, done.stderr.decode()
     return json.loads(done.stdout.splitlines()[-1])
@@ -127,7 +130,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 def exported(tmp_path_factory: pytest.TempPathFactory, trained: Finished) -> Exported:
     """One run of each kind, trained and exported, and the result of its script."""
     home = tmp_path_factory.mktemp("exported")
-    runs = {kind: finish(home / kind, *words) for kind, words in KINDS.items()}
+    runs = {kind: finish(home / kind, *arguments) for kind, arguments in KINDS.items()}
     folders = {kind: home / kind / "out" for kind in KINDS}
     for run in runs.values():
         write(run, "script", run.name, output="out")
@@ -210,8 +213,8 @@ def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
 def run(trained: Finished, tmp_path: Path) -> Finished:
     """A copy of the run, which a test may damage."""
     shutil.copytree(trained.study.folder, tmp_path, dirs_exist_ok=True)
-    place = study(tmp_path)
-    return Finished(place, place.run(trained.name))
+    folder_of_export = study(tmp_path)
+    return Finished(folder_of_export, folder_of_export.run(trained.name))
 
 
 def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
@@ -224,7 +227,7 @@ def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "settings", "told"),
+    ("group", "settings", "message"),
     [
         ("algorithm", {"_target_": "os.path.join"}, "would be executed: os"),
         ("environment", {"imports": ["antigravity"]}, "would be executed: antigravity"),
@@ -234,23 +237,23 @@ def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
     ],
 )
 def test_runs_that_a_script_cannot_hold_are_refused(
-    run: Finished, group: str, settings: Mapping[str, Any], told: str
+    run: Finished, group: str, settings: Mapping[str, Any], message: str
 ) -> None:
     """Code without permission, environment variables and secrets are refused."""
     renamed = _changed(run, group, settings)
     with pytest.raises(RlexpError) as refusal:
         write(renamed, "script", renamed.name, output="out")
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert "abcdefgh" not in str(refusal.value)
 
 
 def _changed(run: Finished, group: str, settings: Mapping[str, Any]) -> Finished:
     """The run with other settings, as a foreign record may have them."""
-    plain = read_json(run.paths.spec)
-    plain[group] = {**plain[group], **settings}
-    spec = RunSpec.from_plain(plain)
-    plain["id"] = spec.id
-    run.paths.spec.write_text(json.dumps({**SPEC.head(), **plain}))
+    document = read_json(run.paths.spec)
+    document[group] = {**document[group], **settings}
+    spec = RunSpec.from_plain(document)
+    document["id"] = spec.id
+    run.paths.spec.write_text(json.dumps({**SPEC.head(), **document}))
     folder = run.paths.folder.rename(run.paths.folder.with_name(spec.name))
     return Finished(run.study, type(run.paths)(folder))
 
@@ -268,14 +271,14 @@ def test_a_model_card_states_its_evidence(exported: Exported) -> None:
     } == {str(p.relative_to(hub)) for p in hub.rglob("*") if p.is_file()}
     text = (hub / "README.md").read_text()
     _, head, body = text.split("---\n", 2)
-    plain = yaml.safe_load(head)
-    assert "stable-baselines3" == plain["library_name"]
-    value = plain["model-index"][0]["results"][0]["metrics"][0]["value"]
+    document = yaml.safe_load(head)
+    assert "stable-baselines3" == document["library_name"]
+    value = document["model-index"][0]["results"][0]["metrics"][0]["value"]
     assert value.startswith("IQM ")
     assert "too few runs for an interval (n = 1)" in value
     assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in value
-    for told in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
-        assert told in body
+    for message in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
+        assert message in body
     results = json.loads((hub / "results.json").read_text())
     assert (1, 3, "test") == (results["n"], results["planned"], results["phase"])
     assert ["completed", "planned", "planned"] == [r["state"] for r in results["runs"]]

@@ -18,15 +18,15 @@ REFUSED = Refused(time=9.0, step=40, reason="numpy was 1, is 2")
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
     """A run that continued from the older of its checkpoints, and one that started again."""
-    own = stored(study(tmp_path).layout, test=2)
-    own.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    own.attempt(
+    rows = stored(study(tmp_path).layout, test=2)
+    rows.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    rows.attempt(
         0, [DAMAGED, Continued(time=7.0, step=40, attempt=1, drift="torch changed"), SAVED]
     )
-    own.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
-    own.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    own.attempt(1, [REFUSED, *completed(20.0)])
-    return own
+    rows.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
+    rows.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    rows.attempt(1, [REFUSED, *completed(20.0)])
+    return rows
 
 
 def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None
         row.split(" ", 3)[3].partition(state)[0].strip()
         for row, state in zip(rows, ("interrupted", "lost", "completed"), strict=True)
     ]
-    told = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
-    assert told in lines
+    output = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
+    assert output in lines
     assert "attempt 2 continued with other versions: torch changed" in lines
 
 
@@ -61,7 +61,7 @@ def test_json_holds_the_attempts_too(alpha: Stored, tmp_path: Path) -> None:
 
 def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: Path) -> None:
     """The counts appear after a command, in `show` and in `status`."""
-    told = (
+    output = (
         "1 run continued from a checkpoint",
         "1 run began anew at the first step",
         "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
@@ -69,7 +69,7 @@ def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: P
     )
     shown = rlexp(tmp_path, "show", alpha.paths.name).out
     printed = rlexp(tmp_path, "status").out
-    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in told)
+    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in output)
     (experiment,) = status(None, study(tmp_path)).experiments
     past = experiment.past
     assert (1, 1, 2) == (past.continued, past.restarted, past.refused)

@@ -46,11 +46,13 @@ def workspace(read_only: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def command(
+    folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
     """Give a command in a folder; returns its exit code, its output and its errors."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["rlexp", *words])
+        monkeypatch.setattr(sys, "argv", ["rlexp", *arguments])
         monkeypatch.setattr(sys, "path", [*sys.path])
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -88,17 +90,15 @@ def test_show_lists_every_run(
     read_only: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """No run is missing, damaged or unknown to the experiment."""
-    for words in (("show", name), ("ls", name)):
-        code, out, err = command(read_only, capsys, *words)
+    for arguments in (("show", name), ("ls", name)):
+        code, out, err = command(read_only, capsys, *arguments)
         assert (0, "") == (code, err)
         assert "does not include it" not in out
     runs = (read_only / "runs" / name).glob("*/spec.json")
     assert all(run.parent.name in out for run in runs)
 
 
-def test_the_catalogue_keeps_identities(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_catalogue_keeps_identities(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records from the catalogue have the same identity as records from the files."""
     monkeypatch.setattr(catalogue, "FEWEST", 1)
     runs = Layout(workspace / "runs").experiment("trained").runs()
@@ -153,15 +153,15 @@ def test_runs_are_compared(read_only: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_reports_and_exports_are_made(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Reports and exports work for runs, a sweep and imported runs; a script plays the model."""
-    for words in (
+    for arguments in (
         ("report", "trained", "searched", "imported", "--format", "html", "--output", "report"),
         ("export", "csv", "trained", "--output", "runs.csv"),
         ("export", "rliable", "trained", "--output", "scores.json"),
         ("export", "script", "searched/ppo-test-0-9acc9db0b3", "--output", "script"),
         ("export", "huggingface", "searched/tuned", "--output", "hub"),
     ):
-        code, _, err = command(workspace, capsys, *words)
-        assert (0, words) == (code, words), err
+        code, _, err = command(workspace, capsys, *arguments)
+        assert (0, arguments) == (code, arguments), err
     for made in ("report/report.html", "runs.csv", "scores.json", "script", "hub"):
         assert (workspace / made).exists(), made
 
@@ -175,7 +175,7 @@ def test_records_are_loaded_in_python(read_only: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("run", *WORDS, "experiment=trained"),
         ("run", *WORDS, "experiment=trained", "--dry-run"),
@@ -189,13 +189,13 @@ def test_records_are_loaded_in_python(read_only: Path) -> None:
     ],
 )
 def test_no_run_is_added(
-    workspace: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    workspace: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     """One line gives the reason and the remedy, and nothing is written."""
     (workspace / "scores.csv").write_text("label,task,seed,step,return\nPPO,Maze,2,100,1.5\n")
     shutil.rmtree(workspace / "runs" / RUN / "attempts")
     before = {path for path in workspace.rglob("*") if not path.name.startswith(".")}
-    code, _, err = command(workspace, capsys, *words)
+    code, _, err = command(workspace, capsys, *arguments)
     assert 0 != code
     assert 1 == err.count("\n")
     assert "was written in schema 1" in err
@@ -214,8 +214,8 @@ def test_the_winner_of_a_sweep_can_be_trained_in_a_new_experiment(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its configuration is the same, and its runs have names of the present schema."""
-    words = ("run", "--from-sweep", "searched", "seeds.test=1", "--dry-run")
-    code, out, err = command(workspace, capsys, *words)
+    arguments = ("run", "--from-sweep", "searched", "seeds.test=1", "--dry-run")
+    code, out, err = command(workspace, capsys, *arguments)
     assert 0 == code
     assert "1 run × 192 environment steps" in out + err
 
@@ -225,8 +225,8 @@ def test_a_file_of_a_later_schema_names_the_version_that_wrote_it(
 ) -> None:
     """The line names the supported schema, and how to get a version that can read the file."""
     path = workspace / "runs/trained/experiment.json"
-    plain: dict[str, Any] = json.loads(path.read_text())
-    path.write_text(json.dumps({**plain, "schema": 9, "rlexp": "7.5.3"}))
+    document: dict[str, Any] = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "schema": 9, "rlexp": "7.5.3"}))
     code, out, err = command(workspace, capsys, "compare", "trained")
     assert 0 != code
     assert "was written by rlexp 7.5.3 in schema 9" in out + err

@@ -52,26 +52,30 @@ def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
     writer.close()
 
 
-def scored(paths: ExperimentPaths, asked: Experiment, *results: float | Failure | None) -> None:
+def scored(
+    paths: ExperimentPaths, definition: Experiment, *results: float | Failure | None
+) -> None:
     """The experiment's test runs with these results in their order; None leaves a run planned."""
-    for (_, spec), result in zip(asked.specs(Phase.TEST), results, strict=True):
+    for (_, spec), result in zip(definition.specs(Phase.TEST), results, strict=True):
         if isinstance(result, Failure):
             run(paths, spec, ended(40, failure=result))
         elif result is not None:
             run(paths, spec, evaluated(100, result, final=True), ended())
 
 
-def summary(paths: ExperimentPaths, asked: Experiment) -> PhaseSummary:
+def summary(paths: ExperimentPaths, definition: Experiment) -> PhaseSummary:
     """The summary of the experiment's test runs."""
-    return summarise(paths, asked, Phase.TEST, read_entries(paths, asked, Phase.TEST), Leading())
+    return summarise(
+        paths, definition, Phase.TEST, read_entries(paths, definition, Phase.TEST), Leading()
+    )
 
 
 def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
     """Per seed, with the interquartile mean and its interval."""
-    asked = experiment(configuration("ppo"), configuration("a2c"), test=4)
-    scored(paths, asked, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
-    found = summary(paths, asked)
-    ppo, a2c = found.cells
+    definition = experiment(configuration("ppo"), configuration("a2c"), test=4)
+    scored(paths, definition, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
+    stored = summary(paths, definition)
+    ppo, a2c = stored.cells
     assert {0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0} == ppo.scores
     assert ("ppo", "a2c", 2.5, 25.0) == (
         ppo.label,
@@ -83,31 +87,31 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
         getattr(ppo, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
     assert ("sample", "test", str(paths.folder)) == (
-        found.experiment,
-        found.phase,
-        found.folder,
+        stored.experiment,
+        stored.phase,
+        stored.folder,
     )
 
 
 def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: ExperimentPaths) -> None:
     """The interval follows from the scores, the recorded seed and the number of repetitions."""
-    asked = experiment(test=(9, 2, 5))
-    scored(paths, asked, 3.0, 1.0, 2.0)
-    (cell,) = summary(paths, asked).cells
-    told = cell.estimate
-    assert told is not None
-    assert told.seed is not None
-    made = Estimator(resampling=Resampling(seed=told.seed, repetitions=told.repetitions))
+    definition = experiment(test=(9, 2, 5))
+    scored(paths, definition, 3.0, 1.0, 2.0)
+    (cell,) = summary(paths, definition).cells
+    result = cell.estimate
+    assert result is not None
+    assert result.seed is not None
+    made = Estimator(resampling=Resampling(seed=result.seed, repetitions=result.repetitions))
     values, ends = TaskScores.from_tasks([[1.0, 2.0, 3.0]]), declared_ends(REFERENCE)
     expected = made.estimate(values, interquartile_mean, ends)
-    assert expected == told
+    assert expected == result
 
 
 def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
     """The mean covers the completed runs, and n is their number."""
-    asked = experiment(test=4)
-    scored(paths, asked, 5.0, NAN, None, 7.0)
-    (cell,) = summary(paths, asked).cells
+    definition = experiment(test=4)
+    scored(paths, definition, 5.0, NAN, None, 7.0)
+    (cell,) = summary(paths, definition).cells
     assert [2, 4, 1, 1, 0] == [
         getattr(cell, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
@@ -116,11 +120,11 @@ def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentP
 
 def test_a_failure_counts_as_the_declared_minimum(paths: ExperimentPaths) -> None:
     """A failed run scores the minimum return of its task; a run that is only missing does not."""
-    asked = experiment(
+    definition = experiment(
         configuration(reference={**REFERENCE, "minimum": -3.0}), test=4, failures="worst"
     )
-    scored(paths, asked, 5.0, NAN, None, 7.0)
-    (cell,) = summary(paths, asked).cells
+    scored(paths, definition, 5.0, NAN, None, 7.0)
+    (cell,) = summary(paths, definition).cells
     assert [3, 1, 1, 1] == [
         getattr(cell, key) for key in ("n", "counted_as_worst", "failed", "missing")
     ]
@@ -129,30 +133,31 @@ def test_a_failure_counts_as_the_declared_minimum(paths: ExperimentPaths) -> Non
 
 def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
     """Without completed runs there is no aggregate."""
-    asked = experiment()
-    assert None is summary(paths, asked).cells[0].estimate
-    scored(paths, asked, NAN, NAN)
-    (cell,) = summary(paths, asked).cells
+    definition = experiment()
+    assert None is summary(paths, definition).cells[0].estimate
+    scored(paths, definition, NAN, NAN)
+    (cell,) = summary(paths, definition).cells
     assert (None, 0, 2, 0) == (cell.estimate, cell.n, cell.failed, cell.missing)
 
 
 def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
     """A single run gives no information about the variation between runs."""
-    asked = experiment(test=1)
-    scored(paths, asked, 5.0)
-    told = summary(paths, asked).cells[0].estimate
+    definition = experiment(test=1)
+    scored(paths, definition, 5.0)
+    result = summary(paths, definition).cells[0].estimate
     assert (5.0, None, None, 1, "too few runs for an interval (n = 1)") == tuple(
-        getattr(told, key) for key in ("estimate", "low", "high", "n", "reason")
+        getattr(result, key) for key in ("estimate", "low", "high", "n", "reason")
     )
 
 
 def test_every_run_is_described(paths: ExperimentPaths) -> None:
     """The summary describes failed runs with their reason, and planned runs."""
-    asked = experiment(test=3)
-    scored(paths, asked, 5.0, NAN, None)
-    done, failed, planned = summary(paths, asked).runs
+    definition = experiment(test=3)
+    scored(paths, definition, 5.0, NAN, None)
+    done, failed, planned = summary(paths, definition).runs
     assert [("completed", 5.0, 100), ("failed", None, 40), ("planned", None, 0)] == [
-        (one.state, one.score, one.step) for one in (done, failed, planned)
+        (single_score.state, single_score.score, single_score.step)
+        for single_score in (done, failed, planned)
     ]
     assert ("nan", "reason of nan", 1, 1) == (
         failed.failure,
@@ -160,17 +165,17 @@ def test_every_run_is_described(paths: ExperimentPaths) -> None:
         failed.seed,
         failed.attempts,
     )
-    assert {100} == {one.steps for one in (done, failed, planned)}
+    assert {100} == {single_score.steps for single_score in (done, failed, planned)}
 
 
 def test_unreadable_lines_are_counted(paths: ExperimentPaths) -> None:
     """The summary reports the number of unreadable journal lines."""
-    asked = experiment(test=1)
-    scored(paths, asked, 5.0)
-    ((_, spec),) = asked.specs(Phase.TEST)
+    definition = experiment(test=1)
+    scored(paths, definition, 5.0)
+    ((_, spec),) = definition.specs(Phase.TEST)
     with paths.run(spec.name).attempt(1).journal.open("ab") as journal:
         journal.write(b"damage\n{")
-    assert 2 == summary(paths, asked).runs[0].unreadable_lines
+    assert 2 == summary(paths, definition).runs[0].unreadable_lines
 
 
 def test_unplanned_runs_are_left_out(paths: ExperimentPaths) -> None:
@@ -183,24 +188,24 @@ def test_unplanned_runs_are_left_out(paths: ExperimentPaths) -> None:
 
 def test_a_summary_is_plain_data(paths: ExperimentPaths) -> None:
     """A summary can be written as JSON."""
-    asked = experiment(test=3)
-    scored(paths, asked, 5.0, NAN, None)
-    text = json.dumps(to_json(summary(paths, asked)), allow_nan=False)
+    definition = experiment(test=3)
+    scored(paths, definition, 5.0, NAN, None)
+    text = json.dumps(to_json(summary(paths, definition)), allow_nan=False)
     assert '"failure": "nan"' in text
 
 
 def test_thresholds_of_the_task_are_included(paths: ExperimentPaths) -> None:
     """The summary holds the return at which the task counts as solved."""
-    asked = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
-    (cell,) = summary(paths, asked).cells
+    definition = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
+    (cell,) = summary(paths, definition).cells
     assert (475.0, "final") == (cell.threshold, cell.score)
 
 
 def test_runs_of_unequal_budgets_are_not_summarised(paths: ExperimentPaths) -> None:
     """Runs with different budgets are refused, however they came into one experiment."""
-    asked = experiment(configuration("ppo"), configuration("a2c", steps=200))
+    definition = experiment(configuration("ppo"), configuration("a2c", steps=200))
     with pytest.raises(ProtocolError, match="different budgets"):
-        summary(paths, asked)
+        summary(paths, definition)
 
 
 def test_the_samples_have_the_requested_score() -> None:

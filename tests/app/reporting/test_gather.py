@@ -15,14 +15,14 @@ from rlexp.protocol.seeds import Phase
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def alpha(place: Workspace) -> Stored:
+def alpha(workspace: Workspace) -> Stored:
     """Two labels, of which one has three scores and the other a score and a failure."""
-    own = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    chosen = stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     for seed in range(3):
-        own.complete(seed, 10.0 * seed)
-    own.complete(0, 5.0, label="a2c")
-    own.attempt(1, failed(), label="a2c")
-    return own
+        chosen.complete(seed, 10.0 * seed)
+    chosen.complete(0, 5.0, label="a2c")
+    chosen.attempt(1, failed(), label="a2c")
+    return chosen
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_targets_are_read(text: str, target: Target) -> None:
 def test_planned_runs_of_an_experiment_are_collected(tmp_path: Path) -> None:
     """Runs that were never started are included."""
     alpha(study(tmp_path))
-    own = gather(["alpha"], None, study(tmp_path))
-    assert (Phase.TEST, ("ppo", "a2c"), 6) == (own.phase, own.labels, len(own.members))
-    a2c = own.cells["a2c", "CartPole-v1"]
+    chosen = gather(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, ("ppo", "a2c"), 6) == (chosen.phase, chosen.labels, len(chosen.members))
+    a2c = chosen.cells["a2c", "CartPole-v1"]
     assert (1, 1, 1) == (len(a2c.scored), len(a2c.failed), len(a2c.missing))
 
 
@@ -61,11 +61,11 @@ def test_an_experiment_includes_its_labels(tmp_path: Path) -> None:
 
 def test_equal_labels_of_several_experiments_are_distinguished(tmp_path: Path) -> None:
     """The experiment's name is added where two experiments share a label."""
-    place = study(tmp_path)
-    alpha(place)
-    stored(place.layout, "beta", configuration("ppo"), configuration("dqn"))
-    own = gather(["beta", "alpha"], None, place)
-    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == own.labels
+    workspace = study(tmp_path)
+    alpha(workspace)
+    stored(workspace.layout, "beta", configuration("ppo"), configuration("dqn"))
+    chosen = gather(["beta", "alpha"], None, workspace)
+    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == chosen.labels
 
 
 def test_an_unknown_experiment_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
@@ -84,34 +84,34 @@ def test_an_unknown_label_is_refused_with_the_existing_ones(tmp_path: Path) -> N
 
 def test_an_unreadable_definition_is_reported_in_one_line(tmp_path: Path) -> None:
     """The line names the command to use next."""
-    own = alpha(study(tmp_path))
-    own.paths.definition.write_text("{")
+    chosen = alpha(study(tmp_path))
+    chosen.paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
         gather(["alpha"], None, study(tmp_path))
 
 
 def test_test_runs_are_preferred(tmp_path: Path) -> None:
     """By default test runs are used, and runs of other phases are counted as left out."""
-    own = alpha(study(tmp_path))
-    own.complete(0, 99.0, phase=Phase.TUNING)
-    found = gather(["alpha"], None, study(tmp_path))
-    assert (Phase.TEST, {Phase.TUNING: 4}) == (found.phase, found.left_out)
+    chosen = alpha(study(tmp_path))
+    chosen.complete(0, 99.0, phase=Phase.TUNING)
+    evidence_found = gather(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, {Phase.TUNING: 4}) == (evidence_found.phase, evidence_found.left_out)
 
 
 def test_tuning_runs_are_collected_if_there_are_no_test_runs(tmp_path: Path) -> None:
     """The phase of the evidence is then tuning."""
-    own = stored(study(tmp_path).layout)
-    own.complete(0, 1.0, phase=Phase.TUNING)
+    chosen = stored(study(tmp_path).layout)
+    chosen.complete(0, 1.0, phase=Phase.TUNING)
     assert Phase.TUNING is gather(["alpha"], None, study(tmp_path)).phase
 
 
 def test_phases_are_never_combined(tmp_path: Path) -> None:
     """Two targets without a common phase are refused, and the message names their phases."""
-    place = study(tmp_path)
-    alpha(place)
-    stored(place.layout, "beta").complete(0, 1.0, phase=Phase.TUNING)
+    workspace = study(tmp_path)
+    alpha(workspace)
+    stored(workspace.layout, "beta").complete(0, 1.0, phase=Phase.TUNING)
     with pytest.raises(ProtocolError, match="alpha has test runs; beta has tuning runs"):
-        gather(["alpha", "beta"], None, place)
+        gather(["alpha", "beta"], None, workspace)
 
 
 def test_a_requested_phase_without_runs_is_empty(tmp_path: Path) -> None:
@@ -122,30 +122,30 @@ def test_a_requested_phase_without_runs_is_empty(tmp_path: Path) -> None:
 
 def test_a_damaged_run_is_kept_with_its_problem(tmp_path: Path) -> None:
     """A damaged run still counts as planned."""
-    own = alpha(study(tmp_path))
-    own.run(1).spec.write_text("{")
-    found = gather(["alpha"], None, study(tmp_path))
-    damaged = [m for m in found.members if m.problem]
+    chosen = alpha(study(tmp_path))
+    chosen.run(1).spec.write_text("{")
+    evidence_found = gather(["alpha"], None, study(tmp_path))
+    damaged = [m for m in evidence_found.members if m.problem]
     assert [("ppo", 1)] == [(m.label, m.record.spec.seed) for m in damaged]
-    assert 6 == len(found.members)
-    assert found.problems[0].startswith("alpha: ")
+    assert 6 == len(evidence_found.members)
+    assert evidence_found.problems[0].startswith("alpha: ")
 
 
 def test_provenance_is_that_of_the_last_attempt(tmp_path: Path) -> None:
     """A run without attempts has no provenance, and damaged provenance does not drop a score."""
-    own = alpha(study(tmp_path))
-    own.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
-    own.run(0).attempts()[-1].provenance.write_text("{")
-    found = gather(["alpha"], None, study(tmp_path)).cells
-    ppo, a2c = (found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
+    chosen = alpha(study(tmp_path))
+    chosen.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
+    chosen.run(0).attempts()[-1].provenance.write_text("{")
+    evidence_found = gather(["alpha"], None, study(tmp_path)).cells
+    ppo, a2c = (evidence_found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
     assert ["second"] == a2c[1].provenance["command"]
     assert ({}, {}, 0.0) == (a2c[2].provenance, ppo[0].provenance, ppo[0].score)
 
 
 def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that the environment declares secret now is masked in reports."""
-    own = stored(study(tmp_path).layout)
-    own.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
+    chosen = stored(study(tmp_path).layout)
+    chosen.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
     monkeypatch.setenv("SERVICE_API_KEY", "tellnobody99")
     member = gather(["alpha"], None, study(tmp_path)).members[0]
     assert "tellnobody99" not in json.dumps(member.provenance)
@@ -153,10 +153,10 @@ def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path) -> None:
     """A misspelt label is refused even if its whole experiment is named too."""
-    place = study(tmp_path)
-    stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    workspace = study(tmp_path)
+    stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     with pytest.raises(RecordError, match="alpha has no label 'ppx'; did you mean 'ppo'"):
-        gather(["alpha/ppx", "alpha"], None, place)
+        gather(["alpha/ppx", "alpha"], None, workspace)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path)
 )
 def test_malformed_provenance_is_ignored(tmp_path: Path, damage: dict[str, object]) -> None:
     """The run keeps its score and has no provenance."""
-    place = study(tmp_path)
-    own = stored(place.layout, "alpha", test=1)
-    run = own.complete(0, 5.0)
+    workspace = study(tmp_path)
+    chosen = stored(workspace.layout, "alpha", test=1)
+    run = chosen.complete(0, 5.0)
     path = run.attempts()[0].provenance
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
-    (member,) = gather(["alpha"], None, place).members
+    (member,) = gather(["alpha"], None, workspace).members
     assert (5.0, {}) == (member.score, member.provenance)

@@ -81,7 +81,9 @@ def contents(folder: Path) -> dict[str, str]:
     "setting",
     ["diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.context=0", "color.ui=always"],
 )
-def test_git_settings_of_the_user_do_not_matter(place: GitStudy, tmp_path: Path, setting: str) -> None:
+def test_git_settings_of_the_user_do_not_matter(
+    place: GitStudy, tmp_path: Path, setting: str
+) -> None:
     """Recorded changes apply whatever diff settings the user has."""
     git(place.folder, "config", *setting.split("="))
     with checked_out(code_of(place.folder), place.folder, tmp_path / "worktree") as checkout:
@@ -104,8 +106,8 @@ def test_editable_packages_are_imported_from_the_worktree(
     """Folders of the repository on Python's path are replaced by those of the worktree."""
     write_tree(place.folder, {"src/mine/__init__.py": "", "secret.txt/lib/x.py": ""})
     code = code_of(place.folder)
-    own = [str(place.folder / "src"), str(place.folder / "secret.txt" / "lib")]
-    monkeypatch.setattr(sys, "path", ["first", *own, *sys.path])
+    separate = [str(place.folder / "src"), str(place.folder / "secret.txt" / "lib")]
+    monkeypatch.setattr(sys, "path", ["first", *separate, *sys.path])
     with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
         assert (tmp_path / "worktree" / "src",) == checkout.imports
 
@@ -191,10 +193,10 @@ def test_attempts_of_other_code_are_noticed(place: GitStudy) -> None:
 def test_sigterm_leaves_no_worktree(tmp_path: Path) -> None:
     """SIGTERM during the work leaves no worktree and no process."""
     place = trained(committed(tmp_path / "study", "ended_task"))
-    words = ["reproduce", "tiny", "--allow-import", place.module]
+    arguments = ["reproduce", "tiny", "--allow-import", place.module]
     mark = f"MARK={tmp_path}"
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "rlexp", *words],
+        [sys.executable, "-P", "-m", "rlexp", *arguments],
         cwd=place.folder,
         env={**os.environ, "MARK": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
@@ -202,9 +204,9 @@ def test_sigterm_leaves_no_worktree(tmp_path: Path) -> None:
     ) as process:
         _until(lambda: worktrees(place.folder) == 2 and len(marked(mark)) > 1)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=PATIENCE)
+        _, message = process.communicate(timeout=PATIENCE)
     assert 143 == process.returncode
-    assert re.fullmatch(rb"(code: commit .*, in a worktree of its own\n)?", told)
+    assert re.fullmatch(rb"(code: commit .*, in a worktree of its own\n)?", message)
     assert 1 == worktrees(place.folder)
     _until(lambda: not marked(mark))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
@@ -227,9 +229,9 @@ def test_ctrl_c_leaves_no_worktree(tmp_path: Path) -> None:
         _until(lambda: worktrees(place.folder) == 2 and len(command.children(recursive=True)) > 1)
         started = command.children(recursive=True)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE)
+        _, message = process.communicate(timeout=PATIENCE)
     assert 130 == process.returncode
-    assert re.fullmatch(r"(code: commit .*, in a worktree of its own\n)?", told)
+    assert re.fullmatch(r"(code: commit .*, in a worktree of its own\n)?", message)
     assert 1 == worktrees(place.folder)
     _until(lambda: not any(each.is_running() for each in started))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
@@ -237,12 +239,12 @@ def test_ctrl_c_leaves_no_worktree(tmp_path: Path) -> None:
 
 def marked(variable: str) -> list[str]:
     """Processes that have this variable."""
-    found = []
+    content = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if variable.encode() in path.read_bytes().split(b"\0"):
-                found.append(path.parent.name)
-    return found
+                content.append(path.parent.name)
+    return content
 
 
 def _until(condition: Callable[[], bool]) -> None:

@@ -23,8 +23,8 @@ class _Original:
 
 def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
     """A run of a script whose episodes had these returns."""
-    own = configuration()
-    spec = own.spec(Phase.TEST, 0, 0)
+    original = configuration()
+    spec = original.spec(Phase.TEST, 0, 0)
     spec = type(spec).from_plain({**spec.plain(), "algorithm": {"command": "x", "name": "mine"}})
     events: list[Event] = [
         RunStarted(time=0.0, attempt=1, pid=1, host="here"),
@@ -44,14 +44,14 @@ def answered(
 
 def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says that weights are not compared, and names no cause."""
-    found = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
-    assert (Verdict.EQUAL_SCORES, None) == (found.verdict, found.cause)
-    assert [*run_lines(found.result())][-1].endswith("is equal; it leaves no weights to compare")
+    result = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
+    assert (Verdict.EQUAL_SCORES, None) == (result.verdict, result.cause)
+    assert [*run_lines(result.result())][-1].endswith("is equal; it leaves no weights to compare")
 
 
 def test_different_episodes_with_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes without recorded lengths are compared too."""
-    found = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
-    assert (Verdict.EQUAL_SCORES, "a cause") == (found.verdict, found.cause)
-    assert found.divergence is not None
-    assert "returns[0]" == found.divergence.field
+    result = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
+    assert (Verdict.EQUAL_SCORES, "a cause") == (result.verdict, result.cause)
+    assert result.divergence is not None
+    assert "returns[0]" == result.divergence.field

@@ -79,11 +79,11 @@ def test_a_partial_line_is_read_once_it_is_complete(run: RunPaths) -> None:
 @pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
 def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bool) -> None:
     """An attempt dies at step 40, the next continues at 20: every step is given once, in order."""
-    feed, found = RunJournalReader(run), list[int]()
+    feed, run_found = RunJournalReader(run), list[int]()
 
     def look(*, unended: bool = False) -> None:
         if live or unended:
-            found.extend(steps(feed, max(found, default=-1), unended=unended))
+            run_found.extend(steps(feed, max(run_found, default=-1), unended=unended))
 
     attempt(run, started(), *(loss(step) for step in (10, 20, 30, 40)))
     look()
@@ -96,7 +96,7 @@ def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bo
         look()
     second.append(ended(50))
     look(unended=True)
-    assert [10, 20, 30, 40, 50] == found
+    assert [10, 20, 30, 40, 50] == run_found
 
 
 def test_a_restarted_run_gives_no_step_twice(run: RunPaths) -> None:
