@@ -290,7 +290,7 @@ def test_what_goes_on_alone_can_be_cancelled(place: Place, scores: dict[str, flo
 def test_what_goes_on_alone_comes_to_its_end(place: Place, scores: dict[str, float]) -> None:
     """After `--detach` the runs end as if the command had waited, which sees so afterwards."""
     command = place.start("run", *ASKED, "--detach", quick=SLOW)
-    assert "3 runs are queued as" in command.process.communicate(timeout=LIMIT)[0]
+    assert "3 runs are queued" in command.process.communicate(timeout=LIMIT)[0]
     wait_until(lambda: set(place.runs("state").values()) == {"completed"}, LIMIT)
     wait_until(lambda: not place.orders())
     assert "nothing to run" in place.give("run", *ASKED)

@@ -398,6 +398,7 @@ def _blocks(label: str, design: FrozenDesign, evidence: Evidence) -> list[NDArra
         # An incomplete group is not tested: the design fixes how many scores each look uses.
         if not all(seed in scores for scores in by_task for seed in seeds):
             break
+        # Seeds are the units of the test: each contributes one score, its mean over the tasks.
         blocks.append(np.asarray([np.mean([s[seed] for s in by_task]) for seed in seeds]))
     return blocks
 

@@ -81,6 +81,7 @@ def _wait(session: Session, folder: Path) -> Exit | None:
     while True:
         if exits := session.poll(0.1):
             return exits[0]
+        # The probe writes its current operation: while that changes, the probe is not hung.
         now = _bytes(folder / "now")
         if now != last:
             last, since = now, time.monotonic()

@@ -4,11 +4,22 @@
 """
 
 import json
+from copy import deepcopy
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rlexp.app.diagnostics.finding import fail, ok, warn
-from rlexp.app.diagnostics.random_steps import WIDTH, ProbeFailed, ProbeLog, play, summarise_play
+from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
+from rlexp.app.diagnostics.random_steps import (
+    SECONDS,
+    SEED,
+    WIDTH,
+    ProbeFailed,
+    ProbeLog,
+    play,
+    random_action,
+    summarise_play,
+)
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.config.validate import build
 from rlexp.environments import Environment, Vector
@@ -18,12 +29,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     Env = gymnasium.Env[Any, Any]
-from copy import deepcopy
-from time import perf_counter
-from typing import Any
-
-from rlexp.app.diagnostics.finding import Finding
-from rlexp.app.diagnostics.random_steps import SECONDS, SEED, random_action
 
 GAMMA = 0.99
 """Discount of normalised rewards; its value does not matter here."""

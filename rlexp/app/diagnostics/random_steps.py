@@ -1,35 +1,28 @@
 """Takes random steps in an environment and checks every value that they return."""
 
-from dataclasses import dataclass, field
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from time import perf_counter
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlexp.app.diagnostics.finding import Finding, ok, warn
+from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
+from rlexp.app.execution.compatibility import Spaces
+from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
     import gymnasium
 
     Env = gymnasium.Env[Any, Any]
-import math
-
-if TYPE_CHECKING:
-    import gymnasium
-
     Space = gymnasium.Space[Any]
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
-from traceback import extract_tb
-
-from rlexp.app.diagnostics.finding import fail
-from rlexp.app.execution.compatibility import Spaces
-from rlexp.errors import ConfigError
 
 WIDTH = 200
 """Characters of a description of the current operation."""
@@ -62,12 +55,14 @@ class ProbeLog:
             yield
         except (ProbeFailed, ConfigError):
             raise
+        # An environment may call sys.exit.
         except (Exception, SystemExit) as error:
             error_text = f"{type(error).__name__}: {error}{_error_location(error)}"
             raise ProbeFailed(check, f"{what} raises {error_text}") from error
 
     def doing(self, what: str) -> None:
         """Write the current operation; if it never ends, the parent process reports it."""
+        # One write of fixed width: the parent never reads a mixture of two texts.
         os.pwrite(self._now, what.encode()[:WIDTH].ljust(WIDTH), 0)
 
     def add(self, finding: Finding) -> None:
@@ -152,6 +147,7 @@ def contradiction(value: Any, space: "Space", path: str) -> Contradiction | None
 
 def _first(parts: list[tuple[Any, "Space", str]]) -> Contradiction | None:
     contradictions = [c for part in parts if (c := contradiction(*part)) is not None]
+    # A harmful contradiction is more important than a harmless one.
     return min(contradictions, key=lambda c: c.harmless, default=None)
 
 

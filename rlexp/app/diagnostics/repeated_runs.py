@@ -119,6 +119,7 @@ def _opened(execution: RepeatedRun, settings: RepetitionSettings) -> Iterator[Se
     )
     preload = (*PRELOAD, ENTRY.partition(":")[0])
     with ExitStack() as stack:
+        # Variables such as PYTHONHASHSEED take effect only when a process starts.
         with temporary_environment(execution.variables):
             opened = executor.open(ENTRY, preload, threads=1, folder=settings.workspace)
             session = stack.enter_context(opened)

@@ -108,6 +108,7 @@ def _entropy() -> Iterator[Callable[[], None]]:
     source = random.Random(SEED)
     seed = random.Random.seed
 
+    # Without a seed, random.Random takes entropy in C code, which cannot be replaced there.
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
         seed(self, source.getrandbits(64) if a is None else a, version)
 
@@ -128,6 +129,7 @@ def _clock() -> Iterator[Callable[[], None]]:
         readings[0] += 1
         return EPOCH + TICK * readings[0]
 
+    # Methods of the C type datetime cannot be replaced, so the class itself is.
     class Dated(dt.datetime):
         @classmethod
         def now(cls, tz: dt.tzinfo | None = None) -> "Dated":

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile, ZipFile
 
 from rlexp.app.execution.run_process import assemble
 from rlexp.app.observer import Observer
+from rlexp.app.reading.imported import refuse_external_run
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish_with
+from rlexp.store.layout import RunPaths
 
 if TYPE_CHECKING:
     from rlexp.training.evaluate import Episodes
     from rlexp.training.parts import Training
     from rlexp.training.restore import Learner
-from zipfile import BadZipFile, ZipFile
-
-from rlexp.app.reading.imported import refuse_external_run
-from rlexp.protocol.spec import RunSpec
-from rlexp.records.run import RunRecord, State
-from rlexp.store.layout import RunPaths
 
 LARGEST_RATIO = 10
 """Largest allowed size of an archive's content, as a multiple of the archive.
@@ -59,6 +58,7 @@ def find_policy(paths: RunPaths, record: RunRecord, checkpoint: int | None) -> P
     if checkpoint is not None:
         if checkpoint not in steps:
             raise RecordError(f"run {name} has no checkpoint at step {checkpoint} ({available})")
+        # A checkpoint's folder uses the file names of a run's folder.
         folder = RunPaths(paths.checkpoints / str(checkpoint))
         return Policy(record.spec, folder.model, folder.normalisation, checkpoint, True, None)
     if record.state is State.COMPLETED and paths.model.is_file():
@@ -110,6 +110,7 @@ def _limit(path: Path) -> int:
 def _unpacked(path: Path) -> int:
     try:
         with ZipFile(path) as archive:
+            # Sizes come from the archive's directory; nothing is unpacked.
             return sum(member.file_size for member in archive.infolist())
     except (OSError, BadZipFile, ValueError, NotImplementedError):
         return 0

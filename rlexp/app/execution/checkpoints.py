@@ -78,6 +78,8 @@ def _beginning(
         if change is None or allow_drift:
             return Beginning(step=step, reason=change, drifted=change is not None)
         refused.append(Beginning(step=step, anew=True, reason=change, drifted=True))
+    # A change of versions is reported first, because the user can permit it. Among equals, `max`
+    # returns the first, which is the newest.
     return max(refused, key=lambda beginning: beginning.drifted, default=None)
 
 

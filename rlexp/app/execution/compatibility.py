@@ -5,7 +5,14 @@ spaces
 with what the algorithm and the agent declare.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -21,14 +28,6 @@ from rlexp.protocol.seeds import Phase
 
 if TYPE_CHECKING:
     import gymnasium
-import json
-import os
-import select
-import signal
-import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 
 LIMIT = 120.0
 """Seconds to wait for the result of a child process."""
@@ -52,12 +51,14 @@ def call_in_subprocess(
         ConfigError: The child raised an error, died or sent no result in time.
     """
     reading, writing = os.pipe()
+    # Otherwise the child would print the buffered text a second time.
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
         _run_child(writing, function, cleanup)
+    # While the parent holds this end open, reading never reaches the end of the stream.
     os.close(writing)
     content = None
     try:
@@ -100,6 +101,7 @@ def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], 
     with suppress(BaseException):
         cleanup()
     sys.stderr.flush()
+    # Skips the exit handlers and `finally` blocks that the child inherited from the parent.
     os._exit(0)
 
 

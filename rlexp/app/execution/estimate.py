@@ -85,6 +85,7 @@ def remember(done: Sequence[tuple[RunRecord, int]]) -> None:
             measurements.setdefault(_key(record.spec), []).append((speed, size))
     stored = _read()
     for key, values in measurements.items():
+        # The median is robust against single runs on a busy machine.
         stored[key] = (median(v for v, _ in values), median(s for _, s in values))
     with suppress(OSError):
         publish(cache_file(), json.dumps(stored).encode())

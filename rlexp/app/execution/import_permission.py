@@ -61,6 +61,7 @@ def check_imports(
         RecordError: Names the packages, and the command that allows them.
     """
     on_disk, trusted = tuple(on_disk), tuple(trusted)
+    # Compared by module, not by package: a trusted plug-in does not make its whole package trusted.
     named = {module for parts in on_disk for module in foreign_modules(parts)}
     trusted_modules = {module for parts in trusted for module in foreign_modules(parts)}
     packages = sorted(

@@ -103,12 +103,13 @@ def _drive_remotely(
 def _say_detached(
     paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, observer: Observer
 ) -> None:
-    jobs_text = (
-        "orders" if isinstance(remote, Pull) else f"{jobs} jobs" if jobs != 1 else "one job"
-    )
+    if isinstance(remote, Pull):
+        jobs_text = "for workers"
+    else:
+        jobs_text = f"as {jobs} jobs" if jobs != 1 else "as one job"
     runs_text = f"{runs} runs are" if runs != 1 else "One run is"
     observer.note(
-        f"{runs_text} out as {jobs_text} and continue without this command; "
+        f"{runs_text} queued {jobs_text} and will continue without this command; "
         f"see: rlexp status {paths.name}; cancel them: rlexp cancel {paths.name}; "
         "follow them again: repeat the same command"
     )
@@ -173,6 +174,7 @@ def launch(
     Returns:
         The signal that ended the command, or None; and every run of the phase with its record.
     """
+    # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
     interrupted = drive(paths, phase, plan, driving, workspace, observer, spaces)
     entries = read_entries(paths, experiment, phase)
@@ -248,6 +250,7 @@ def drive_source(
                     watch=watch,
                 )
         except KeyboardInterrupt:
+            # A second signal raised this; leaving the executor's session has ended the runs.
             signals.received = signals.received or SignalNumber.SIGINT
         if disk_error is not None:
             remedy = "free space, or make the disk writable"

@@ -92,6 +92,7 @@ class _Job:
 def _jobs(paths: ExperimentPaths) -> Iterator[_Job]:
     """Yield every recorded job, including jobs that have ended."""
     for file in sorted(paths.jobs.glob("*.json")):
+        # A damaged file hides one job and must not hide the others.
         with suppress(RecordError, TypeError):
             job = read_json(file)
             executor = str(job.get("executor"))

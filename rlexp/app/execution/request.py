@@ -205,6 +205,7 @@ def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -
     algorithms = "+".join(
         dict.fromkeys(_folder_word(short_name(c.algorithm)) for c in experiment.configurations)
     )
+    # Cut before the hash is added: file systems allow 255 bytes for a name.
     return f"{tasks}-{algorithms}"[:80] + f"-{experiment.fingerprint[:6]}"
 
 

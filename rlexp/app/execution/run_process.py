@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
@@ -57,11 +57,8 @@ from rlexp.store.runs import ASKED_TO_END, StoredAttempt, read_attempts, read_sp
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
-if TYPE_CHECKING:
-    from rlexp.training.parts import Training
 
-
-def check_plug_ins(spec: RunSpec, training: "Training") -> None:
+def check_plug_ins(spec: RunSpec, training: Training) -> None:
     """Check that the plug-ins still declare the identity with which the run was recorded.
 
     Raises:
@@ -76,7 +73,7 @@ def check_plug_ins(spec: RunSpec, training: "Training") -> None:
             )
 
 
-def _built(spec: RunSpec, training: "Training") -> Iterator[tuple[str, Any, Any]]:
+def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
     """Yield every plug-in: its group, its settings in the specification, and the instance."""
     yield "agent", spec.agent, training.agent
     yield "algorithm", spec.algorithm, training.algorithm
@@ -165,11 +162,14 @@ class RunListener:
         self._next_stop_check = self._next_guard_check = 0.0
         self._request: StopRequest | None = None
         self._beats = 0
+        # Some environments never return from close(). By then the end is recorded, so that the
+        # process may simply end.
         self.last_resort = threading.Timer(CLOSE_LIMIT, os._exit, (0,))
         self.last_resort.daemon = True
         with attempt.progress.open("w+b") as file:
             file.write(PROGRESS.pack(0, 0))
             file.flush()
+            # A memory-mapped file, so that a heartbeat costs no system call.
             self._progress = mmap.mmap(file.fileno(), PROGRESS.size)
 
     def emit(self, event: Event) -> None:
@@ -285,6 +285,7 @@ def execute(arguments: list[str]) -> int:
         if error.errno not in NO_SPACE:
             raise
         print(error, file=sys.stderr)  # noqa: T201
+        # The journal cannot record this failure, so the exit code reports it.
         return DISK_FULL
     return 0
 
@@ -297,6 +298,7 @@ def _execute(paths: RunPaths, number: int) -> None:
         closing(JournalWriter(attempt.journal)) as journal,
     ):
         with suppress(OSError, RecordError):
+            # A killed attempt may have left half-written files.
             clear_stale(paths.folder, {MODEL, NORMALISATION})
         listener = RunListener(paths, attempt, journal, guard)
         signal.signal(signal.SIGTERM, listener.interrupt)
@@ -408,6 +410,7 @@ def assemble(
     return Training(
         agent=build(spec.agent, "agent", allowed),
         algorithm=build(spec.algorithm, "algorithm", allowed),
+        # Reference scores are not part of a run's specification.
         environment=build({**spec.environment, "reference": {}}, "environment", allowed),
         budget=Budget(**spec.budget, **(operational or {})),
         compute=Compute(**spec.compute),

@@ -103,6 +103,7 @@ def _of_gymnasium(environment: Mapping[str, Any]) -> set[str]:
 def _of_packages(names: Iterable[str]) -> dict[str, str]:
     """Versions of installed packages, hashes of the user's, and those of all they import."""
     versions: dict[str, str] = {}
+    # Python's version covers the standard library.
     waiting, seen = list(names), set(VERSIONED | sys.stdlib_module_names)
     while waiting:
         name = waiting.pop()
@@ -224,6 +225,7 @@ def _gpu(device: str) -> dict[str, str]:
     """The model of the first graphics processor and its driver, where the run uses one."""
     if not device.startswith("cuda"):
         return {}
+    # The driver's files are read directly: importing torch would take seconds.
     models = [_line(path, "Model:") for path in sorted(NVIDIA_DRIVER.glob("gpus/*/information"))]
     gpu = {"graphics processor": next(filter(None, models), "")}
     gpu["graphics driver"] = _line(NVIDIA_DRIVER / "version", "NVRM version:")

@@ -241,6 +241,7 @@ def make_huggingface(request: ExportRequest, output: Output, workspace: Workspac
     runs = {m.record.spec.seed: _scripted(m, model, command, workspace) for m in scored}
     report = _report(evidence, workspace)
     model_card = _card(inquiry, runs, model, report=report is not None)
+    # The card quotes settings and reasons, which may contain secrets.
     files: dict[str, Content] = {
         "README.md": mask_known(card(model_card).decode(), secret_values(environ)).encode()
     }

@@ -274,6 +274,7 @@ class Output:
                 file = temporary / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 _writer(content)(file)
+                # Before the renaming: after a power cut, no empty file has a final name.
                 sync(file)
             self._put_in_place(temporary)
         finally:
@@ -282,6 +283,8 @@ class Output:
 
     def _put_in_place(self, temporary: Path) -> None:
         old = self.path.with_name(f".{uuid4().hex[:8]}.old.{self.path.name}")
+        # A folder cannot be renamed over another one, so the old one is moved aside first and
+        # comes back if the second renaming fails.
         if self.path.exists():
             self.path.rename(old)
         try:

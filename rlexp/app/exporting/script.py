@@ -4,15 +4,18 @@
 script cannot hold, and `make_recipe` reads the parameters of the script from the restored run.
 """
 
+import inspect
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rlexp.algorithms.noise import Noise
+from rlexp.algorithms.schedules import Schedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
 from rlexp.app.execution.software_versions import collect_versions
@@ -29,9 +32,21 @@ from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.survey import configuration_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
+from rlexp.config.plain_secrets import texts
+from rlexp.config.variables import has_variable
+from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
-from rlexp.exchange.exporters.script import requirements, script
-from rlexp.protocol.seeds import Phase
+from rlexp.exchange.exporters.script import (
+    LEARNING,
+    Expression,
+    Learner,
+    Recipe,
+    Task,
+    expression,
+    requirements,
+    script,
+)
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
@@ -41,22 +56,7 @@ from rlexp.store.secrets import mask_all, secret_values
 from rlexp.text import counted
 
 if TYPE_CHECKING:
-    from rlexp.exchange.exporters.script import Recipe
-import inspect
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
-
-from rlexp.algorithms.noise import Noise
-from rlexp.algorithms.schedules import Schedule
-from rlexp.environments.composed import ComposedTask
-from rlexp.exchange.exporters.script import LEARNING, Expression, Learner, Recipe, Task, expression
-from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
-
-if TYPE_CHECKING:
     from rlexp.training.parts import Training
-
-from rlexp.config.plain_secrets import texts
-from rlexp.config.variables import has_variable
 
 EXPORTABLE_MODULES: Mapping[str, str] = {
     "agent": "rlexp.agents.",
@@ -347,8 +347,10 @@ def export_policy(
     refuse_imported_run(stored.record.spec)
     spec, final = stored.record.spec, _final(stored, paths)
     policy = find_policy(paths, stored.record, None)
+    # Permission comes before everything that imports classes named by the record.
     check_imports([spec], workspace.allowed, command)
     check_exportable(spec)
+    # Sizes are checked before any library unpacks the archives.
     check_archives(policy, paths)
     workspace.make_allowed_importable()
     recipe = _recipe(policy, stored, final, paths, workspace, model)

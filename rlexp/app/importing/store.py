@@ -176,6 +176,7 @@ def _content(run: RunPaths) -> str | None:
 
 def _rename_into_place(folder: Path, target: Path) -> None:
     try:
+        # Renaming fails on a folder with content, so that two imports cannot overwrite each other.
         os.rename(folder, target)  # noqa: PTH104
     except OSError as error:
         if error.errno not in {EEXIST, ENOTEMPTY, ENOTDIR}:

@@ -78,6 +78,7 @@ def compare_runs(paths: ExperimentPaths, account: Account, findings: IntegrityFi
     except RecordError as error:
         findings.find(Kind.DAMAGED, str(error))
         return
+    # All files are attributed first, so that a copy is found whichever run is compared first.
     for name, attempts in account.runs.items():
         for sealed in attempts.values():
             findings.own(name, sealed.files)
@@ -108,6 +109,7 @@ def _run(run: RunPaths, attempts: Attempts, findings: IntegrityFindings) -> None
         _gone(name, attempts, findings)
         return
     findings.attempts += len(attempts)
+    # A later attempt may replace a file of an earlier one, so its sum comes last.
     expected = {path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()}
     sums = {path: sum_of_file(run.folder / path) for path in expected}
     wrong = {path: text for path, text in sums.items() if text != expected[path]}
@@ -168,6 +170,7 @@ def _unsealed(
     findings: IntegrityFindings,
 ) -> None:
     """Report ended attempts that the ledger lacks, unless a command is about to add them."""
+    # A running command adds its ended attempts soon.
     if is_held(paths.lock):
         return
     findings.attempts += len(attempts)

@@ -156,6 +156,7 @@ def _provenance(run: Found, provenances: dict[bytes, Mapping[str, Any]]) -> Mapp
         return {}
     if content not in provenances:
         provenance = provenance_of(attempts[-1])
+        # Masked when it is read: a variable may have been declared secret after the run.
         masked: Mapping[str, Any] = mask_all(provenance, secret_values(os.environ))
         provenances[content] = masked if _is_provenance(masked) else {}
     return provenances[content]

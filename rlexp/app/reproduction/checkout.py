@@ -169,6 +169,7 @@ def _git(
             check=False,
             timeout=LIMIT,
             env=variables,
+            # Ctrl-C in the terminal must not interrupt git half-way.
             start_new_session=True,
         )
     except OSError as error:

@@ -109,6 +109,7 @@ def compare(provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Pat
     return Surroundings(
         decisive=(
             *python_changes,
+            # A package that was absent then cannot have determined the recorded numbers.
             *(c for c in changed if c.name in deciding and c.then is not None),
         ),
         machine=tuple(_machine(provenance)),

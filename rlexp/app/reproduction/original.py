@@ -147,6 +147,7 @@ def read_original(paths: RunPaths) -> Original:
     provenance = _read_provenance(last)
     code = read_code(provenance, last)
     earlier = [a.paths for a in attempts if a.paths.number < last.number]
+    # Only a continued run contains steps of several attempts.
     mixed = bool(record.continuations) and any(
         read_code(_read_provenance(a), a) != code for a in earlier
     )

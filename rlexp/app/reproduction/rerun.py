@@ -59,6 +59,7 @@ def run_again(
     rebuilt_workspace = replace(workspace, folder=checkout.folder)
     with (
         hold(paths.lock, f"experiment {paths.name}", now=time.time()),
+        # Relative paths in configurations refer to the current folder.
         chdir(checkout.folder),
         temporary_environment(_imports(checkout)),
     ):

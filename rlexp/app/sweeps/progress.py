@@ -100,6 +100,8 @@ class Watched:
         }
         entries = self.sweeping.search.entries
         state = (len(entries), sum(1 for e in entries if e.trial is not None))
+        # Building the list takes time and this is called several times a second, so it is built
+        # only after a trial was added or has ended.
         if self.mirror is not None and state != self._state:
             self._state = state
             self.mirror.offer(mirrored(self.sweeping))

@@ -269,6 +269,8 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
     check_sweep(request, workspace.allowed)
     if root.failures == "worst":
         require_minimum([configuration])
+    # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on
+    # timing. This lag is large enough that no worker waits for another.
     lag = request.plan.lag
     workers = parts.executor.workers_for(root.compute.threads)
     plan = replace(request.plan, lag=2 * workers - 1 if lag is None else lag)

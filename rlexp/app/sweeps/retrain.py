@@ -106,6 +106,7 @@ def _root(
             f"{paths.name} has not chosen its winner, and its test seeds must stay unused until then: choose "
             f"a seeds.root other than {sweep_root}",
         )
+    # Another root gives other test seeds, so that those of the sweep stay unused.
     return sweep_root + 1 if requested is None else requested
 
 

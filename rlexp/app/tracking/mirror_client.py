@@ -80,6 +80,7 @@ class Mirrored:
         self._ended = self._finishing = False
         self.interrupted = False
         self._process = subprocess.Popen(
+            # -P keeps the current folder off the path, where a file could shadow a module.
             [sys.executable, "-P", "-m", "rlexp.app.tracking.mirror_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -171,6 +172,7 @@ class Mirrored:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+        # Final answers come at the end: a process that ends without any has crashed.
         early = not self._answers
         if self._observer and early and not self._finishing:
             self._observer.note(f"{MIRROR_ENDED}; runs and records continue without it")
@@ -187,6 +189,7 @@ class Mirrored:
                 case _:
                     self._answers[name] = answer
             self._changed.notify_all()
+        # `require` raises the problem of a required tracker as an error, so it is not noted too.
         required = self._request.trackers.built[name].required and name not in self._opened
         if self._observer and answer["kind"] == "problem" and first and not required:
             self._observer.note(f"{name}: {answer['text']}; runs and records continue without it")

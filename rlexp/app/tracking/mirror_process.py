@@ -107,7 +107,7 @@ class Uploader:
             self._sink = self.tracker.open(self._experiment)
         return self._sink
 
-    def round(self, *, unended: bool = False) -> None:
+    def push_all(self, *, unended: bool = False) -> None:
         """Push all new rows of every run.
 
         Args:
@@ -149,6 +149,7 @@ class Uploader:
         summary, digest = self._summary()
         if not self._has(digest):
             self.open().summarise(summary)
+            # Stored after the push, so that an interrupted push is repeated.
             self.cursors.move(SUMMARY, kept={"digest": digest})
 
     def is_current(self) -> bool:
@@ -177,14 +178,14 @@ class Uploader:
             name, _UploadedRun(RunJournalReader(paths))
         )
         self._read(name, run)
-        record = run.reader.stand(unended=unended)
-        rows = run.reader.ready(record)
+        record = run.reader.read_end(unended=unended)
+        rows = run.reader.complete_rows(record)
         lost = record is not None and record.state is State.LOST
         if not rows and (record is None or (lost and self._knows_loss(name, run))):
             return
         try:
             tracked = self._begin(name, run)
-            rows = run.reader.ready(record)
+            rows = run.reader.complete_rows(record)
             for start in range(0, len(rows), ROWS_PER_PUSH):
                 self._take(name, run, tracked, rows[start : start + ROWS_PER_PUSH])
             if record is not None:
@@ -200,7 +201,7 @@ class Uploader:
         if run.reader.begun != self.cursors.of(name).begun:
             self.cursors.move(name, **asdict(Cursor(begun=run.reader.begun)))
             run.tracked = run.step = None
-            run.reader.again(-1)
+            run.reader.reread(-1)
 
     def _knows_loss(self, name: str, run: _UploadedRun) -> bool:
         return self.cursors.of(name).lost == run.reader.attempt
@@ -214,13 +215,15 @@ class Uploader:
         self._move(name, reached)
         # The service may have lost rows since the last command, for example a deleted run.
         if reached.step < cursor.step:
-            reader.again(reached.step)
+            reader.reread(reached.step)
         else:
             reader.read(reached.step)
         run.step = reached.step
         return run.tracked
 
     def _take(self, name: str, run: _UploadedRun, tracked: TrackedRun, rows: list[Row]) -> None:
+        # The cursor moves only as far as the service has stored rows safely. `run.step` moves
+        # further, so that this process sends no row twice.
         self._move(name, self.open().push(tracked, rows))
         run.step = rows[-1].step
 
@@ -299,11 +302,12 @@ class Mirror:
             self.answer(self.name, "open", place="")
             self.over.set()
 
-    def tell(self) -> None:
+    def report_pending(self) -> None:
         """Report how much is still pending."""
         rows, runs = (None, None) if self._destination else (0, 0)
         try:
             if self._destination:
+                # Read from disk, because the thread may still be pushing or may hang.
                 rows, runs = pending(self.paths, Cursors(self.paths, self.name, self._destination))
         except (RlexpError, *READ_ERRORS) as error:
             self.problem = self.problem or str(error)
@@ -363,7 +367,7 @@ class Mirror:
                     self.answer(self.name, "open", place=self._destination)
                     opened = True
                 # Without a command at work, a run without a recorded end is lost.
-                pushing.round(unended=last and self.once and not is_held(self.paths.lock))
+                pushing.push_all(unended=last and self.once and not is_held(self.paths.lock))
                 if last:
                     pushing.summarise()
                 self._worked(pushing)
@@ -433,6 +437,7 @@ def main() -> None:
     request, input_ended = json.loads(sys.stdin.readline() or "{}"), threading.Event()
     if not request.get("once"):
         step_back(input_ended)
+    # Last on the path, so that modules of the workspace never shadow installed ones.
     sys.path.append(request["folder"])
     mirrors = _mirrors(request, answers)
     for mirror in mirrors:
@@ -458,7 +463,7 @@ def _finish(mirrors: Sequence[Mirror], waits: Mapping[str, float]) -> None:
     for mirror in mirrors:
         mirror.over.wait(max(start + waits[mirror.name] - time.monotonic(), 0.0))
     for mirror in mirrors:
-        mirror.tell()
+        mirror.report_pending()
 
 
 def _mirrors(request: Mapping[str, Any], answers: AnswerWriter) -> list[Mirror]:
@@ -484,6 +489,7 @@ def _mirrors(request: Mapping[str, Any], answers: AnswerWriter) -> list[Mirror]:
 
 def _silent() -> int:
     """Discard everything that libraries print; returns a descriptor of the original output."""
+    # Libraries also write to the descriptors directly, which would mix with the answers.
     original = os.dup(1)
     null_device = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):

@@ -92,12 +92,12 @@ class RunJournalReader:
             self._follow(attempts)
         self._rows = [row for row in self._rows if row.step > after]
 
-    def again(self, after: int) -> None:
+    def reread(self, after: int) -> None:
         """Read all rows beyond `after` again, because a service has lost rows."""
         self._attempt = 0
         self.read(after)
 
-    def stand(self, *, unended: bool) -> RunRecord | None:
+    def read_end(self, *, unended: bool) -> RunRecord | None:
         """The record of an ended run, or None; `unended` includes runs without a recorded end."""
         if not self._attempt or not (self._ended or unended or self.newest.verdict.exists()):
             return None
@@ -106,7 +106,7 @@ class RunJournalReader:
             return None
         return record
 
-    def ready(self, record: RunRecord | None) -> list[Row]:
+    def complete_rows(self, record: RunRecord | None) -> list[Row]:
         """The complete rows: all of a final run, all but the last of an unfinished run."""
         return list(self._rows if is_final(record) else self._rows[:-1])
 
@@ -354,6 +354,7 @@ def _of_median_score(
             scored_runs.append((record.score, spec.seed, record))
     if not scored_runs:
         return None
+    # By score and seed only: records cannot be compared.
     scored_runs.sort(key=lambda entry: entry[:2])
     record = scored_runs[(len(scored_runs) - 1) // 2][2]
     run = paths.run(record.spec.name)

@@ -215,7 +215,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         ),
         (
             ("+benchmark=two_tasks",),
-            r"select 4 \(ppo on CartPole-v1, .*…\): choose a single one with overrides such as .*algorithm=ppo",
+            r"select 4 \(ppo on CartPole-v1, .*…\): choose a single one with .*algorithm=ppo",
         ),
         (("tiny", "algorithm=a2c"), "together with the name of a run, only budget.steps="),
         (("tiny", "budget.score=auc"), "together with the name of a run, only budget.steps="),

@@ -55,17 +55,17 @@ def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
     change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
-    output = output(capsys)
+    printed = output(capsys)
     assert (
-        f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in output
+        f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in printed
     )
-    again = next(line for line in output.splitlines() if "to continue all the same: " in line)
+    again = next(line for line in printed.splitlines() if "to continue all the same: " in line)
     assert again.endswith(" --until search --allow-drift")
     allowed = replace(options, allow_drift=True)
     assert 0 == sweep(None, made.words, allowed, made.study, console())
-    output = output(capsys)
-    assert "1 run continues from a checkpoint at step 50" in output
-    assert f"1 run continues with other versions: {change}" in output
+    printed = output(capsys)
+    assert "1 run continues from a checkpoint at step 50" in printed
+    assert f"1 run continues with other versions: {change}" in printed
 
 
 def test_restarted_runs_take_their_full_time(

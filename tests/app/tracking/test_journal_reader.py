@@ -36,7 +36,7 @@ def attempt(run: RunPaths, *events: Event) -> JournalWriter:
 def steps(feed: RunJournalReader, after: int, *, unended: bool = False) -> list[int]:
     """The steps of the rows that are complete now."""
     feed.read(after)
-    return [row.step for row in feed.ready(feed.stand(unended=unended))]
+    return [row.step for row in feed.complete_rows(feed.read_end(unended=unended))]
 
 
 def loss(step: int, value: float = 0.5) -> Measured:
@@ -47,7 +47,7 @@ def loss(step: int, value: float = 0.5) -> Measured:
 def test_a_run_that_has_not_started_gives_no_rows(run: RunPaths) -> None:
     """It has neither rows nor a record."""
     feed = RunJournalReader(run)
-    assert ([], None, 0) == (steps(feed, -1), feed.stand(unended=True), feed.attempt)
+    assert ([], None, 0) == (steps(feed, -1), feed.read_end(unended=True), feed.attempt)
 
 
 def test_the_last_step_is_given_when_it_is_complete(run: RunPaths) -> None:
@@ -58,7 +58,7 @@ def test_the_last_step_is_given_when_it_is_complete(run: RunPaths) -> None:
     assert [] == steps(feed, 10)
     journal.append(loss(30))
     feed.read(10)
-    (row,) = feed.ready(None)
+    (row,) = feed.complete_rows(None)
     assert {"loss", "eval/mean_reward"} <= set(row.metrics)
     journal.append(ended(30))
     assert [30] == steps(feed, 20)
@@ -123,12 +123,12 @@ def test_the_record_is_given_when_the_run_has_ended(
     """The last step of a run that continues later is not complete."""
     feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     feed.read(-1)
-    assert feed.stand(unended=False) is None
+    assert feed.read_end(unended=False) is None
     journal.append(end)
     feed.read(-1)
-    record = feed.stand(unended=False)
+    record = feed.read_end(unended=False)
     assert record is not None
-    assert (state, given) == (record.state, [row.step for row in feed.ready(record)])
+    assert (state, given) == (record.state, [row.step for row in feed.complete_rows(record)])
 
 
 def test_a_run_without_an_end_is_lost_only_if_no_command_executes_it(run: RunPaths) -> None:
@@ -136,8 +136,8 @@ def test_a_run_without_an_end_is_lost_only_if_no_command_executes_it(run: RunPat
     attempt(run, started(), loss(10))
     feed = RunJournalReader(run)
     feed.read(-1)
-    assert feed.stand(unended=False) is None
-    lost = feed.stand(unended=True)
+    assert feed.read_end(unended=False) is None
+    lost = feed.read_end(unended=True)
     assert lost is not None
     assert State.LOST is lost.state
 
@@ -147,5 +147,5 @@ def test_rows_that_a_service_lost_are_read_again(run: RunPaths) -> None:
     attempt(run, started(), loss(10), loss(20), loss(30), ended(30))
     feed = RunJournalReader(run)
     assert [30] == steps(feed, 20)
-    feed.again(-1)
-    assert [10, 20, 30] == [row.step for row in feed.ready(feed.stand(unended=False))]
+    feed.reread(-1)
+    assert [10, 20, 30] == [row.step for row in feed.complete_rows(feed.read_end(unended=False))]
