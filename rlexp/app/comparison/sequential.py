@@ -1,8 +1,8 @@
 """Interim analyses of a sequential comparison, and the frozen design that they follow.
 
-`draw_up` makes a design and `freeze` writes it before any score is tested. `look_at` tests the
-scores
-so far, and `record_look` writes each decision, so that later analyses cannot contradict it.
+`make_design` makes a design and `freeze_design` writes it before any score is tested. `analyse`
+tests the scores so far, and `record_look` writes each decision, so that later analyses cannot
+contradict it.
 """
 
 from collections.abc import Mapping
@@ -47,14 +47,14 @@ class FrozenDesign:
 
     Attributes:
         labels: The labels; every pair of them is compared.
-        tasks: The tasks; a score is the mean over them, normalised by `anchors` where existing are
+        tasks: The tasks; a score is the mean over them, normalised by `anchors` where there are
             several.
         score: The score rule of the runs.
         group: New seeds of each label at each look.
         interims: The largest number of looks.
         alpha: Family-wise error over pairs and looks.
         family: The method that controls the family-wise error over pairs.
-        repetitions: The number of permutations that are drawn, where existing are too many to
+        repetitions: The number of permutations that are drawn, where there are too many to
             enumerate.
         seed: The seed of the drawn permutations.
         anchors: The scores that normalise to 0 and 1, by task.
@@ -267,9 +267,9 @@ class PairDecision:
         second: The label that it is compared with.
         decision: `better`, `worse`, `equal` (undecided at the last look) or `continue`.
         look: The look at which it was decided, if it was.
-        last_look: The last look at the pair, if existing was one.
+        last_look: The last look at the pair, if there was one.
         p: The p-value at that look.
-        allowed: The largest p-value that decides existing.
+        allowed: The largest p-value that decides there.
         crossed: The look at which the p-value was first small enough, if it was.
     """
 
@@ -305,8 +305,7 @@ def draw_up(
 
     Raises:
         ConfigError: There are fewer than two labels, a label lacks a task, a task has no anchors,
-            or
-            no look of the design could decide anything.
+            or no look of the design could decide anything.
     """
     families = get_args(Family)
     if family not in families:

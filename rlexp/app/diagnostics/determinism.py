@@ -48,6 +48,27 @@ HASH_CAUSE = "it depends on the order of a set of strings, or on the hash of a s
 SORT_ADVICE = "sort a set before you iterate over it: for name in sorted(names)"
 
 
+def check_determinism(words: list[str], workspace: Workspace) -> list[Finding]:
+    """Train a configuration several times with the same seeds, and compare the results.
+
+    Args:
+        words: A configuration as `rlexp run` accepts it, or the name of a run.
+        workspace: The workspace, which holds the configuration and its code.
+
+    Raises:
+        RlexpError: The words do not select exactly one configuration.
+    """
+    target = read_target(words, workspace)
+    with TemporaryDirectory(prefix="rlexp-doctor-") as temporary:
+        settings = RepetitionSettings(
+            folder=Path(temporary),
+            workspace=workspace.folder,
+            allowed=workspace.allowed,
+            timeout=target.timeout,
+        )
+        return list(_findings(target, settings))
+
+
 @dataclass(frozen=True, slots=True)
 class _NondeterminismSource:
     """A cause of differences that the seed does not control, and its remedy."""
@@ -305,27 +326,6 @@ SLOWER, SLACK = 3.0, 5.0
 """How much longer a training may take with other threads: a factor, and seconds on top."""
 WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """Setting of cuBLAS that torch's deterministic algorithms need on graphics processors."""
-
-
-def check_determinism(words: list[str], workspace: Workspace) -> list[Finding]:
-    """Train a configuration several times with the same seeds, and compare the results.
-
-    Args:
-        words: A configuration as `rlexp run` accepts it, or the name of a run.
-        workspace: The workspace, which holds the configuration and its code.
-
-    Raises:
-        RlexpError: The words do not select exactly one configuration.
-    """
-    target = read_target(words, workspace)
-    with TemporaryDirectory(prefix="rlexp-doctor-") as temporary:
-        settings = RepetitionSettings(
-            folder=Path(temporary),
-            workspace=workspace.folder,
-            allowed=workspace.allowed,
-            timeout=target.timeout,
-        )
-        return list(_findings(target, settings))
 
 
 def _findings(target: DeterminismTarget, settings: RepetitionSettings) -> Iterator[Finding]:

@@ -30,6 +30,47 @@ if TYPE_CHECKING:
 
     Env = gymnasium.Env[Any, Any]
 
+
+def execute(arguments: list[str]) -> int:
+    """Probe an environment.
+
+    Args:
+        arguments: A folder that holds `request.json`, and that receives the findings.
+    """
+    folder = Path(arguments[0])
+    request = json.loads((folder / "request.json").read_text())
+    log = ProbeLog(folder)
+    try:
+        log.doing("its configuration")
+        probe(build(request["environment"], "environment", tuple(request["allowed"])), log)
+    except ConfigError as error:
+        log.add(fail("make", str(error), ""))
+    except ProbeFailed as broken:
+        log.add(broken.finding)
+    log.done()
+    return 0
+
+
+def probe(environment: Environment, log: ProbeLog) -> None:
+    """Make, play, close, repeat and resume an environment.
+
+    Raises:
+        ConfigError: The environment cannot be made.
+        ProbeFailed: A check failed, so that the next ones would make no sense.
+    """
+    with log.during("make", "making it"):
+        env = environment.make()
+    log.add(ok("make", environment.task))
+    _check_spaces(env, environment.vector, log)
+    for finding in summarise_play(play(env, log), env):
+        log.add(finding)
+    with log.during("close", "close"):
+        env.close()
+    log.add(ok("close", "works"))
+    log.add(check_seeding(environment, log))
+    log.add(check_resuming(environment, log))
+
+
 GAMMA = 0.99
 """Discount of normalised rewards; its value does not matter here."""
 STARTS_AGAIN = "an interrupted run starts again from step 0, with the same numbers"
@@ -124,46 +165,6 @@ def _trajectory(environment: Environment, seed: int, log: ProbeLog) -> Trajector
 
 
 SPACES = ("observation_space", "action_space")
-
-
-def execute(arguments: list[str]) -> int:
-    """Probe an environment.
-
-    Args:
-        arguments: A folder that holds `request.json`, and that receives the findings.
-    """
-    folder = Path(arguments[0])
-    request = json.loads((folder / "request.json").read_text())
-    log = ProbeLog(folder)
-    try:
-        log.doing("its configuration")
-        probe(build(request["environment"], "environment", tuple(request["allowed"])), log)
-    except ConfigError as error:
-        log.add(fail("make", str(error), ""))
-    except ProbeFailed as broken:
-        log.add(broken.finding)
-    log.done()
-    return 0
-
-
-def probe(environment: Environment, log: ProbeLog) -> None:
-    """Make, play, close, repeat and resume an environment.
-
-    Raises:
-        ConfigError: The environment cannot be made.
-        ProbeFailed: A check failed, so that the next ones would make no sense.
-    """
-    with log.during("make", "making it"):
-        env = environment.make()
-    log.add(ok("make", environment.task))
-    _check_spaces(env, environment.vector, log)
-    for finding in summarise_play(play(env, log), env):
-        log.add(finding)
-    with log.during("close", "close"):
-        env.close()
-    log.add(ok("close", "works"))
-    log.add(check_seeding(environment, log))
-    log.add(check_resuming(environment, log))
 
 
 def _check_spaces(env: "Env", vector: Vector, log: ProbeLog) -> None:

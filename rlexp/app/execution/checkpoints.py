@@ -42,8 +42,7 @@ def continuing(
     """How every run with checkpoints begins, by the run's name.
 
     Only manifests are read. A checkpoint may still turn out to be unusable when the run loads it:
-    the run
-    then records the reason, and continues from the checkpoint before, or starts at step 0.
+    the run then records the reason, and continues from the checkpoint before, or starts at step 0.
 
     Args:
         paths: The experiment.
@@ -159,7 +158,7 @@ def largest_replay(specs: Iterable[RunSpec], spaces: Mapping[str, Spaces]) -> in
 
     Args:
         specs: The runs.
-        spaces: Spaces of their environments, as `check_fit` collects them.
+        spaces: Spaces of their environments, as `check_compatibility` collects them.
             them.
     """
     return max((_replay(spec, spaces) for spec in specs), default=0)

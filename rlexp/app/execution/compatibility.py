@@ -1,8 +1,7 @@
 """Checks that agent, algorithm and environment are compatible, before any run starts.
 
-`check_fit` is the entry: it makes each environment once, in a child process, and compares its
-spaces
-with what the algorithm and the agent declare.
+`check_compatibility` is the entry: it makes each environment once, in a child process, and compares
+its spaces with what the algorithm and the agent declare.
 """
 
 import json
@@ -28,92 +27,6 @@ from rlexp.protocol.seeds import Phase
 
 if TYPE_CHECKING:
     import gymnasium
-
-LIMIT = 120.0
-"""Seconds to wait for the result of a child process."""
-CLEANUP_LIMIT = 5.0
-"""Seconds that a child process may take to end after it has sent its result."""
-
-
-def call_in_subprocess(
-    what: str, function: Callable[[], Any], cleanup: Callable[[], object] = lambda: None
-) -> Any:
-    """Call a function in a forked child process and return its result, which is JSON values.
-
-    Args:
-        what: The subject of the call, for error messages.
-        function: Called in the child process.
-        cleanup: Called in the child after the result is sent; its errors are ignored, and the child
-            is
-            killed after some seconds.
-
-    Raises:
-        ConfigError: The child raised an error, died or sent no result in time.
-    """
-    reading, writing = os.pipe()
-    # Otherwise the child would print the buffered text a second time.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        _run_child(writing, function, cleanup)
-    # While the parent holds this end open, reading never reaches the end of the stream.
-    os.close(writing)
-    content = None
-    try:
-        content = _read(reading, time.monotonic() + LIMIT)
-    finally:
-        os.close(reading)
-        status = _end(pid, CLEANUP_LIMIT if content else 0.0)
-    if not content:
-        code = os.waitstatus_to_exitcode(status)
-        how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        how = f"after {LIMIT:g} s without a result" if content is None else how
-        raise ConfigError(f"the process that examined {what} ended {how}")
-    kind, value = json.loads(content)
-    if kind == "error":
-        raise ConfigError(value)
-    return value
-
-
-def _end(pid: int, patience: float) -> int:
-    """Wait for a child to end, kill it after `patience` seconds, and return its exit status."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return status
-        time.sleep(0.005)
-    os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
-
-
-def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], object]) -> None:
-    try:
-        content = ["result", function()]
-    except RlexpError as error:
-        content = ["error", str(error)]
-    except Exception as error:  # noqa: BLE001
-        content = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
-    with os.fdopen(writing, "w") as file:
-        json.dump(content, file)
-    with suppress(BaseException):
-        cleanup()
-    sys.stderr.flush()
-    # Skips the exit handlers and `finally` blocks that the child inherited from the parent.
-    os._exit(0)
-
-
-def _read(reading: int, deadline: float) -> bytes | None:
-    """Read to the end of the stream; None when the deadline passes before."""
-    content = b""
-    while select.select([reading], [], [], max(deadline - time.monotonic(), 0))[0]:
-        part = os.read(reading, 1 << 16)
-        if not part:
-            return content
-        content += part
-    return None
 
 
 SCALAR_BYTES = 12
@@ -306,8 +219,7 @@ def _check_stack(name: str, spaces: Spaces) -> None:
     """Refuse frame stacking behind normalisation for off-policy learners.
 
     For these, stable-baselines3 stores the observations from before the normalisation, which are
-    not
-    stacked.
+    not stacked.
     """
     if spaces.normalised or spaces.rewards_normalised:
         raise ConfigError(
@@ -315,3 +227,91 @@ def _check_stack(name: str, spaces: Spaces) -> None:
             "environment.vector.frame_stack=1 and add the wrapper FrameStackObservation, or "
             "normalise nothing",
         )
+
+
+LIMIT = 120.0
+"""Seconds to wait for the result of a child process."""
+
+
+CLEANUP_LIMIT = 5.0
+"""Seconds that a child process may take to end after it has sent its result."""
+
+
+def call_in_subprocess(
+    what: str, function: Callable[[], Any], cleanup: Callable[[], object] = lambda: None
+) -> Any:
+    """Call a function in a forked child process and return its result, which is JSON values.
+
+    Args:
+        what: The subject of the call, for error messages.
+        function: Called in the child process.
+        cleanup: Called in the child after the result is sent; its errors are ignored, and the child
+            is killed after some seconds.
+
+    Raises:
+        ConfigError: The child raised an error, died or sent no result in time.
+    """
+    reading, writing = os.pipe()
+    # Otherwise the child would print the buffered text a second time.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _run_child(writing, function, cleanup)
+    # While the parent holds this end open, reading never reaches the end of the stream.
+    os.close(writing)
+    content = None
+    try:
+        content = _read(reading, time.monotonic() + LIMIT)
+    finally:
+        os.close(reading)
+        status = _end(pid, CLEANUP_LIMIT if content else 0.0)
+    if not content:
+        code = os.waitstatus_to_exitcode(status)
+        how = f"by signal {-code}" if code < 0 else f"with code {code}"
+        how = f"after {LIMIT:g} s without a result" if content is None else how
+        raise ConfigError(f"the process that examined {what} ended {how}")
+    kind, value = json.loads(content)
+    if kind == "error":
+        raise ConfigError(value)
+    return value
+
+
+def _end(pid: int, patience: float) -> int:
+    """Wait for a child to end, kill it after `patience` seconds, and return its exit status."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], object]) -> None:
+    try:
+        content = ["result", function()]
+    except RlexpError as error:
+        content = ["error", str(error)]
+    except Exception as error:  # noqa: BLE001
+        content = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
+    with os.fdopen(writing, "w") as file:
+        json.dump(content, file)
+    with suppress(BaseException):
+        cleanup()
+    sys.stderr.flush()
+    # Skips the exit handlers and `finally` blocks that the child inherited from the parent.
+    os._exit(0)
+
+
+def _read(reading: int, deadline: float) -> bytes | None:
+    """Read to the end of the stream; None when the deadline passes before."""
+    content = b""
+    while select.select([reading], [], [], max(deadline - time.monotonic(), 0))[0]:
+        part = os.read(reading, 1 << 16)
+        if not part:
+            return content
+        content += part
+    return None

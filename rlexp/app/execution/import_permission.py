@@ -1,8 +1,7 @@
 """Checks which code the configurations on disk would import, and that the user has allowed it.
 
 Overrides and files under `conf/` are the user's. Files under `runs/` may come from anybody: code
-that
-they name is imported only if the user repeats its name with `--allow-import`.
+that they name is imported only if the user repeats its name with `--allow-import`.
 """
 
 import shlex

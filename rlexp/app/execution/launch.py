@@ -1,7 +1,8 @@
 """Executes the missing runs of an experiment, in local processes or on remote workers.
 
-`launch` is the entry for commands: it writes the experiment's definition, executes the missing runs
-and reads their records. `drive_source` executes runs from any source, as a sweep needs it.
+`launch_experiment` is the entry for commands: it writes the experiment's definition, executes the
+missing runs and reads their records. `execute_source` executes runs from any source, as a sweep
+needs it.
 """
 
 import os
@@ -39,114 +40,6 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import folder_size, read_experiment, write_experiment
 from rlexp.store.sealing import Seals
-
-
-def _drive_remotely(
-    paths: ExperimentPaths,
-    source: Source,
-    driving: Driving,
-    remote: Remote,
-    code: Code,
-    workspace: Workspace,
-    observer: Observer,
-    signals: Signals,
-    *,
-    show: Callable[[Code], None],
-    watch: Callable[[], AbstractContextManager[Watcher]],
-) -> OSError | None:
-    """Queue the runs of a source for remote workers, and supervise them until they have ended.
-
-    See `drive_source` for the arguments.
-
-    Returns:
-        The disk error that prevented the runs from being recorded, or None.
-
-    Raises:
-        ExecutorError: No job can be started.
-        KeyboardInterrupt: A second signal came.
-    """
-    orders = driving.orders(code, workspace)
-    if driving.detach:
-        remote.check_detached()
-    site = _site(paths, driving, workspace, by_hand=isinstance(remote, Pull))
-    with remote.dispatch(site) as session:
-        show(code)
-        if isinstance(remote, Pull):
-            command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
-            observer.note(f"Start workers wherever {paths.folder} is seen: {command}")
-        jobs = Jobs(session, remote.runs_per_job, observer.note, time.monotonic)
-        with watch() as watcher:
-            dispatch = Dispatch(
-                experiment=paths,
-                session=session,
-                jobs=jobs,
-                grace=remote.grace,
-                orders=lambda _: orders,
-                command=driving.command,
-                claim=claim,
-                watcher=watcher,
-                asked_to_stop=signals.asked_to_stop,
-                left=lambda: signals.received is SIGHUP,
-                monotonic=time.monotonic,
-                now=time.time,
-                detach=driving.detach,
-            )
-            try:
-                dispatch.close_gap(source)
-            finally:
-                dispatch.abandon()
-        if driving.detach and dispatch.out:
-            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
-    return dispatch.disk_error
-
-
-def _say_detached(
-    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, observer: Observer
-) -> None:
-    if isinstance(remote, Pull):
-        jobs_text = "for workers"
-    else:
-        jobs_text = f"as {jobs} jobs" if jobs != 1 else "as one job"
-    runs_text = f"{runs} runs are" if runs != 1 else "One run is"
-    observer.note(
-        f"{runs_text} queued {jobs_text} and will continue without this command; "
-        f"see: rlexp status {paths.name}; cancel them: rlexp cancel {paths.name}; "
-        "follow them again: repeat the same command"
-    )
-
-
-def _site(
-    paths: ExperimentPaths, driving: Driving, workspace: Workspace, *, by_hand: bool
-) -> Site:
-    allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
-    flags = [word for package in allowed for word in ("--allow-import", package)]
-    shared = os.environ.get(SHARED)
-    # The job's folder may be on another file system than the one that this variable declares
-    # shared,
-    # so workers get the declaration of this command.
-    # A job is granted the cores of one run, although it may see all cores of its machine.
-    worker_limit = [] if by_hand else ["--workers", "1"]
-    return Site(
-        experiment=paths.folder,
-        jobs=paths.jobs,
-        folder=workspace.folder,
-        worker=(*launch_settings.COMMAND, "worker", paths.name, *worker_limit, *flags),
-        variables={
-            "RLEXP_RUNS": str(workspace.layout.root),
-            **({SHARED: shared} if shared else {}),
-        },
-        threads=driving.threads,
-    )
-
-
-def _packages(experiment: Experiment) -> set[str]:
-    """Packages and scripts that workers need permission for; the user has named them already."""
-    parts = (experiment.default, *experiment.configurations, *experiment.trials)
-    packages = {
-        m.partition(".")[0] for configuration in parts for m in foreign_modules(configuration)
-    }
-    scripts = {SCRIPTS for configuration in parts if "command" in configuration.algorithm}
-    return packages | scripts
 
 
 def launch(
@@ -299,6 +192,113 @@ def _drive_locally(
         if loop is not None:
             loop.abandon()
     return loop.disk_error
+
+
+def _drive_remotely(
+    paths: ExperimentPaths,
+    source: Source,
+    driving: Driving,
+    remote: Remote,
+    code: Code,
+    workspace: Workspace,
+    observer: Observer,
+    signals: Signals,
+    *,
+    show: Callable[[Code], None],
+    watch: Callable[[], AbstractContextManager[Watcher]],
+) -> OSError | None:
+    """Queue the runs of a source for remote workers, and supervise them until they have ended.
+
+    See `execute_source` for the arguments.
+
+    Returns:
+        The disk error that prevented the runs from being recorded, or None.
+
+    Raises:
+        ExecutorError: No job can be started.
+        KeyboardInterrupt: A second signal came.
+    """
+    orders = driving.orders(code, workspace)
+    if driving.detach:
+        remote.check_detached()
+    site = _site(paths, driving, workspace, by_hand=isinstance(remote, Pull))
+    with remote.dispatch(site) as session:
+        show(code)
+        if isinstance(remote, Pull):
+            command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
+            observer.note(f"Start workers wherever {paths.folder} is seen: {command}")
+        jobs = Jobs(session, remote.runs_per_job, observer.note, time.monotonic)
+        with watch() as watcher:
+            dispatch = Dispatch(
+                experiment=paths,
+                session=session,
+                jobs=jobs,
+                grace=remote.grace,
+                orders=lambda _: orders,
+                command=driving.command,
+                claim=claim,
+                watcher=watcher,
+                asked_to_stop=signals.asked_to_stop,
+                left=lambda: signals.received is SIGHUP,
+                monotonic=time.monotonic,
+                now=time.time,
+                detach=driving.detach,
+            )
+            try:
+                dispatch.close_gap(source)
+            finally:
+                dispatch.abandon()
+        if driving.detach and dispatch.out:
+            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
+    return dispatch.disk_error
+
+
+def _say_detached(
+    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, observer: Observer
+) -> None:
+    if isinstance(remote, Pull):
+        jobs_text = "for workers"
+    else:
+        jobs_text = f"as {jobs} jobs" if jobs != 1 else "as one job"
+    runs_text = f"{runs} runs are" if runs != 1 else "One run is"
+    observer.note(
+        f"{runs_text} queued {jobs_text} and will continue without this command; "
+        f"see: rlexp status {paths.name}; cancel them: rlexp cancel {paths.name}; "
+        "follow them again: repeat the same command"
+    )
+
+
+def _site(
+    paths: ExperimentPaths, driving: Driving, workspace: Workspace, *, by_hand: bool
+) -> Site:
+    allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
+    flags = [word for package in allowed for word in ("--allow-import", package)]
+    # This variable declares that every folder is shared between machines. Workers need it too: both
+    # sides have to use the same kind of lease.
+    shared = os.environ.get(SHARED)
+    # A job is granted the cores of one run, although it may see all cores of its machine.
+    worker_limit = [] if by_hand else ["--workers", "1"]
+    return Site(
+        experiment=paths.folder,
+        jobs=paths.jobs,
+        folder=workspace.folder,
+        worker=(*launch_settings.COMMAND, "worker", paths.name, *worker_limit, *flags),
+        variables={
+            "RLEXP_RUNS": str(workspace.layout.root),
+            **({SHARED: shared} if shared else {}),
+        },
+        threads=driving.threads,
+    )
+
+
+def _packages(experiment: Experiment) -> set[str]:
+    """Packages and scripts that workers need permission for; the user has named them already."""
+    parts = (experiment.default, *experiment.configurations, *experiment.trials)
+    packages = {
+        m.partition(".")[0] for configuration in parts for m in foreign_modules(configuration)
+    }
+    scripts = {SCRIPTS for configuration in parts if "command" in configuration.algorithm}
+    return packages | scripts
 
 
 def run_plan(

@@ -26,9 +26,8 @@ PRELOAD = (
 """Modules that the server process imports once, before it forks runs.
 
 The first model would otherwise import `torch._dynamo` in every run. The mark `!` keeps a module
-from
-being imported: stable-baselines3 imports an installed TensorBoard, which takes half a second and is
-not used.
+from being imported: stable-baselines3 imports an installed TensorBoard, which takes half a second
+and is not used.
 """
 
 

@@ -1,8 +1,7 @@
 """Turns command-line overrides into an experiment: composed, validated, labelled and named.
 
 `read_request` builds the experiment that a command asks for; `merge_with_existing` adds the seeds
-and
-configurations of an experiment of the same name on disk.
+and configurations of an experiment of the same name on disk.
 """
 
 import json
@@ -29,80 +28,6 @@ from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_experiment
-
-
-def join(paths: ExperimentPaths, requested: Experiment) -> Experiment:
-    """The experiment on disk, extended by the requested seeds; the request where none exists.
-
-    Raises:
-        RecordError: An experiment of this name has another definition; lists the differences.
-    """
-    if not paths.definition.exists():
-        return requested
-    existing = read_experiment(paths)
-    refuse_imported(existing, "; choose another name with experiment=…")
-    refuse_older(existing)
-    if existing.sweep is not None:
-        raise RecordError(
-            f"experiment {requested.name} is a sweep: continue it with 'rlexp sweep', "
-            "or choose another name with experiment=…",
-            code="other_definition",
-            key="experiment",
-            command=f"rlexp sweep {requested.name}",
-        )
-    if existing.fingerprint != requested.fingerprint:
-        differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
-        raise RecordError(
-            f"experiment {requested.name} exists with another definition; "
-            f"choose another name with experiment=…\n{differences}",
-            code="other_definition",
-            key="experiment",
-        )
-    seeds = SeedPlan(
-        root=existing.seeds.root,
-        **{p: union(getattr(existing.seeds, p), getattr(requested.seeds, p)) for p in Phase},
-    )
-    configurations = with_current_parts(existing.configurations, requested.configurations)
-    allotted = _allotted(existing, requested, seeds)
-    return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
-
-
-def with_current_parts(
-    existing: Sequence[Configuration], requested: Sequence[Configuration]
-) -> tuple[Configuration, ...]:
-    """Recorded configurations with the requested plug-ins, whose classes may have moved since.
-
-    Args:
-        existing: The recorded configurations.
-        requested: The configurations of a command, with the same fingerprints.
-    """
-    requested_by_fingerprint = {c.fingerprint: c for c in requested}
-    return tuple(
-        replace(
-            c, agent=current.agent, algorithm=current.algorithm, environment=current.environment
-        )
-        for c in existing
-        for current in (requested_by_fingerprint.get(c.fingerprint, c),)
-    )
-
-
-def _allotted(existing: Experiment, requested: Experiment, seeds: SeedPlan) -> dict[str, int]:
-    """Configurations that get fewer test seeds than planned, raised to the requested number."""
-    requested_seeds, planned_seeds = (
-        len(requested.seeds.seeds(Phase.TEST)),
-        len(seeds.seeds(Phase.TEST)),
-    )
-    raised = {f: max(count, requested_seeds) for f, count in existing.allotted.items()}
-    return {f: count for f, count in raised.items() if count < planned_seeds}
-
-
-def union(first: Seeds, second: Seeds) -> Seeds:
-    """The union of two seed sets; two counts give the larger count."""
-    if isinstance(first, int) and isinstance(second, int):
-        return max(first, second)
-    seed_lists = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]
-    return tuple(dict.fromkeys((*seed_lists[0], *seed_lists[1])))
-
 
 TASK_CHOICES = ("environment", "environment.id", "algorithm")
 """Grid choices that a label leaves out, because the task or the algorithm's name shows them."""
@@ -315,3 +240,76 @@ def require_minimum(configurations: Sequence[Configuration]) -> None:
                 f"failures=worst needs the minimum return of {configuration.task}; "
                 "set environment.reference.minimum, or use failures=missing",
             )
+
+
+def join(paths: ExperimentPaths, requested: Experiment) -> Experiment:
+    """The experiment on disk, extended by the requested seeds; the request where none exists.
+
+    Raises:
+        RecordError: An experiment of this name has another definition; lists the differences.
+    """
+    if not paths.definition.exists():
+        return requested
+    existing = read_experiment(paths)
+    refuse_imported(existing, "; choose another name with experiment=…")
+    refuse_older(existing)
+    if existing.sweep is not None:
+        raise RecordError(
+            f"experiment {requested.name} is a sweep: continue it with 'rlexp sweep', "
+            "or choose another name with experiment=…",
+            code="other_definition",
+            key="experiment",
+            command=f"rlexp sweep {requested.name}",
+        )
+    if existing.fingerprint != requested.fingerprint:
+        differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
+        raise RecordError(
+            f"experiment {requested.name} exists with another definition; "
+            f"choose another name with experiment=…\n{differences}",
+            code="other_definition",
+            key="experiment",
+        )
+    seeds = SeedPlan(
+        root=existing.seeds.root,
+        **{p: union(getattr(existing.seeds, p), getattr(requested.seeds, p)) for p in Phase},
+    )
+    configurations = with_current_parts(existing.configurations, requested.configurations)
+    allotted = _allotted(existing, requested, seeds)
+    return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+
+
+def with_current_parts(
+    existing: Sequence[Configuration], requested: Sequence[Configuration]
+) -> tuple[Configuration, ...]:
+    """Recorded configurations with the requested plug-ins, whose classes may have moved since.
+
+    Args:
+        existing: The recorded configurations.
+        requested: The configurations of a command, with the same fingerprints.
+    """
+    requested_by_fingerprint = {c.fingerprint: c for c in requested}
+    return tuple(
+        replace(
+            c, agent=current.agent, algorithm=current.algorithm, environment=current.environment
+        )
+        for c in existing
+        for current in (requested_by_fingerprint.get(c.fingerprint, c),)
+    )
+
+
+def _allotted(existing: Experiment, requested: Experiment, seeds: SeedPlan) -> dict[str, int]:
+    """Configurations that get fewer test seeds than planned, raised to the requested number."""
+    requested_seeds, planned_seeds = (
+        len(requested.seeds.seeds(Phase.TEST)),
+        len(seeds.seeds(Phase.TEST)),
+    )
+    raised = {f: max(count, requested_seeds) for f, count in existing.allotted.items()}
+    return {f: count for f, count in raised.items() if count < planned_seeds}
+
+
+def union(first: Seeds, second: Seeds) -> Seeds:
+    """The union of two seed sets; two counts give the larger count."""
+    if isinstance(first, int) and isinstance(second, int):
+        return max(first, second)
+    seed_lists = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]
+    return tuple(dict.fromkeys((*seed_lists[0], *seed_lists[1])))

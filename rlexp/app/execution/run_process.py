@@ -1,8 +1,7 @@
 """The process of one attempt at a run: it trains, and writes the run's journal and files.
 
 `execute` is the entry. `AttemptGuard` ends the process when another attempt has superseded this
-one,
-and `RunListener` writes what the training reports.
+one, and `RunListener` writes what the training reports.
 """
 
 import mmap
@@ -57,34 +56,6 @@ from rlexp.store.runs import ASKED_TO_END, StoredAttempt, read_attempts, read_sp
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
-
-def check_plug_ins(spec: RunSpec, training: Training) -> None:
-    """Check that the plug-ins still declare the identity with which the run was recorded.
-
-    Raises:
-        RecordError: A plug-in declares another identity; names both, and what to do.
-    """
-    for group, recorded_settings, part in _built(spec, training):
-        recorded, current = recorded_settings.get(PLUG_IN, {}), plug_in_of(type(part), group)
-        if any(recorded.get(key) != current.get(key) for key in HASHED):
-            raise RecordError(
-                f"run {spec.name} was recorded with {group} {full_name(recorded)}, but its class "
-                f"is now {full_name(current)}: start it again under another experiment=…"
-            )
-
-
-def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every plug-in: its group, its settings in the specification, and the instance."""
-    yield "agent", spec.agent, training.agent
-    yield "algorithm", spec.algorithm, training.algorithm
-    environment = training.environment
-    if isinstance(environment, ComposedTask):
-        for name, component in environment.components.items():
-            yield "component", spec.environment[COMPONENTS][name], component
-        environment = environment.environment
-    yield "environment", spec.environment, environment
-
-
 CLOSE_LIMIT = 10.0
 """Seconds that environments may take to close once everything is recorded."""
 STOP_CHECK_EVERY = 0.2
@@ -124,8 +95,7 @@ class AttemptGuard:
 
     def _leave(self, reason: str | None) -> None:
         # Never released: the training thread and the lease's thread may both get here, and the
-        # second
-        # must wait here until the first has ended the process.
+        # second must wait here until the first has ended the process.
         self._exit_lock.acquire()
         with suppress(OSError, ValueError):
             print(  # noqa: T201
@@ -217,8 +187,7 @@ class RunListener:
         """Remove checkpoints after the step from which the attempt continues.
 
         With `step=None` the attempt starts from scratch. Refused checkpoints then stay until a new
-        one
-        replaces them, because the reason for the refusal may pass.
+        one replaces them, because the reason for the refusal may pass.
         """
         self._from_scratch = step is None
         if step is not None:
@@ -416,3 +385,30 @@ def assemble(
         compute=Compute(**spec.compute),
         streams=spec.streams,
     )
+
+
+def check_plug_ins(spec: RunSpec, training: Training) -> None:
+    """Check that the plug-ins still declare the identity with which the run was recorded.
+
+    Raises:
+        RecordError: A plug-in declares another identity; names both, and what to do.
+    """
+    for group, recorded_settings, part in _built(spec, training):
+        recorded, current = recorded_settings.get(PLUG_IN, {}), plug_in_of(type(part), group)
+        if any(recorded.get(key) != current.get(key) for key in HASHED):
+            raise RecordError(
+                f"run {spec.name} was recorded with {group} {full_name(recorded)}, but its class "
+                f"is now {full_name(current)}: start it again under another experiment=…"
+            )
+
+
+def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
+    """Yield every plug-in: its group, its settings in the specification, and the instance."""
+    yield "agent", spec.agent, training.agent
+    yield "algorithm", spec.algorithm, training.algorithm
+    environment = training.environment
+    if isinstance(environment, ComposedTask):
+        for name, component in environment.components.items():
+            yield "component", spec.environment[COMPONENTS][name], component
+        environment = environment.environment
+    yield "environment", spec.environment, environment

@@ -51,10 +51,8 @@ def collect_versions(spec: RunSpec) -> dict[str, str]:
     """Versions of everything that determines a run's numbers besides its definition, by name.
 
     The result holds versions of the learning libraries and of the packages that make the
-    environment,
-    the processor, and the sha256 of the source files of the user's packages that the run names,
-    with
-    all packages that these import. Only Gymnasium is imported.
+    environment, the processor, and the sha256 of the source files of the user's packages that the
+    run names, with all packages that these import. Only Gymnasium is imported.
     """
     versions = {"python": platform.python_version(), "architecture": platform.machine()}
     versions["processor"] = str(machine()["processor"])

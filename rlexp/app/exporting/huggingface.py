@@ -1,6 +1,7 @@
 """Exports a folder for the Hugging Face Hub: a model card, and a policy for each seed.
 
-`make_huggingface` is the entry; `Card` holds the content of the card, and `card` renders it.
+`make_huggingface` is the entry; `ModelCard` holds the content of the card, and `render_card`
+renders it.
 """
 
 import json

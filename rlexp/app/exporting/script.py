@@ -58,184 +58,6 @@ from rlexp.text import counted
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
-EXPORTABLE_MODULES: Mapping[str, str] = {
-    "agent": "rlexp.agents.",
-    "algorithm": "rlexp.algorithms.",
-    "environment": "rlexp.environments.gymnasium_task.",
-}
-"""Prefixes of the modules whose plug-ins a script can rebuild, by group."""
-
-
-def check_exportable(spec: RunSpec) -> None:
-    """Refuse plug-ins from other packages, environment variables and secrets.
-
-    Raises:
-        RecordError: The run uses one of them; names its key.
-    """
-    for group, module_prefix in EXPORTABLE_MODULES.items():
-        plug_in: Mapping[str, Any] = getattr(spec, group)
-        target = str(plug_in.get("_target_"))
-        if not target.startswith(module_prefix):
-            raise RecordError(
-                f"{group}._target_={target} is not a plug-in of {OWN_PACKAGE} that a script of "
-                "Stable-Baselines3 alone can rebuild; use 'rlexp evaluate' to evaluate the run",
-            )
-        for key, _, text in texts(plug_in, group):
-            if has_variable(text):
-                raise RecordError(
-                    f"{key} is read from an environment variable ({text}), whose value a script would "
-                    "contain; use 'rlexp evaluate' to evaluate the run",
-                )
-        if mask_all(plug_in, secret_values(environ)) != plug_in:
-            raise RecordError(
-                f"{group} holds a value that looks like a secret, and secrets are never exported; "
-                "use 'rlexp evaluate' to evaluate the run",
-            )
-
-
-WRAPPERS = "gymnasium.wrappers"
-MEASURING_WRAPPERS = {"rlexp:Measured"}
-"""Wrappers that change neither the observations nor the rewards of a policy."""
-NOISES = {"normal": "NormalActionNoise", "ornstein_uhlenbeck": "OrnsteinUhlenbeckActionNoise"}
-
-
-def make_recipe(
-    training: "Training",
-    model: Any,
-    *,
-    about: Mapping[str, Any],
-    final: Evaluated,
-    evaluations: int,
-    files: tuple[str, str],
-) -> Recipe:
-    """Read the recipe of a script from a restored run.
-
-    Args:
-        training: The plug-ins and settings of the run.
-        model: The restored learner of the run.
-        about: Facts about the run that the script prints.
-        final: The final evaluation of the run.
-        evaluations: The number of evaluations before the final one.
-        files: Names of the files with the parameters and with the normalisation statistics.
-
-    Raises:
-        RecordError: A value cannot be written as source code.
-    """
-    streams = training.streams
-    return Recipe(
-        about=about,
-        task=_task(training),
-        learner=_learner(training, model),
-        model=files[0],
-        statistics=files[1],
-        threads=training.compute.threads,
-        steps=training.budget.steps,
-        deterministic=training.budget.evaluation_deterministic,
-        evaluation_seeds=tuple(
-            streams.evaluation(evaluations, i) for i in range(EVALUATION_ENVIRONMENTS)
-        ),
-        sampling=streams.sampling(evaluations),
-        training_seeds=tuple(
-            streams.training(i) for i in range(training.environment.vector.count)
-        ),
-        returns=final.returns,
-        lengths=final.lengths,
-    )
-
-
-def _task(training: "Training") -> Task:
-    environment: Any = training.environment
-    if isinstance(environment, ComposedTask):
-        names = ", ".join(environment.components)
-        raise RecordError(
-            f"a script cannot rebuild the components of the environment ({names}): "
-            "export a run without components"
-        )
-    if not isinstance(getattr(environment, "id", None), str):
-        raise RecordError(
-            "a script can only make tasks that Gymnasium registers, but rlexp makes this one"
-        )
-    wrappers = [w for w in environment.wrappers if w.name not in MEASURING_WRAPPERS]
-    if own_wrappers := [w.name for w in wrappers if w.name.startswith(("rlexp.", "rlexp:"))]:
-        raise RecordError(
-            f"a script without rlexp cannot use its wrappers: {', '.join(own_wrappers)}"
-        )
-    module, _, name = environment.id.rpartition(":")
-    limit, vector = environment.max_episode_steps, environment.vector
-    normalised = vector.normalise_observations or vector.normalise_rewards
-    return Task(
-        id=name,
-        modules=(*environment.imports, *([module] if module else ())),
-        arguments={
-            **({} if limit is None else {"max_episode_steps": limit}),
-            **environment.arguments,
-        },
-        wrappers=tuple((*_split_wrapper_name(w.name), w.arguments) for w in wrappers),
-        count=vector.count,
-        frame_stack=vector.frame_stack,
-        normalisation={
-            "norm_obs": vector.normalise_observations,
-            "norm_reward": vector.normalise_rewards,
-            "clip_obs": vector.clip_observations,
-            "clip_reward": vector.clip_rewards,
-            "gamma": getattr(training.algorithm, "gamma", 0.99),
-        }
-        if normalised
-        else None,
-    )
-
-
-def _split_wrapper_name(name: str) -> tuple[str, str]:
-    """The module and the class that a wrapper's name stands for."""
-    module, _, kind = name.rpartition(":" if ":" in name else ".")
-    return module or WRAPPERS, kind
-
-
-def _learner(training: "Training", model: Any) -> Learner:
-    kind = type(model)
-    package = kind.__module__.partition(".")[0]
-    if package not in LEARNING:
-        raise RecordError(f"{kind.__name__} is not a learner of {' or '.join(LEARNING)}")
-    algorithm: Any = training.algorithm
-    return Learner(
-        package=package,
-        name=kind.__name__,
-        policy=training.agent.policy,
-        hyperparameters={f.name: _value(getattr(algorithm, f.name)) for f in fields(algorithm)},
-        policy_arguments={k: _value(v) for k, v in training.agent.arguments().items()},
-        seed=training.streams.policy,
-        actions=training.streams.actions,
-        device=training.compute.device,
-        explores=hasattr(model, "exploration_rate"),
-        masked="action_masks" in inspect.signature(model.predict).parameters,
-        noisy=bool(getattr(model, "use_sde", False)),
-    )
-
-
-def _value(value: Any) -> Any:
-    """A value as the library expects it, as source code where it is not plain data."""
-    match value:
-        case Schedule(shape="constant"):
-            return Expression(f"ConstantSchedule({expression(value.initial)})")
-        case Schedule():
-            ends = ", ".join(map(expression, (value.initial, value.final, value.until)))
-            return Expression(f"LinearSchedule({ends})")
-        case Noise():
-            sigma = f"np.full(shape, {expression(value.sigma)})"
-            return Expression(f"{NOISES[value.kind]}(np.zeros(shape), {sigma})")
-        case type():
-            return Expression(f"nn.{_activation(value)}")
-        case _:
-            return value
-
-
-def _activation(kind: type) -> str:
-    """The name of a class of `torch.nn`."""
-    name = kind.__name__
-    if not kind.__module__.startswith("torch.nn.") or not name.isidentifier():
-        raise RecordError(f"class {name} cannot be written into a script")
-    return name
-
 
 SCRIPT, REQUIREMENTS = "evaluate.py", "requirements.txt"
 NEEDED = ("gymnasium", "numpy", "stable-baselines3", "torch")
@@ -442,3 +264,186 @@ def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
     if recipe.learner.package == "sb3_contrib":
         names.add(CONTRIB)
     return requirements(names, packages, provenance.get("python"))
+
+
+EXPORTABLE_MODULES: Mapping[str, str] = {
+    "agent": "rlexp.agents.",
+    "algorithm": "rlexp.algorithms.",
+    "environment": "rlexp.environments.gymnasium_task.",
+}
+"""Prefixes of the modules whose plug-ins a script can rebuild, by group."""
+
+
+def check_exportable(spec: RunSpec) -> None:
+    """Refuse plug-ins from other packages, environment variables and secrets.
+
+    Raises:
+        RecordError: The run uses one of them; names its key.
+    """
+    for group, module_prefix in EXPORTABLE_MODULES.items():
+        plug_in: Mapping[str, Any] = getattr(spec, group)
+        target = str(plug_in.get("_target_"))
+        if not target.startswith(module_prefix):
+            raise RecordError(
+                f"{group}._target_={target} is not a plug-in of {OWN_PACKAGE} that a script of "
+                "Stable-Baselines3 alone can rebuild; use 'rlexp evaluate' to evaluate the run",
+            )
+        for key, _, text in texts(plug_in, group):
+            if has_variable(text):
+                raise RecordError(
+                    f"{key} is read from an environment variable ({text}), whose value a script would "
+                    "contain; use 'rlexp evaluate' to evaluate the run",
+                )
+        if mask_all(plug_in, secret_values(environ)) != plug_in:
+            raise RecordError(
+                f"{group} holds a value that looks like a secret, and secrets are never exported; "
+                "use 'rlexp evaluate' to evaluate the run",
+            )
+
+
+WRAPPERS = "gymnasium.wrappers"
+
+
+MEASURING_WRAPPERS = {"rlexp:Measured"}
+"""Wrappers that change neither the observations nor the rewards of a policy."""
+
+
+NOISES = {"normal": "NormalActionNoise", "ornstein_uhlenbeck": "OrnsteinUhlenbeckActionNoise"}
+
+
+def make_recipe(
+    training: "Training",
+    model: Any,
+    *,
+    about: Mapping[str, Any],
+    final: Evaluated,
+    evaluations: int,
+    files: tuple[str, str],
+) -> Recipe:
+    """Read the recipe of a script from a restored run.
+
+    Args:
+        training: The plug-ins and settings of the run.
+        model: The restored learner of the run.
+        about: Facts about the run that the script prints.
+        final: The final evaluation of the run.
+        evaluations: The number of evaluations before the final one.
+        files: Names of the files with the parameters and with the normalisation statistics.
+
+    Raises:
+        RecordError: A value cannot be written as source code.
+    """
+    streams = training.streams
+    return Recipe(
+        about=about,
+        task=_task(training),
+        learner=_learner(training, model),
+        model=files[0],
+        statistics=files[1],
+        threads=training.compute.threads,
+        steps=training.budget.steps,
+        deterministic=training.budget.evaluation_deterministic,
+        evaluation_seeds=tuple(
+            streams.evaluation(evaluations, i) for i in range(EVALUATION_ENVIRONMENTS)
+        ),
+        sampling=streams.sampling(evaluations),
+        training_seeds=tuple(
+            streams.training(i) for i in range(training.environment.vector.count)
+        ),
+        returns=final.returns,
+        lengths=final.lengths,
+    )
+
+
+def _task(training: "Training") -> Task:
+    environment: Any = training.environment
+    if isinstance(environment, ComposedTask):
+        names = ", ".join(environment.components)
+        raise RecordError(
+            f"a script cannot rebuild the components of the environment ({names}): "
+            "export a run without components"
+        )
+    if not isinstance(getattr(environment, "id", None), str):
+        raise RecordError(
+            "a script can only make tasks that Gymnasium registers, but rlexp makes this one"
+        )
+    wrappers = [w for w in environment.wrappers if w.name not in MEASURING_WRAPPERS]
+    if own_wrappers := [w.name for w in wrappers if w.name.startswith(("rlexp.", "rlexp:"))]:
+        raise RecordError(
+            f"a script without rlexp cannot use its wrappers: {', '.join(own_wrappers)}"
+        )
+    module, _, name = environment.id.rpartition(":")
+    limit, vector = environment.max_episode_steps, environment.vector
+    normalised = vector.normalise_observations or vector.normalise_rewards
+    return Task(
+        id=name,
+        modules=(*environment.imports, *([module] if module else ())),
+        arguments={
+            **({} if limit is None else {"max_episode_steps": limit}),
+            **environment.arguments,
+        },
+        wrappers=tuple((*_split_wrapper_name(w.name), w.arguments) for w in wrappers),
+        count=vector.count,
+        frame_stack=vector.frame_stack,
+        normalisation={
+            "norm_obs": vector.normalise_observations,
+            "norm_reward": vector.normalise_rewards,
+            "clip_obs": vector.clip_observations,
+            "clip_reward": vector.clip_rewards,
+            "gamma": getattr(training.algorithm, "gamma", 0.99),
+        }
+        if normalised
+        else None,
+    )
+
+
+def _split_wrapper_name(name: str) -> tuple[str, str]:
+    """The module and the class that a wrapper's name stands for."""
+    module, _, kind = name.rpartition(":" if ":" in name else ".")
+    return module or WRAPPERS, kind
+
+
+def _learner(training: "Training", model: Any) -> Learner:
+    kind = type(model)
+    package = kind.__module__.partition(".")[0]
+    if package not in LEARNING:
+        raise RecordError(f"{kind.__name__} is not a learner of {' or '.join(LEARNING)}")
+    algorithm: Any = training.algorithm
+    return Learner(
+        package=package,
+        name=kind.__name__,
+        policy=training.agent.policy,
+        hyperparameters={f.name: _value(getattr(algorithm, f.name)) for f in fields(algorithm)},
+        policy_arguments={k: _value(v) for k, v in training.agent.arguments().items()},
+        seed=training.streams.policy,
+        actions=training.streams.actions,
+        device=training.compute.device,
+        explores=hasattr(model, "exploration_rate"),
+        masked="action_masks" in inspect.signature(model.predict).parameters,
+        noisy=bool(getattr(model, "use_sde", False)),
+    )
+
+
+def _value(value: Any) -> Any:
+    """A value as the library expects it, as source code where it is not plain data."""
+    match value:
+        case Schedule(shape="constant"):
+            return Expression(f"ConstantSchedule({expression(value.initial)})")
+        case Schedule():
+            ends = ", ".join(map(expression, (value.initial, value.final, value.until)))
+            return Expression(f"LinearSchedule({ends})")
+        case Noise():
+            sigma = f"np.full(shape, {expression(value.sigma)})"
+            return Expression(f"{NOISES[value.kind]}(np.zeros(shape), {sigma})")
+        case type():
+            return Expression(f"nn.{_activation(value)}")
+        case _:
+            return value
+
+
+def _activation(kind: type) -> str:
+    """The name of a class of `torch.nn`."""
+    name = kind.__name__
+    if not kind.__module__.startswith("torch.nn.") or not name.isidentifier():
+        raise RecordError(f"class {name} cannot be written into a script")
+    return name

@@ -31,8 +31,7 @@ def catalogue_of(paths: ExperimentPaths) -> Catalogue:
     """The catalogue of an experiment, in the user's cache where it cannot be written in place.
 
     The cache is also used for a folder that several machines share: all of them would write the
-    same
-    catalogue, and one might read it while another replaces it.
+    same catalogue, and one might read it while another replaces it.
     """
     if not paths.folder.is_dir():
         # The folder may be missing, or a link that leads to itself, which `resolve` refuses.

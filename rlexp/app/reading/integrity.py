@@ -71,6 +71,39 @@ class IntegrityFindings:
 Attempts = Mapping[int, SealedAttempt]
 
 
+@collector_paused()
+def examine(survey: Survey, head: str | None = None) -> Integrity:
+    """Compare an experiment's folder with its ledger.
+
+    Args:
+        survey: The content of the folder.
+        head: The first characters of the sum of a ledger line that the user noted earlier, if any.
+    """
+    paths, findings = survey.paths, IntegrityFindings()
+    # The ledger gets a document's sum before the document is written. Reading the documents first,
+    # then the ledger, therefore finds an entry for each of them.
+    documents = {name: sum_of_file(paths.folder / name) for name in DOCUMENTS}
+    ledger = _read(paths, findings)
+    account = Account.of(ledger.entries if ledger else ())
+    if head is not None and not any(s.startswith(head) for s in (ledger.sums if ledger else ())):
+        text = f"no line of the ledger has the sum {head}: it was rewritten, or cut, since then"
+        findings.find(Kind.REWRITTEN, text)
+    if ledger:
+        _documents(paths, documents, account, findings)
+    compare_runs(paths, account, findings)
+    _as_read(survey, findings)
+    sealed = [a for attempts in account.runs.values() for a in attempts.values()]
+    return Integrity(
+        experiment=paths.name,
+        attempts=findings.attempts,
+        matching=findings.matching,
+        late=sum(a.late for a in sealed),
+        lines=len(ledger.sums) if ledger else 0,
+        head=ledger.head if ledger else None,
+        findings=tuple(sorted(findings.findings, key=lambda f: list(Kind).index(f.kind))),
+    )
+
+
 def compare_runs(paths: ExperimentPaths, account: Account, findings: IntegrityFindings) -> None:
     """Compare every run that is in the ledger or in the folder."""
     try:
@@ -191,39 +224,6 @@ def _unsealed(
         )
 
 
-@collector_paused()
-def examine(survey: Survey, head: str | None = None) -> Integrity:
-    """Compare an experiment's folder with its ledger.
-
-    Args:
-        survey: The content of the folder.
-        head: The first characters of the sum of a ledger line that the user noted earlier, if any.
-    """
-    paths, findings = survey.paths, IntegrityFindings()
-    # The ledger gets a document's sum before the document is written. Reading the documents first,
-    # then the ledger, therefore finds an entry for each of them.
-    documents = {name: sum_of_file(paths.folder / name) for name in DOCUMENTS}
-    ledger = _read(paths, findings)
-    account = Account.of(ledger.entries if ledger else ())
-    if head is not None and not any(s.startswith(head) for s in (ledger.sums if ledger else ())):
-        text = f"no line of the ledger has the sum {head}: it was rewritten, or cut, since then"
-        findings.find(Kind.REWRITTEN, text)
-    if ledger:
-        _documents(paths, documents, account, findings)
-    compare_runs(paths, account, findings)
-    _as_read(survey, findings)
-    sealed = [a for attempts in account.runs.values() for a in attempts.values()]
-    return Integrity(
-        experiment=paths.name,
-        attempts=findings.attempts,
-        matching=findings.matching,
-        late=sum(a.late for a in sealed),
-        lines=len(ledger.sums) if ledger else 0,
-        head=ledger.head if ledger else None,
-        findings=tuple(sorted(findings.findings, key=lambda f: list(Kind).index(f.kind))),
-    )
-
-
 def _read(paths: ExperimentPaths, findings: IntegrityFindings) -> Ledger | None:
     try:
         ledger = read_ledger(paths)
@@ -262,8 +262,8 @@ def _document(
     allowed: set[str | None] = {entry.sha256}
     if account.last is entry:
         # After the last entry its command may have been killed before it wrote the document. The
-        # former
-        # document is then still right; the next command repairs the ledger before it adds anything.
+        # former document is then still right; the next command repairs the ledger before it adds
+        # anything.
         allowed.add(entries[-2].sha256 if len(entries) > 1 else None)
     unreadable = actual is None and os.path.lexists(paths.folder / name)
     if actual not in allowed or unreadable:

@@ -50,8 +50,9 @@ class Leading:
 def leading_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Leading:
     """The first aggregate of a workspace's reports that applies to raw scores.
 
-    A workspace without report settings uses the packaged ones, which are the defaults of `Leading`:
-    composing the configuration would take longer than everything else that is read.
+    A workspace without report settings uses the packaged ones, which are the defaults of
+    `HeadlineAggregate`: composing the configuration would take longer than everything else that is
+    read.
 
     Args:
         folder: The workspace; its `conf/` overrides the packaged one.

@@ -1,7 +1,7 @@
 """Compares a run with its second execution: how alike they are, and the likely cause if not.
 
-`compare` reads the differences between the recorded and the present environment, and `answer`
-judges the second execution.
+`compare_environments` reads the differences between the recorded and the present environment, and
+`judge_reproduction` judges the second execution.
 """
 
 import re

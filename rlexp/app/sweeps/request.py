@@ -1,8 +1,8 @@
 """Turns a sweep definition and overrides into an experiment, and its trials into configurations.
 
-`read_sweep` builds the sweep that a command requests, `join_sweep` merges it with an existing
-sweep,
-`Configurer` makes the configuration of a trial, and `FolderLedger` records trials and the choice.
+`read_sweep` builds the sweep that a command requests, `merge_with_existing_sweep` merges it with an
+existing sweep, `Configurer` makes the configuration of a trial, and `FolderLedger` records trials
+and the choice.
 """
 
 import time

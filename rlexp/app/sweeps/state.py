@@ -57,8 +57,7 @@ def check_parts(experiment: Experiment, storage: str | None, workspace: Workspac
 
     Raises:
         ConfigError: A setting of the tuner or pruner is wrong, the tuner cannot solve the problem,
-            the
-            URL is invalid, or it names a SQLite file in a shared folder.
+            the URL is invalid, or it names a SQLite file in a shared folder.
     """
     sweep = experiment.sweep
     assert sweep is not None

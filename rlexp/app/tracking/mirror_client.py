@@ -51,8 +51,7 @@ class Order:
     Attributes:
         trackers: The trackers to push to.
         once: Whether the mirror pushes the present records and ends, because no run is executed;
-            else
-            it runs with low priority beside the runs.
+            else it runs with low priority beside the runs.
         wait: Seconds to wait for every tracker, instead of each tracker's own setting.
     """
 

@@ -1,8 +1,7 @@
 """The mirror: a separate process that pushes an experiment's records to its trackers.
 
 A command starts it. It reads its task as JSON lines from standard input and writes its answers as
-JSON
-lines to standard output. It ends when its input ends, even if a service does not respond.
+JSON lines to standard output. It ends when its input ends, even if a service does not respond.
 `main` is the entry; each tracker has a thread (`Mirror`), which uses an `Uploader`.
 """
 
@@ -112,8 +111,7 @@ class Uploader:
 
         Args:
             unended: Whether a run without a recorded end is reported as lost, which is right when
-                no
-                command is executing the experiment.
+                no command is executing the experiment.
 
         Raises:
             TrackerUnreachable: The service does not respond; what was pushed stays.
@@ -127,8 +125,7 @@ class Uploader:
                 self._push(paths, unended=unended)
             except TrackerRefused as error:
                 # A single run may hold data that a service cannot store; three refused runs mean
-                # that it
-                # refuses everything.
+                # that it refuses everything.
                 self.refused[paths.folder.name] = str(error)
                 if len(self.refused) >= 3:
                     raise

@@ -1,8 +1,7 @@
 """Reads an experiment and its runs for trackers, with secrets masked.
 
 `RunJournalReader` follows the journals of a run as they grow; `tracked_run`, `tracked_experiment`
-and
-`read_summary` build what a tracker is given.
+and `read_summary` build what a tracker is given.
 """
 
 import os
@@ -114,8 +113,7 @@ class RunJournalReader:
         for attempt in attempts:
             refuse_link(attempt.folder)
         # The newest attempt is read first and followed from there: events that are appended while
-        # the
-        # older attempts are read are then not lost.
+        # the older attempts are read are then not lost.
         lines, self._offset = _follow(attempts[-1], 0)
         newest = list(events_of(lines))
         earlier = read_attempts(self.paths, measurements=True)
@@ -168,8 +166,8 @@ def _begun(earlier: list[StoredAttempt], newest: AttemptPaths, events: list[Even
     """The number of the attempt with which the current numbers of a run begin.
 
     An attempt that starts at step 0 repeats the numbers of the attempt before. Its numbers may
-    differ
-    if that attempt failed because of the run itself, or if code or packages have changed since.
+    differ if that attempt failed because of the run itself, or if code or packages have changed
+    since.
     """
     begun = 1
     attempts = [*((a.paths, a.events) for a in earlier), (newest, events)]
@@ -398,8 +396,7 @@ def tracked_run(
     """A started run as trackers see it.
 
     A run that was restarted after a failure, or with other code, is a new run to a service, because
-    its
-    numbers may differ.
+    its numbers may differ.
     """
     spec, begun = reader.spec, "" if reader.begun == 1 else f"/{reader.begun}"
     secrets = secret_values(os.environ)
