@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from zipfile import BadZipFile, ZipFile
 
 from rlexp.app.execution.run_process import assemble
@@ -139,7 +139,7 @@ class Spread:
     maximum: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
+    def of(cls, values: Sequence[float]) -> Self:
         """The statistics of one or more values."""
         return cls(
             mean=fmean(values),

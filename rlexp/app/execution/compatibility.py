@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.app.execution.external import check_external
 from rlexp.app.workspace import Workspace
@@ -33,10 +33,62 @@ SCALAR_BYTES = 12
 """Bytes of the reward, the termination flag and the truncation flag of a transition."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """Observation and action spaces of an environment, by the names of Gymnasium's spaces.
+
+    Attributes:
+        observation: Name of the observation space, and `Image` where observations are images.
+        action: Name of the action space.
+        environments: Environments of the vector.
+        masked: Whether the environment says which actions are allowed.
+        normalised: Whether observations are normalised.
+        rewards_normalised: Whether rewards are normalised.
+        stacked: Whether an observation holds several frames.
+        transition: Bytes of a transition in a replay buffer.
+    """
+
+    observation: tuple[str, ...]
+    action: str
+    environments: int
+    masked: bool
+    normalised: bool = False
+    rewards_normalised: bool = False
+    stacked: bool = False
+    transition: int = 0
+
+    @classmethod
+    def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> Self:
+        """The spaces of an environment, and the settings of the vector that it is put in."""
+        space = made.observation_space
+        image = len(space.shape or ()) == 3 and space.dtype == "uint8"
+        return cls(
+            observation=(type(space).__name__, *(["Image"] if image else [])),
+            action=type(made.action_space).__name__,
+            environments=vector.count,
+            masked=made.has_wrapper_attr("action_masks"),
+            normalised=vector.normalise_observations,
+            rewards_normalised=vector.normalise_rewards,
+            stacked=vector.frame_stack > 1,
+            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
+            + _bytes(made.action_space)
+            + SCALAR_BYTES,
+        )
+
+
+def _bytes(space: Any) -> int:
+    """Bytes of one element of a space; those of a Dict or Tuple space are added up."""
+    parts = getattr(space, "spaces", None)
+    if parts:
+        return sum(map(_bytes, parts.values() if isinstance(parts, Mapping) else parts))
+    size: int = prod(space.shape or (1,)) * getattr(space.dtype, "itemsize", 4)
+    return size
+
+
 def check_fit(
     configurations: Iterable[Configuration],
     workspace: Workspace,
-    spaces: "dict[str, Spaces] | None" = None,
+    spaces: dict[str, Spaces] | None = None,
     parts: Mapping[str, Parts] | None = None,
 ) -> None:
     """Make each environment once and check that its agent and algorithm can use it.
@@ -78,58 +130,6 @@ def _check_rollout(configuration: Configuration) -> None:
             f"budget.steps={steps} is less than one rollout (n_steps * environments = "
             f"{algorithm['n_steps']} * {count} = {rollout}): raise it, or lower algorithm.n_steps",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Spaces:
-    """Observation and action spaces of an environment, by the names of Gymnasium's spaces.
-
-    Attributes:
-        observation: Name of the observation space, and `Image` where observations are images.
-        action: Name of the action space.
-        environments: Environments of the vector.
-        masked: Whether the environment says which actions are allowed.
-        normalised: Whether observations are normalised.
-        rewards_normalised: Whether rewards are normalised.
-        stacked: Whether an observation holds several frames.
-        transition: Bytes of a transition in a replay buffer.
-    """
-
-    observation: tuple[str, ...]
-    action: str
-    environments: int
-    masked: bool
-    normalised: bool = False
-    rewards_normalised: bool = False
-    stacked: bool = False
-    transition: int = 0
-
-    @classmethod
-    def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> "Spaces":
-        """The spaces of an environment, and the settings of the vector that it is put in."""
-        space = made.observation_space
-        image = len(space.shape or ()) == 3 and space.dtype == "uint8"
-        return cls(
-            observation=(type(space).__name__, *(["Image"] if image else [])),
-            action=type(made.action_space).__name__,
-            environments=vector.count,
-            masked=made.has_wrapper_attr("action_masks"),
-            normalised=vector.normalise_observations,
-            rewards_normalised=vector.normalise_rewards,
-            stacked=vector.frame_stack > 1,
-            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
-            + _bytes(made.action_space)
-            + SCALAR_BYTES,
-        )
-
-
-def _bytes(space: Any) -> int:
-    """Bytes of one element of a space; those of a Dict or Tuple space are added up."""
-    parts = getattr(space, "spaces", None)
-    if parts:
-        return sum(map(_bytes, parts.values() if isinstance(parts, Mapping) else parts))
-    size: int = prod(space.shape or (1,)) * getattr(space.dtype, "itemsize", 4)
-    return size
 
 
 def _build(configuration: Configuration, workspace: Workspace) -> Learning:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 from uuid import uuid4
 
 from rlexp.app.reading.imported import imported_lines
@@ -189,7 +189,7 @@ class Output:
     force: bool
 
     @classmethod
-    def of(cls, name: str | None, workspace: Workspace, *, force: bool) -> "Output":
+    def of(cls, name: str | None, workspace: Workspace, *, force: bool) -> Self:
         """The destination that the option `--output` names.
 
         Raises:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
@@ -39,7 +39,7 @@ class Trackers:
     plain: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, configuration: Mapping[str, Any], parts: Parts) -> "Trackers":
+    def of(cls, configuration: Mapping[str, Any], parts: Parts) -> Self:
         """The trackers of a validated configuration."""
         return cls(parts.trackers, configuration["tracker"] or {})
 
