@@ -149,7 +149,7 @@ def test_single_words_and_impossible_numbers_are_understood(tmp_path: Path) -> N
     made = stored(Layout(tmp_path / "runs"), "alone", test=1)
     made.complete(0, 1.0)
     assert 1 == len(rlexp.ls("alone", where="score>0", folder=tmp_path).rows)
-    with pytest.raises(ConfigError, match="say which with --from-sweep"):
+    with pytest.raises(ConfigError, match="add --from-sweep"):
         rlexp.run(trial=3, folder=tmp_path)
     with pytest.raises(ConfigError, match="name an experiment"):
         rlexp.compare(folder=tmp_path)

@@ -272,7 +272,7 @@ def cancelled(place: Place, target: str) -> str:
 def test_what_goes_on_alone_can_be_cancelled(place: Place, scores: dict[str, float]) -> None:
     """After `--detach` too, runs are interrupted, and the same command continues them."""
     assert (
-        "will go on without this command"
+        "will continue without this command"
         in place.start("run", *ASKED, "--detach", quick=STUCK).process.communicate(timeout=LIMIT)[
             0
         ]
@@ -292,7 +292,7 @@ def test_what_goes_on_alone_can_be_cancelled(place: Place, scores: dict[str, flo
 def test_what_goes_on_alone_comes_to_its_end(place: Place, scores: dict[str, float]) -> None:
     """After `--detach` the runs end as if the command had waited, which sees so afterwards."""
     command = place.start("run", *ASKED, "--detach", quick=SLOW)
-    assert "3 runs are out as" in command.process.communicate(timeout=LIMIT)[0]
+    assert "3 runs are queued" in command.process.communicate(timeout=LIMIT)[0]
     wait_until(lambda: set(place.runs("state").values()) == {"completed"}, LIMIT)
     wait_until(lambda: not place.orders())
     assert "nothing to run" in place.give("run", *ASKED)

@@ -199,8 +199,8 @@ def test_a_killed_command_doubles_nothing(study: Folder, control: list[str]) -> 
 
 def test_detached_runs_go_on_alone(study: Folder, control: list[str]) -> None:
     """`--detach` returns at once, `status` shows the runs, and the same command takes them up."""
-    arguments = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
-    assert "will go on without this command" in study.give(*arguments, "--detach")
+    words = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    assert "will continue without this command" in study.give(*words, "--detach")
     assert len(study.jobs()) == 2
     wait_until(partial(has_checkpoints, study, 2), 180)
     assert "ppo-test-0" in study.give("status", "a")

@@ -22,7 +22,7 @@ from rlexp.app.execution.request import read_request
 from rlexp.app.exporting.huggingface import Card, card, result
 from rlexp.app.reading.leading import Leading, leading_aggregate
 from rlexp.app.reporting.evidence import gather
-from rlexp.app.tracking.snapshot import Labels, read_summary, tracked_experiment
+from rlexp.app.tracking.tracked_records import Labels, read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.config.report import read_report

@@ -201,4 +201,6 @@ def test_what_needs_a_model_says_that_there_is_none(example: tuple[StudyFolder, 
     for arguments in requested.values():
         code, output = study.give(*arguments)
         assert (2, 1) == (code, len(output.splitlines())), output
-        assert "was trained by a script, and has no stable-baselines3 model to play" in output
+        assert (
+            "was trained by a script, so it has no stable-baselines3 model to evaluate" in output
+        )

@@ -15,7 +15,7 @@ from in_full import long
 from samples import continued, ended, evaluated, spec, started
 from studies import LONG, StudyFolder, new_study, wait_until
 
-from rlexp.app.execution.run_process import LOOK_LATE_EVERY, RunListener
+from rlexp.app.execution.run_process import GUARD_CHECK_EVERY, RunListener
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint
 from rlexp.records.events import Ending, Event, Failure, Measured, RunEnded
 from rlexp.records.run import RunRecord, State
@@ -258,7 +258,7 @@ def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -
         second = completed_by_another(run)
         expected, before = contents(run.folder), record_of(run)
         # Measurements alone are written without a look until then.
-        time.sleep(LOOK_LATE_EVERY)
+        time.sleep(GUARD_CHECK_EVERY)
         os.kill(worker, signal.SIGCONT)
         output, _ = command.communicate(timeout=60)
         assert 0 == command.returncode, output

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import rlexp
 from rlexp.app.execution.import_permission import check_imports, foreign_modules
-from rlexp.app.execution.signals import HEARD, Signals
+from rlexp.app.execution.signals import STOP_SIGNALS, Signals
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.older_schema import refuse_older_run
@@ -309,7 +309,7 @@ def _executing(checkout: Checkout, specs: Sequence[RunSpec], folder: Path) -> Ch
 def _ended_by_signals(*, handled: bool) -> Iterator[Signals]:
     """Let signals that end a process interrupt it, so that what was made for it is removed."""
     signals = Signals()
-    heard = [n for n in HEARD if handled and n is not signal.SIGINT]
+    heard = [n for n in STOP_SIGNALS if handled and n is not signal.SIGINT]
     heard = [n for n in heard if signal.getsignal(n) is signal.SIG_DFL]
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -26,7 +26,13 @@ from rlexp.app.plans import SweepOutline
 from rlexp.app.reporting.build import make_study
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.sweeps.progress import Watched, going_on, mirror_of, remaining_steps, trial_lines
+from rlexp.app.sweeps.progress import (
+    Watched,
+    count_promotions,
+    mirror_of,
+    remaining_steps,
+    trial_lines,
+)
 from rlexp.app.sweeps.request import Asked, Configurer, FolderLedger, join_sweep, read_sweep
 from rlexp.app.sweeps.state import check_parts, read_runs, resume, search_hours
 from rlexp.app.tracking.mirror_client import catch_up
@@ -313,7 +319,7 @@ def _outline(
     assert definition is not None
     plan, question = definition.plan, sweeping.search.question
     runs = ceil(remaining_steps(sweeping) / question.steps)
-    promoted, finalists = going_on(sweeping)
+    promoted, finalists = count_promotions(sweeping)
     workers = driving.executor.workers_for(driving.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
     begun = continuing(paths, _begun(paths, sweeping), allow_drift=driving.allow_drift)

@@ -1,4 +1,9 @@
-"""Looks at a sequential comparison: its design drawn up, and its scores put before the test."""
+"""Interim analyses of a sequential comparison, and the frozen design that they follow.
+
+`make_design` makes a design and `freeze_design` writes it before any score is tested. `analyse`
+tests the scores so far, and `record_look` writes each decision, so that later analyses cannot
+contradict it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -29,28 +34,30 @@ from rlexp.store.ledger import publish_document
 from rlexp.text import counted
 
 GROUP = 5
-"""New seeds of each label at each look, by default."""
+"""Default number of new seeds of each label at each look."""
 INTERIMS = 5
-"""Looks at most, by default."""
+"""Default number of looks."""
 FAMILY = "holm"
-"""How the error is shared among pairs, by default."""
+"""Default method that controls the family-wise error over pairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenDesign:
-    """What was decided before the first score was looked at.
+    """The design of a sequential comparison, fixed before the first score is tested.
 
     Attributes:
-        labels: Under comparison, every pair of them.
-        tasks: That a score is the mean of, normalised by `anchors` where there are several.
-        score: How a run is scored.
+        labels: The labels; every pair of them is compared.
+        tasks: The tasks; a score is the mean over them, normalised by `anchors` where there are
+            several.
+        score: The score rule of the runs.
         group: New seeds of each label at each look.
-        interims: Looks, at most so many.
+        interims: The largest number of looks.
         alpha: Family-wise error over pairs and looks.
-        family: How the error is shared among pairs.
-        repetitions: Relabellings, where there are too many to enumerate.
-        seed: Of the relabellings.
-        anchors: By task, low and high.
+        family: The method that controls the family-wise error over pairs.
+        repetitions: The number of permutations that are drawn, where there are too many to
+            enumerate.
+        seed: The seed of the drawn permutations.
+        anchors: The scores that normalise to 0 and 1, by task.
     """
 
     labels: tuple[str, ...]
@@ -66,11 +73,11 @@ class FrozenDesign:
 
     @property
     def most_runs(self) -> int:
-        """Runs of the fixed design, where nothing is decided early."""
+        """The number of runs if no pair is decided before the last look."""
         return len(self.labels) * len(self.tasks) * self.group * self.interims
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The design as JSON values."""
         return {
             **asdict(self),
             "labels": list(self.labels),
@@ -81,13 +88,13 @@ class FrozenDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What `adaptive.json` holds.
+    """The content of `adaptive.json`.
 
     Attributes:
-        design: As JSON values.
-        scores: That were there already when the design was frozen, where anyone could see them.
-        looks: What each decided, by its number.
-        earlier: Designs that were given up, with their looks.
+        design: The frozen design as JSON values.
+        scores: The number of scores that existed when the design was frozen.
+        looks: The decisions of each look, by its number.
+        earlier: Abandoned designs, with their looks.
     """
 
     design: dict[str, Any]
@@ -97,103 +104,107 @@ class Ledger:
 
 
 def freeze(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
-    """Freeze a design while so many scores are there, or find that it is frozen already.
+    """Write a design and the number of existing scores, or return the same design if written.
 
     Raises:
-        RecordError: Another design is frozen; says what differs.
+        RecordError: A different design is frozen; lists the differences.
     """
-    there = frozen_alike(paths, design)
-    if there is not None:
-        return there
+    existing = frozen_alike(paths, design)
+    if existing is not None:
+        return existing
     return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=[]))
 
 
 def frozen_alike(paths: ExperimentPaths, design: FrozenDesign) -> Ledger | None:
-    """The ledger of this design; nothing where no design is frozen.
+    """The file of this design, or None where no design is frozen.
 
     Raises:
-        RecordError: Another design is frozen; says what differs.
+        RecordError: A different design is frozen; lists the differences.
     """
     if not paths.adaptive.exists():
         return None
-    there = _read(paths)
-    frozen = there.design
+    existing = _read(paths)
+    frozen = existing.design
     if frozen != design.plain():
-        found = leaf_differences(frozen, design.plain())
-        told = "; ".join(f"{d.path}: {d.first!r} there, {d.second!r} here" for d in found)
-        raise RecordError(
-            f"the design of {paths.name}'s comparison was frozen at its first look ({told}); "
-            "give the same options, or begin a new family of tests with --restart",
+        differences = leaf_differences(frozen, design.plain())
+        difference_text = "; ".join(
+            f"{d.path}: {d.first!r} there, {d.second!r} here" for d in differences
         )
-    return there
+        raise RecordError(
+            f"the design of {paths.name}'s comparison was frozen at its first look ({difference_text}); "
+            "use the same options, or start a new family of tests with --restart",
+        )
+    return existing
 
 
 def freeze_again(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
-    """Give up the frozen design, which stays on record, for another.
+    """Replace the frozen design by another; the former one stays in the file.
 
-    The same design again would decide the same: it is continued, as after an interruption.
+    An identical design is continued, as after an interruption: it would give the same decisions.
     """
     if not paths.adaptive.exists():
         return freeze(paths, design, scores)
-    there = _read(paths)
-    if there.design == design.plain():
-        return there
-    given_up = {"design": there.design, "scores": there.scores, "looks": there.looks}
-    earlier = [*there.earlier, given_up]
+    existing = _read(paths)
+    if existing.design == design.plain():
+        return existing
+    abandoned = {"design": existing.design, "scores": existing.scores, "looks": existing.looks}
+    earlier = [*existing.earlier, abandoned]
     return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=earlier))
 
 
 def _read(paths: ExperimentPaths) -> Ledger:
-    there = read_json(paths.adaptive)
+    existing = read_json(paths.adaptive)
     try:
         return Ledger(
-            design={f.name: there["design"][f.name] for f in fields(FrozenDesign)},
-            scores=int(there["scores"]),
-            looks=dict(there["looks"]),
-            earlier=list(there["earlier"]),
+            design={f.name: existing["design"][f.name] for f in fields(FrozenDesign)},
+            scores=int(existing["scores"]),
+            looks=dict(existing["looks"]),
+            earlier=list(existing["earlier"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(
-            f"{paths.adaptive} is damaged: {error!r}; the looks that it recorded are not covered "
-            "by a new design: move the file away to begin one",
+            f"{paths.adaptive} is damaged: {error!r}; a new design does not account for the looks in it: "
+            "move the file away to start a new design",
         ) from error
 
 
 def frozen_design(paths: ExperimentPaths) -> dict[str, Any] | None:
-    """The frozen design as JSON values; nothing where no design is frozen."""
+    """The frozen design as JSON values, or None where no design is frozen."""
     return _read(paths).design if paths.adaptive.exists() else None
 
 
 def options(design: FrozenDesign) -> list[str]:
-    """The options of the command that draws up this design."""
-    named = ("group", "interims", "alpha", "family", "seed")
-    words = [word for key in named for word in (f"--{key}", str(getattr(design, key)))]
-    return [*words, "--set", f"repetitions={design.repetitions}"]
+    """The command-line options that give this design."""
+    names = ("group", "interims", "alpha", "family", "seed")
+    option_words = [word for key in names for word in (f"--{key}", str(getattr(design, key)))]
+    return [*option_words, "--set", f"repetitions={design.repetitions}"]
 
 
 def record_look(paths: ExperimentPaths, number: int, decisions: Mapping[str, Any]) -> None:
-    """Record what a look decided.
+    """Write the decisions of a look.
 
     Raises:
-        RecordError: The same look decided otherwise before: a score that it saw has changed.
+        RecordError: The same look gave other decisions before: a score that it used has changed.
     """
-    there = _read(paths)
-    before = there.looks.get(str(number))
+    existing = _read(paths)
+    before = existing.looks.get(str(number))
     if before is None:
-        _write(paths, replace(there, looks={**there.looks, str(number): decisions}))
-    elif not _same(before, decisions):
+        _write(paths, replace(existing, looks={**existing.looks, str(number): decisions}))
+    elif not _is_same_look(before, decisions):
         raise RecordError(
-            f"look {number} at {paths.name} decided otherwise before: a score that it saw has "
-            "changed; begin a new family of tests with --restart",
+            f"look {number} at {paths.name} gave other decisions before: a score that it used has "
+            "changed; start a new family of tests with --restart",
         )
 
 
-def _same(first: Any, second: Any) -> bool:
-    """Whether two looks are one, but for how a processor rounds sums."""
+def _is_same_look(first: Any, second: Any) -> bool:
+    """Whether two looks agree, up to the rounding of sums, which differs between processors."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+        return first.keys() == second.keys() and all(
+            _is_same_look(first[k], second[k]) for k in first
+        )
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(_same, first, second))
+        return len(first) == len(second) and all(map(_is_same_look, first, second))
     if isinstance(first, float) and isinstance(second, float):
         return isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
     return bool(first == second)
@@ -206,7 +217,7 @@ def _write(paths: ExperimentPaths, ledger: Ledger) -> Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """Where a sequential comparison stands."""
+    """The result of all looks of a sequential comparison so far."""
 
     outcome: Outcome
     tasks: int
@@ -233,7 +244,7 @@ class Looked:
 
     @property
     def decisions(self) -> dict[int, Any]:
-        """What each look decided, by its number."""
+        """The decisions of each look, by its number."""
         looks = enumerate(self.outcome.looks, 1)
         return {n: [{**asdict(p), "pair": list(p.pair)} for p in look] for n, look in looks}
 
@@ -249,12 +260,12 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairDecision:
-    """What a sequential comparison decided on two labels.
+    """The decision of a sequential comparison about two labels.
 
     Attributes:
         first: The label that the decision is about.
         second: The label that it is compared with.
-        decision: `better`, `worse`, `equal` (not told apart by the last look) or `continue`.
+        decision: `better`, `worse`, `equal` (undecided at the last look) or `continue`.
         look: The look at which it was decided, if it was.
         last_look: The last look at the pair, if there was one.
         p: The p-value at that look.
@@ -290,17 +301,17 @@ def _decision(
 def draw_up(
     evidence: Evidence, settings: Settings, group: int, interims: int, family: str
 ) -> FrozenDesign:
-    """Draw up a design for the labels of one experiment.
+    """Make a design for the labels of one experiment.
 
     Raises:
-        ConfigError: There are not two labels, a label lacks a task, a task has no anchors, or
-            the design could never decide anything.
+        ConfigError: There are fewer than two labels, a label lacks a task, a task has no anchors,
+            or no look of the design could decide anything.
     """
-    known = get_args(Family)
-    if family not in known:
+    families = get_args(Family)
+    if family not in families:
         raise ConfigError(
-            f"there is no family {family!r}{did_you_mean(family, known)} "
-            f"(there are: {', '.join(known)})",
+            f"there is no family {family!r}{did_you_mean(family, families)} "
+            f"(there are: {', '.join(families)})",
         )
     if len(evidence.labels) < 2:
         raise ConfigError("a comparison needs two labels: start rlexp run algorithm=first,second")
@@ -321,13 +332,13 @@ def draw_up(
 
 
 def look_at(design: FrozenDesign, evidence: Evidence) -> Looked:
-    """Put before the test the scores that there are."""
+    """Test the scores so far, in groups, as the design prescribes."""
     blocks = {label: _blocks(label, design, evidence) for label in design.labels}
     return Looked(outcome=decide(_test(design), blocks), tasks=len(design.tasks))
 
 
 def failed_for_good(evidence: Evidence) -> list[Member]:
-    """Runs that stop a sequential comparison: they ended without a score."""
+    """Runs that stop a sequential comparison because they ended without a score."""
     cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
     return [member for cell in cells if cell.worst is None for member in cell.scoreless]
 
@@ -352,39 +363,41 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
     for label in design.labels:
         lacking = set(design.tasks) - {cell.task for cell in evidence.of_label(label)}
         if lacking:
-            raise ConfigError(f"{label} was not asked for on {', '.join(sorted(lacking))}")
+            raise ConfigError(f"{label} has no runs planned on {', '.join(sorted(lacking))}")
     if smallest_decidable_interim(_test(design)) is None:
         raise ConfigError(
-            f"{counted(design.interims, 'look')} at {design.group} seeds cannot decide anything at "
-            f"{design.alpha:g}: take a larger --group or more --interims",
+            f"{counted(design.interims, 'look')} at {design.group} seeds cannot decide any pair at "
+            f"alpha={design.alpha:g}: use a larger --group or more --interims",
         )
 
 
 def _anchors(evidence: Evidence, settings: Settings) -> Mapping[str, tuple[float, float]]:
-    found = common_scale(evidence, settings)
-    if found is None:
+    scales = common_scale(evidence, settings)
+    if scales is None:
         return {}
     if settings.normalisation == "observed":
         raise ConfigError(
             "normalisation=observed changes with every run; a frozen design needs anchors",
         )
-    bare = [task for task, own in found.items() if own is None]
-    if bare:
+    tasks_without_anchors = [task for task, scale in scales.items() if scale is None]
+    if tasks_without_anchors:
         raise ConfigError(
-            f"{', '.join(bare)} cannot be normalised: declare environment.reference.random and "
+            f"{', '.join(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
             ".threshold",
         )
-    return {task: (own.low, own.high) for task, own in found.items() if own}
+    return {task: (scale.low, scale.high) for task, scale in scales.items() if scale}
 
 
 def _blocks(label: str, design: FrozenDesign, evidence: Evidence) -> list[NDArray[np.float64]]:
-    """Groups of scores in the order of the seeds, as far as every seed of a group has one."""
+    """Groups of scores in the order of the seeds, up to the first group that lacks a score."""
     by_task = [_by_seed(cell, design) for cell in evidence.of_label(label)]
     blocks = []
     for number in range(design.interims):
         seeds = range(number * design.group, (number + 1) * design.group)
+        # An incomplete group is not tested: the design fixes how many scores each look uses.
         if not all(seed in scores for scores in by_task for seed in seeds):
             break
+        # Seeds are the units of the test: each contributes one score, its mean over the tasks.
         blocks.append(np.asarray([np.mean([s[seed] for s in by_task]) for seed in seeds]))
     return blocks
 

@@ -1,4 +1,9 @@
-"""Whether a configuration trains to the same numbers each time, and if not, what is in the way."""
+"""Checks whether a configuration trains to the same numbers each time, and finds the cause if not.
+
+`check_determinism` is the entry: it trains three times with equal seeds, once under another hash
+seed. If the trainings differ, it plays the environment with the clock or the system's entropy
+replaced by repeatable ones, to see which of them the environment depends on.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,9 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rlexp.app.diagnostics.finding import Finding, Status, fail, ok
-from rlexp.app.diagnostics.repeated_runs import LOG_LIMIT, TICK, Execution, Place, execute_apart
+from rlexp.app.diagnostics.repeated_runs import (
+    LOG_LIMIT,
+    TICK,
+    RepeatedRun,
+    RepetitionSettings,
+    execute_separately,
+)
 from rlexp.app.diagnostics.repeating import CURES, Trace
-from rlexp.app.execution.environment_variables import given
+from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
@@ -31,45 +42,66 @@ ENTRY = "rlexp.app.diagnostics.repeating:execute"
 PRELOAD = ("gymnasium", "rlexp.app.diagnostics.repeating")
 HASH_SEED = "PYTHONHASHSEED"
 PLAY_LIMIT = 60.0
-"""Seconds after which a play is taken to hang."""
+"""Seconds after which a play counts as hung."""
 FIELDS = ("observations", "rewards", "terminated", "truncated")
-HASHED = "the order of a set of strings, or a hash of one, decides"
-SORT = "sort before you iterate over a set: for name in sorted(names)"
+HASH_CAUSE = "it depends on the order of a set of strings, or on the hash of a string"
+SORT_ADVICE = "sort a set before you iterate over it: for name in sorted(names)"
+
+
+def check_determinism(words: list[str], workspace: Workspace) -> list[Finding]:
+    """Train a configuration several times with the same seeds, and compare the results.
+
+    Args:
+        words: A configuration as `rlexp run` accepts it, or the name of a run.
+        workspace: The workspace, which holds the configuration and its code.
+
+    Raises:
+        RlexpError: The words do not select exactly one configuration.
+    """
+    target = read_target(words, workspace)
+    with TemporaryDirectory(prefix="rlexp-doctor-") as temporary:
+        settings = RepetitionSettings(
+            folder=Path(temporary),
+            workspace=workspace.folder,
+            allowed=workspace.allowed,
+            timeout=target.timeout,
+        )
+        return list(_findings(target, settings))
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """What an environment depends on that its seed does not decide, and what to do."""
+class _NondeterminismSource:
+    """A cause of differences that the seed does not control, and its remedy."""
 
-    told: str
+    message: str
     fix: str
 
 
 SOURCES = {
-    "entropy": _Source(
-        "it draws from a generator of its own that the system seeds",
-        "draw all that is random from self.np_random, which reset(seed=…) seeds",
+    "entropy": _NondeterminismSource(
+        "it draws from a separate generator that the system seeds",
+        "draw all random numbers from self.np_random, which reset(seed=…) seeds",
     ),
-    "clock": _Source(
-        "it reads the clock", "count steps instead: time is no part of what a seed decides"
+    "clock": _NondeterminismSource(
+        "it reads the clock", "count steps instead of time, which no seed controls"
     ),
-    "both": _Source(
-        "it reads the clock, and draws from a generator of its own that the system seeds",
+    "both": _NondeterminismSource(
+        "it reads the clock, and draws from a separate generator that the system seeds",
         "count steps instead of time, and draw from self.np_random, which reset(seed=…) seeds",
     ),
 }
 
 
-def examine_environment(
+def check_environment_repeats(
     environment: Mapping[str, Any], allowed: Sequence[str], workspace: Path, folder: Path
 ) -> Finding:
-    """Find out whether an environment repeats, and if not, what it depends on.
+    """Check whether an environment repeats, and find the cause if it does not.
 
     Args:
-        environment: Its configuration.
-        allowed: Packages whose classes it may name.
+        environment: The environment's configuration.
+        allowed: Packages whose classes the configuration may name.
         workspace: The workspace's folder.
-        folder: A folder for notes.
+        folder: A folder for the traces.
     """
     request = {"environment": environment, "allowed": list(allowed)}
     (folder / "request.json").write_text(json.dumps(request))
@@ -78,47 +110,51 @@ def examine_environment(
     _play({"again": ("nothing", "1")}, workspace, folder)
     _play({"hashed": ("nothing", "2")}, workspace, folder)
     traces = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
-    return judge({name: pair for name, pair in traces.items() if name != "request"})
+    return explain_traces({name: pair for name, pair in traces.items() if name != "request"})
 
 
-def judge(traces: Mapping[str, Sequence[Trace]]) -> Finding:
-    """Say what an environment depends on.
+def explain_traces(traces: Mapping[str, Sequence[Trace]]) -> Finding:
+    """Explain whether and why an environment does not repeat.
 
     Args:
-        traces: Two plays each: in one process with nothing changed and with each cure
-            (`own-nothing`, `own-entropy`, …), in another process (`again`), and in one with
-            another hash seed (`hashed`). Those that did not come to an end are missing.
+        traces: Pairs of plays by name: in one process with nothing replaced and with each
+            replacement (`own-nothing`, `own-entropy`, …), in another process (`again`), and in one
+            with another hash seed (`hashed`). Plays that did not end are missing.
     """
     if not {"own-nothing", "again", "hashed"} <= set(traces):
         return fail(
             "environment",
             "it cannot be played twice with equal seeds and actions",
-            "rlexp doctor --environment … says where it breaks",
+            "for details: rlexp doctor --environment …",
         )
-    own = traces["own-nothing"]
-    if place := difference(*own):
-        return _within(place, traces)
+    same_process = traces["own-nothing"]
+    if location := first_difference(*same_process):
+        return _within(location, traces)
     elsewhere = "between two processes, with equal seeds and actions"
-    if place := difference(own[0], traces["again"][0]):
+    if location := first_difference(same_process[0], traces["again"][0]):
         return fail(
             "environment",
-            f"{place} {elsewhere}: an address in memory, a process number or a file decides",
-            "do not use id(), hash() of objects or os.getpid() for anything that is returned",
+            f"{location} {elsewhere}: it depends on a memory address, a process number or a file",
+            "do not compute returned values from id(), hash() of objects or os.getpid()",
         )
-    if place := difference(own[0], traces["hashed"][0]):
-        return fail("environment", f"{place} {elsewhere}: {HASHED}", SORT)
-    return ok("environment", f"repeats over {_steps(own[0])} steps with equal seeds and actions")
+    if location := first_difference(same_process[0], traces["hashed"][0]):
+        return fail("environment", f"{location} {elsewhere}: {HASH_CAUSE}", SORT_ADVICE)
+    return ok(
+        "environment", f"repeats over {_steps(same_process[0])} steps with equal seeds and actions"
+    )
 
 
-def difference(first: Trace, second: Trace) -> str | None:
-    """Where two plays differ, or nothing."""
+def first_difference(first: Trace, second: Trace) -> str | None:
+    """The first difference between two plays as text, or None."""
     steps = 0
-    for one, other in zip(first, second, strict=False):
-        where = f"step {steps}" if len(one) > 1 else f"the reset after {steps} steps"
-        for name, a, b in zip(FIELDS, one, other, strict=False):
-            if a != b:
+    for first_entry, second_entry in zip(first, second, strict=False):
+        where = f"step {steps}" if len(first_entry) > 1 else f"the reset after {steps} steps"
+        for name, first_digest, second_digest in zip(
+            FIELDS, first_entry, second_entry, strict=False
+        ):
+            if first_digest != second_digest:
                 return f"{name} differ at {where}"
-        steps += len(one) > 1
+        steps += len(first_entry) > 1
     return None
 
 
@@ -126,104 +162,111 @@ def _steps(trace: Trace) -> int:
     return sum(len(entry) > 1 for entry in trace)
 
 
-def _within(place: str, traces: Mapping[str, Sequence[Trace]]) -> Finding:
-    told = f"{place}, with equal seeds and actions"
+def _within(location: str, traces: Mapping[str, Sequence[Trace]]) -> Finding:
+    message = f"{location}, with equal seeds and actions"
     for cure, source in SOURCES.items():
         pair = traces.get(f"own-{cure}")
-        if pair is not None and difference(*pair) is None:
-            return fail("environment", f"{told}: {source.told}", source.fix)
+        if pair is not None and first_difference(*pair) is None:
+            return fail("environment", f"{message}: {source.message}", source.fix)
     return fail(
         "environment",
-        f"{told}: neither the clock nor the system's entropy explains it",
-        "look for id() of objects, for what one environment leaves behind for the next, for threads "
+        f"{message}: neither the clock nor the system's entropy explains it",
+        "look for id() of objects, for state that one environment leaves for the next, for threads "
         "and for files",
     )
 
 
 def _play(jobs: Mapping[str, tuple[str, str]], workspace: Path, folder: Path) -> None:
-    """Play in processes that share a hash seed; one that crashes leaves nothing behind."""
+    """Play in separate processes with one hash seed; a process that crashes leaves no trace."""
     executor = Local(workers=len(jobs), hang_timeout=PLAY_LIMIT, grace=1.0, log_limit=LOG_LIMIT)
     hash_seed = next(iter(jobs.values()))[1]
     with (
-        given({HASH_SEED: hash_seed}),
+        temporary_environment({HASH_SEED: hash_seed}),
         executor.open(ENTRY, PRELOAD, threads=1, folder=workspace) as session,
     ):
         for name, (cure, _) in jobs.items():
-            words = (str(folder), cure, name)
-            session.submit(Job(name, words, folder / f"{name}.txt"))
-        left = set(jobs)
+            arguments = (str(folder), cure, name)
+            session.submit(Job(name, arguments, folder / f"{name}.txt"))
+        unfinished = set(jobs)
         for _ in range(int(PLAY_LIMIT / TICK)):
-            left -= {ended.key for ended in session.poll(TICK)}
-            if not left:
+            unfinished -= {ended.key for ended in session.poll(TICK)}
+            if not unfinished:
                 break
 
 
 TIMEOUT = 60.0
-"""Seconds that one training may take, unless budget.timeout says otherwise."""
+"""Seconds that one training may take, unless `budget.timeout` is given."""
 UPDATES = 3
-FEWEST = 200
-"""Environment steps that are trained at least."""
-UNKNOWN = 1000
-"""Steps for an algorithm of which nothing is known but its name."""
-MOST_NAMED = 3
+"""Parameter updates that a training must include."""
+FEWEST_STEPS = 200
+"""Smallest number of environment steps of a training."""
+DEFAULT_STEPS = 1000
+"""Environment steps for an algorithm whose rollout length is unknown."""
+LONGEST_LIST = 3
 SETTINGS = ("steps", "timeout")
-"""What words may say of the budget of a run that is named."""
+"""Budget keys that may be overridden for a recorded run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is trained several times; `words` are those of the command."""
+class DeterminismTarget:
+    """The run that is trained several times, its time limit, and the command's overrides."""
 
     spec: RunSpec
     timeout: float
     words: tuple[str, ...]
 
 
-def read_asked(words: Sequence[str], workspace: Workspace) -> Asked:
-    """Read words: a configuration as `rlexp run` takes it, or a run's name and its budget.
+def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget:
+    """Parse a configuration as `rlexp run` accepts it, or a run's name with budget overrides.
 
     Raises:
-        RlexpError: They lead to no configuration or to several, name no run, or would import
-            what is not allowed.
+        RlexpError: They do not select exactly one configuration or run, or would import packages
+            that are not allowed.
     """
-    named = bool(words) and "=" not in words[0] and words[0][:1] not in "~+"
-    given = _given(words[1:] if named else words)
-    spec = _of_run(words, given, workspace) if named else _of_words(words, workspace)
-    timeout = given.get("timeout")
-    return Asked(
-        spec=replace(spec, budget=_small(spec, given)),
+    is_run_name = bool(words) and "=" not in words[0] and words[0][:1] not in "~+"
+    budget_overrides = _budget_overrides(words[1:] if is_run_name else words)
+    spec = (
+        _of_run(words, budget_overrides, workspace)
+        if is_run_name
+        else _of_overrides(words, workspace)
+    )
+    timeout = budget_overrides.get("timeout")
+    return DeterminismTarget(
+        spec=replace(spec, budget=_small(spec, budget_overrides)),
         timeout=TIMEOUT if timeout is None else float(timeout),
         words=tuple(words),
     )
 
 
-def _given(words: Sequence[str]) -> dict[str, Any]:
-    """What words say of the budget, by name."""
-    parsed = {one.key_or_group: one for one in parse_words(words)}
+def _budget_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """The overridden fields of the budget, by name."""
+    parsed = {override.key_or_group: override for override in parse_words(overrides)}
     return {
-        key.removeprefix("budget."): one.value()
-        for key, one in parsed.items()
+        key.removeprefix("budget."): override.value()
+        for key, override in parsed.items()
         if key.startswith("budget.")
     }
 
 
-def _of_run(words: Sequence[str], given: Mapping[str, Any], workspace: Workspace) -> RunSpec:
-    name, *others = words
-    if len(others) != len(given) or not set(given) <= set(SETTINGS):
+def _of_run(
+    arguments: Sequence[str], budget_overrides: Mapping[str, Any], workspace: Workspace
+) -> RunSpec:
+    name, *others = arguments
+    if len(others) != len(budget_overrides) or not set(budget_overrides) <= set(SETTINGS):
         allowed = ", ".join(f"budget.{setting}=…" for setting in SETTINGS)
-        raise ConfigError(f"beside the name of a run, only {allowed} can be given")
-    for key, value in given.items():
+        raise ConfigError(f"together with the name of a run, only {allowed} can be given")
+    for key, value in budget_overrides.items():
         if not isinstance(value, int | float) or value <= 0:
             raise ConfigError(f"budget.{key}={value!r} must be a number greater than 0")
     spec = read_spec(workspace.run(name))
     _refuse_script(spec)
-    command = ["rlexp", "doctor", "--determinism", *words, *workspace.permission]
+    command = ["rlexp", "doctor", "--determinism", *arguments, *workspace.permission]
     check_imports([spec], workspace.allowed, command)
     return spec
 
 
-def _of_words(words: Sequence[str], workspace: Workspace) -> RunSpec:
-    request = read_request(words, workspace)
+def _of_overrides(overrides: Sequence[str], workspace: Workspace) -> RunSpec:
+    request = read_request(overrides, workspace)
     specs = [spec for _, spec in request.experiment.specs(request.phase)]
     if len(request.experiment.configurations) != 1:
         raise ConfigError(_several(request.experiment.configurations))
@@ -231,27 +274,30 @@ def _of_words(words: Sequence[str], workspace: Workspace) -> RunSpec:
     return specs[0]
 
 
-def _several(found: Sequence[Configuration]) -> str:
-    named = [f"{one.label} on {one.task}" for one in found[:MOST_NAMED]]
-    more = ["…"] if len(found) > MOST_NAMED else []
+def _several(configurations: Sequence[Configuration]) -> str:
+    names = [
+        f"{configuration.label} on {configuration.task}"
+        for configuration in configurations[:LONGEST_LIST]
+    ]
+    more = ["…"] if len(configurations) > LONGEST_LIST else []
     return (
-        f"one configuration at a time, and these words ask for {len(found)} "
-        f"({', '.join([*named, *more])}): leave one value of each, also of a benchmark, with "
-        "words like algorithm=ppo environment=cartpole"
+        f"one configuration at a time is checked, and the overrides select {len(configurations)} "
+        f"({', '.join([*names, *more])}): choose a single one with "
+        "overrides such as algorithm=ppo environment=cartpole"
     )
 
 
 def _refuse_script(spec: RunSpec) -> None:
     if spec.external:
         raise ConfigError(
-            "a training script leaves no weights to compare: give 'rlexp run', and compare with "
-            "what 'rlexp reproduce' makes of it"
+            "a training script leaves no weights to compare: use 'rlexp run', then compare with "
+            "'rlexp reproduce'"
         )
 
 
-def _small(spec: RunSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget of a run, as short as a comparison allows where words do not say otherwise."""
-    steps = int(given.get("steps", short_training(spec)))
+def _small(spec: RunSpec, budget_overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget of a run, shortened to what a comparison needs, with the overrides applied."""
+    steps = int(budget_overrides.get("steps", short_training(spec)))
     small = {
         "steps": steps,
         "evaluation_every": max(steps // 2, 1),
@@ -259,88 +305,69 @@ def _small(spec: RunSpec, given: Mapping[str, Any]) -> dict[str, Any]:
         "final_episodes": 2,
         "score": "final",
     }
-    kept = {key: spec.budget[key] for key in given if key in spec.budget}
+    kept = {key: spec.budget[key] for key in budget_overrides if key in spec.budget}
     return {**spec.budget, **small, **kept, "steps": steps}
 
 
 def short_training(spec: RunSpec) -> int:
-    """Environment steps in which the learner updates its parameters three times at least."""
+    """Environment steps during which the learner updates its parameters at least three times."""
     environments: int = spec.environment.get("vector", {}).get("count", 1)
     begin, rollout = (spec.algorithm.get(key) for key in ("learning_starts", "n_steps"))
     if isinstance(begin, int):
-        return begin + FEWEST
+        return begin + FEWEST_STEPS
     if isinstance(rollout, int):
-        return max(UPDATES * rollout * environments, FEWEST)
-    return UNKNOWN
+        return max(UPDATES * rollout * environments, FEWEST_STEPS)
+    return DEFAULT_STEPS
 
 
 FIRST, OTHER = {HASH_SEED: "1"}, {HASH_SEED: "2"}
-"""Hashes of strings are the same in the first two executions, and others in the third."""
+"""Hashes of strings are equal in the first two executions and differ in the third."""
 SLOWER, SLACK = 3.0, 5.0
-"""How much longer a training may take with another number of threads: a factor, and seconds."""
+"""How much longer a training may take with other threads: a factor, and seconds on top."""
 WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-"""What deterministic algorithms need of the linear algebra of graphics processors."""
+"""Setting of cuBLAS that torch's deterministic algorithms need on graphics processors."""
 
 
-def check_determinism(words: list[str], workspace: Workspace) -> list[Finding]:
-    """Train a configuration several times with the same seeds, and compare.
-
-    Args:
-        words: A configuration as `rlexp run` takes it, or the name of a run.
-        workspace: Where its code is looked up.
-
-    Raises:
-        RlexpError: The words lead to no single configuration.
-    """
-    asked = read_asked(words, workspace)
-    with TemporaryDirectory(prefix="rlexp-doctor-") as temporary:
-        place = Place(
-            folder=Path(temporary),
-            workspace=workspace.folder,
-            allowed=workspace.allowed,
-            timeout=asked.timeout,
-        )
-        return list(_findings(asked, place))
-
-
-def _findings(asked: Asked, place: Place) -> Iterator[Finding]:
-    spec = asked.spec
+def _findings(target: DeterminismTarget, settings: RepetitionSettings) -> Iterator[Finding]:
+    spec = target.spec
     executions = [
-        Execution(name="first", spec=spec, variables=FIRST),
-        Execution(name="second", spec=spec, variables=FIRST),
-        Execution(name="hashed", spec=spec, variables=OTHER),
+        RepeatedRun(name="first", spec=spec, variables=FIRST),
+        RepeatedRun(name="second", spec=spec, variables=FIRST),
+        RepeatedRun(name="hashed", spec=spec, variables=OTHER),
     ]
-    first, second, hashed = execute_apart(executions, place)
-    if broken := next(
+    first, second, hashed = execute_separately(executions, settings)
+    if unfinished := next(
         (r for r in (first, second, hashed) if r.state is not State.COMPLETED), None
     ):
-        yield _unfinished(broken, asked)
+        yield _unfinished(unfinished, target)
         return
     yield _trainings(first, second)
     repeats = likeness(first, second) is Likeness.IDENTICAL
     if repeats:
         yield _hashing(first, hashed)
-        yield from _threads(first, place)
+        yield from _threads(first, settings)
     if not repeats or likeness(first, hashed) is not Likeness.IDENTICAL:
-        found = _environment(spec, place)
-        yield found
-        if found.status is Status.OK and not repeats:
-            yield _learner(spec, place)
+        environment_finding = _environment(spec, settings)
+        yield environment_finding
+        if environment_finding.status is Status.OK and not repeats:
+            yield _learner(spec, settings)
 
 
-def _unfinished(record: RunRecord, asked: Asked) -> Finding:
+def _unfinished(record: RunRecord, target: DeterminismTarget) -> Finding:
     if record.failure is Failure.TIMEOUT:
         return fail(
             "trainings",
-            f"{record.spec.budget['steps']:,} steps took more than {asked.timeout:g} s, after "
+            f"{record.spec.budget['steps']:,} steps took more than {target.timeout:g} s, after "
             f"{record.step:,} of them",
-            f"say how long it may take, with budget.timeout={10 * asked.timeout:g}, or take fewer "
-            "steps, with budget.steps=…",
+            f"allow more time with budget.timeout={10 * target.timeout:g}, or use fewer "
+            "steps with budget.steps=…",
         )
     kind = f" ({record.failure})" if record.failure else ""
     reason = f": {record.reason}" if record.reason else ""
     return fail(
-        "trainings", f"one ended as {record.state}{kind}{reason}", "let it train, then check again"
+        "trainings",
+        f"one ended as {record.state}{kind}{reason}",
+        "fix the training, then check again",
     )
 
 
@@ -350,13 +377,13 @@ def _trainings(first: RunRecord, second: RunRecord) -> Finding:
     if likeness(first, second) is Likeness.IDENTICAL:
         return ok(
             "trainings",
-            f"{steps}, twice, in processes of their own: equal weights "
+            f"{steps}, twice, in separate processes: equal weights "
             f"({str(first.weights)[:12]}) and evaluations",
         )
     return fail(
         "trainings",
-        f"{steps}, twice with equal seeds: {_place(first, second)}",
-        "what it depends on is said below",
+        f"{steps}, twice with equal seeds: {_divergence(first, second)}",
+        "see the findings below for the cause",
     )
 
 
@@ -366,68 +393,72 @@ def _hashing(first: RunRecord, hashed: RunRecord) -> Finding:
     return fail(
         "hash seed",
         f"differs under another PYTHONHASHSEED, and so between two commands: "
-        f"{_place(first, hashed)}; {HASHED}",
-        SORT,
+        f"{_divergence(first, hashed)}; {HASH_CAUSE}",
+        SORT_ADVICE,
     )
 
 
-def _threads(first: RunRecord, place: Place) -> Iterator[Finding]:
-    """What another number of threads changes, where the machine has another."""
+def _threads(first: RunRecord, settings: RepetitionSettings) -> Iterator[Finding]:
+    """Whether another number of threads changes the weights, if the machine has enough cores."""
     threads = 2 if first.spec.compute["threads"] == 1 else 1
     if threads > usable_cores():
         return
     other = replace(first.spec, compute={**first.spec.compute, "threads": threads})
     # On a busy machine, threads that wait for one another may take very long.
-    short = replace(place, timeout=SLOWER * (first.seconds or 0.0) + SLACK)
-    (record,) = execute_apart([Execution(name="threads", spec=other, variables=FIRST)], short)
+    short = replace(settings, timeout=SLOWER * (first.seconds or 0.0) + SLACK)
+    (record,) = execute_separately(
+        [RepeatedRun(name="threads", spec=other, variables=FIRST)], short
+    )
     part = "compute.threads is part of what identifies a run"
     if record.state is not State.COMPLETED:
-        told = f"{threads} would take more than {short.timeout:.0f} s here; {part}"
+        message = f"{threads} would take more than {short.timeout:.0f} s here; {part}"
     elif likeness(first, record) is Likeness.IDENTICAL:
-        told = f"equal with {threads}; {part} all the same"
+        message = f"equal with {threads}; {part} nevertheless"
     else:
-        told = f"weights differ with {threads}, as they may: {part}"
-    yield ok("threads", told)
+        message = f"weights differ with {threads}, as expected: {part}"
+    yield ok("threads", message)
 
 
-def _environment(spec: RunSpec, place: Place) -> Finding:
-    notes = place.folder / "environment"
-    notes.mkdir()
-    plain: dict[str, Any] = {**spec.environment, "reference": {}}
-    return examine_environment(plain, place.allowed, place.workspace, notes)
+def _environment(spec: RunSpec, settings: RepetitionSettings) -> Finding:
+    trace_folder = settings.folder / "environment"
+    trace_folder.mkdir()
+    configuration: dict[str, Any] = {**spec.environment, "reference": {}}
+    return check_environment_repeats(
+        configuration, settings.allowed, settings.workspace, trace_folder
+    )
 
 
-def _learner(spec: RunSpec, place: Place) -> Finding:
+def _learner(spec: RunSpec, settings: RepetitionSettings) -> Finding:
     """Whether torch's deterministic algorithms make the learner repeat."""
     variables = {**FIRST, **WORKSPACE}
     executions = [
-        Execution(name=name, spec=spec, variables=variables, deterministic=True)
+        RepeatedRun(name=name, spec=spec, variables=variables, deterministic=True)
         for name in ("certain", "certain-again")
     ]
-    one, other = execute_apart(executions, place)
+    first, second = execute_separately(executions, settings)
     device = spec.compute["device"]
-    told = f"the environment repeats, the learner does not, on compute.device={device}"
-    if one.state is not State.COMPLETED:
+    message = f"the environment repeats, the learner does not, on compute.device={device}"
+    if first.state is not State.COMPLETED:
         return fail(
             "learner",
-            f"{told}; torch has no deterministic algorithm for something in it: {one.reason}",
+            f"{message}; torch has no deterministic algorithm for something in it: {first.reason}",
             "train on compute.device=cpu, or accept that weights differ",
         )
-    if likeness(one, other) is Likeness.IDENTICAL:
+    if likeness(first, second) is Likeness.IDENTICAL:
         return fail(
             "learner",
-            f"{told}; with torch's deterministic algorithms it does",
+            f"{message}; with torch's deterministic algorithms it does",
             "call torch.use_deterministic_algorithms(True) in a module of environment.imports",
         )
     return fail(
         "learner",
-        f"{told}; torch's deterministic algorithms change nothing",
+        f"{message}; torch's deterministic algorithms change nothing",
         "draw what is random in agent and algorithm from the generators of torch, numpy or random",
     )
 
 
-def _place(first: RunRecord, second: RunRecord) -> str:
-    found = first_divergence(first, second)
-    if found is None:
-        return "they part"
-    return f"they part at step {found.step:,}, {found.event} {found.field}"
+def _divergence(first: RunRecord, second: RunRecord) -> str:
+    divergence = first_divergence(first, second)
+    if divergence is None:
+        return "they differ"
+    return f"they differ at step {divergence.step:,}, {divergence.event} {divergence.field}"

@@ -1,4 +1,4 @@
-"""Examines one environment from outside: starts the probe, and survives whatever it does."""
+"""Examines one environment by starting the probe in another process, which may crash or hang."""
 
 import json
 import signal
@@ -24,26 +24,26 @@ HANG_LIMIT = 60.0
 """Seconds that making, resetting or one step may take."""
 DEATH_LIMIT = 10.0
 """Seconds that a killed process may take to disappear."""
-LONGEST_WORDS = 200
+LONGEST_LINE = 200
 
 
 def examine(name: str, workspace: Workspace) -> list[Finding]:
-    """Examine an environment in a process of its own.
+    """Examine an environment in a separate process.
 
     Args:
         name: An option of the group `environment`, or a Gymnasium id.
-        workspace: Where its yaml and its code are looked up.
+        workspace: The workspace, which holds its yaml file and its code.
 
     Raises:
-        ConfigError: Its configuration is no valid one.
+        ConfigError: The environment's configuration is invalid.
     """
     workspace.make_importable()
-    known = group_options("environment", workspace.folder)
-    plain = _configuration(name, name in known, workspace)
-    build(plain, "environment", workspace.allowed)
-    with TemporaryDirectory(prefix="rlexp-doctor-") as place:
-        folder = Path(place)
-        request = {"environment": plain, "allowed": list(workspace.allowed)}
+    options = group_options("environment", workspace.folder)
+    settings = _configuration(name, name in options, workspace)
+    build(settings, "environment", workspace.allowed)
+    with TemporaryDirectory(prefix="rlexp-doctor-") as temporary:
+        folder = Path(temporary)
+        request = {"environment": settings, "allowed": list(workspace.allowed)}
         (folder / "request.json").write_text(json.dumps(request))
         end = _run(folder, workspace)
         findings = _read(folder)
@@ -53,23 +53,23 @@ def examine(name: str, workspace: Workspace) -> list[Finding]:
             spaces = json.loads((folder / "spaces.json").read_text())
             spaces["observation"] = tuple(spaces["observation"])
             parts = (candidates(group, workspace) for group in ("agent", "algorithm"))
-            findings.append(fitting(Spaces(**spaces), *parts))
-    return findings if name in known else [_with_hint(f, name, known) for f in findings]
+            findings.append(list_compatible(Spaces(**spaces), *parts))
+    return findings if name in options else [_with_hint(f, name, options) for f in findings]
 
 
-def _configuration(name: str, known: bool, workspace: Workspace) -> dict[str, Any]:
-    if known:
-        words = [f"environment={name}"]
+def _configuration(name: str, is_option: bool, workspace: Workspace) -> dict[str, Any]:
+    if is_option:
+        overrides = [f"environment={name}"]
     else:
         quoted = name.replace("\\", "\\\\").replace("'", "\\'")
-        words = ["environment=gymnasium", f"environment.id='{quoted}'"]
-    (composed,) = compose(words, workspace.folder)
-    plain: dict[str, Any] = composed.plain["environment"]
-    return plain
+        overrides = ["environment=gymnasium", f"environment.id='{quoted}'"]
+    (composed,) = compose(overrides, workspace.folder)
+    settings: dict[str, Any] = composed.plain["environment"]
+    return settings
 
 
 def _run(folder: Path, workspace: Workspace) -> Exit | None:
-    """Run the probe to its end, whatever that is; nothing if it had to be killed as hung."""
+    """Run the probe and return its exit, or None if it hung and was killed."""
     executor = Local(workers=1, hang_timeout=HANG_LIMIT, grace=1.0, log_limit=1_000_000)
     with executor.open(ENTRY, PRELOAD, threads=1, folder=workspace.folder) as session:
         session.submit(Job("probe", (str(folder),), folder / "log.txt"))
@@ -81,6 +81,7 @@ def _wait(session: Session, folder: Path) -> Exit | None:
     while True:
         if exits := session.poll(0.1):
             return exits[0]
+        # The probe writes its current operation: while that changes, the probe is not hung.
         now = _bytes(folder / "now")
         if now != last:
             last, since = now, time.monotonic()
@@ -95,39 +96,43 @@ def _wait(session: Session, folder: Path) -> Exit | None:
 
 def _read(folder: Path) -> list[Finding]:
     lines = _bytes(folder / "findings.jsonl").splitlines()
-    plain = [json.loads(line) for line in lines]
-    return [Finding(**{**each, "status": Status(each["status"])}) for each in plain]
+    entries = [json.loads(line) for line in lines]
+    return [Finding(**{**entry, "status": Status(entry["status"])}) for entry in entries]
 
 
 def _end(end: Exit | None, folder: Path) -> Finding:
-    """Say how the probe ended that did not reach its end."""
+    """Describe why the probe ended before its last check."""
     where = _bytes(folder / "now").decode(errors="replace").strip() or "the start"
     if end is None:
         return fail(
             "process",
             f"hangs: {where} did not end within {HANG_LIMIT:g} s, and the process was killed",
-            "let it answer sooner; a training would wait for it until executor.hang_timeout",
+            "make it return sooner; a training would wait for it until executor.hang_timeout",
         )
     if end.signal is not None:
         how = f"crashes: {where} ended the process by {signal.Signals(end.signal).name}"
     else:
         how = f"exits: {where} ended the process with code {end.code}"
-    return fail("process", how + _last_words(folder), "a training would end there, as crashed")
+    return fail(
+        "process",
+        how + _crash_location(folder),
+        "a training would end there with the state crashed",
+    )
 
 
-def _last_words(folder: Path) -> str:
-    """Where the process died, if Python could still say so, or what it printed last."""
+def _crash_location(folder: Path) -> str:
+    """The line of code at which the process died, or else the last line that it printed."""
     lines = [
         line.strip() for line in _bytes(folder / "log.txt").decode(errors="replace").split("\n")
     ]
     frames = [line for line in lines if line.startswith("File ")]
-    told = frames[:1] or [line for line in lines if line][-1:]
-    return f" ({told[0][:LONGEST_WORDS]})" if told else ""
+    lines_to_show = frames[:1] or [line for line in lines if line][-1:]
+    return f" ({lines_to_show[0][:LONGEST_LINE]})" if lines_to_show else ""
 
 
-def _with_hint(finding: Finding, name: str, known: Sequence[str]) -> Finding:
-    """Say which of our names may have been meant by an id that is not registered."""
-    hint = did_you_mean(name, known)
+def _with_hint(finding: Finding, name: str, options: Sequence[str]) -> Finding:
+    """Suggest a configured environment for an id that is not registered."""
+    hint = did_you_mean(name, options)
     if finding.check != "make" or finding.status is not Status.FAIL or not hint:
         return finding
     return Finding(finding.status, finding.check, finding.detail + hint, finding.fix)
@@ -137,32 +142,34 @@ Parts = dict[str, Any]
 """Plug-ins by the names of their options."""
 
 
-WITH_WORDS = ("external",)
-"""Algorithms that are what the user's own command makes them."""
+NEEDS_OVERRIDES = ("external",)
+"""Algorithms that cannot be built from their defaults, because the user must name a command."""
 
 
 def candidates(group: str, workspace: Workspace) -> Parts:
-    """Every option of a group that needs no words of its own, built with its values."""
-    names = [name for name in group_options(group, workspace.folder) if name not in WITH_WORDS]
+    """Every option of a group that can be built with its default settings."""
+    names = [
+        name for name in group_options(group, workspace.folder) if name not in NEEDS_OVERRIDES
+    ]
     composed = compose([f"{group}={','.join(names)}"], workspace.folder)
-    built = (build(one.plain[group], group, workspace.allowed) for one in composed)
+    built = (build(composition.plain[group], group, workspace.allowed) for composition in composed)
     return dict(zip(names, built, strict=True))
 
 
-def fitting(spaces: Spaces, agents: Parts, algorithms: Parts) -> Finding:
-    """Name the algorithms that can learn on an environment, with the agent that each needs."""
-    found = {
+def list_compatible(spaces: Spaces, agents: Parts, algorithms: Parts) -> Finding:
+    """List the algorithms that can learn on an environment, with the agent that each needs."""
+    algorithms_of_agent = {
         kind: [
             name for name, algorithm in algorithms.items() if _fits(agent, kind, algorithm, spaces)
         ]
         for kind, agent in agents.items()
     }
-    most_first = sorted(found.items(), key=lambda pair: -len(pair[1]))
-    told = "; ".join(f"agent={kind}: {', '.join(names)}" for kind, names in most_first if names)
-    if not told:
-        fix = "wrap the environment, so that its spaces are ones that an algorithm takes"
-        return warn("algorithms", "none fits these spaces", fix)
-    return ok("algorithms", f"these fit, with {told}")
+    most_first = sorted(algorithms_of_agent.items(), key=lambda pair: -len(pair[1]))
+    options = "; ".join(f"agent={kind}: {', '.join(names)}" for kind, names in most_first if names)
+    if not options:
+        fix = "wrap the environment so that an algorithm supports its spaces"
+        return warn("algorithms", "no algorithm supports these spaces", fix)
+    return ok("algorithms", f"compatible: {options}")
 
 
 def _fits(agent: Any, kind: str, algorithm: Any, spaces: Spaces) -> bool:

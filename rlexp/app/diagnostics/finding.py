@@ -1,4 +1,4 @@
-"""What a check found, and what to do about it."""
+"""The result of a check: its status, what it showed, and how to fix it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a check went: a warning costs nothing today, a failure does."""
+    """The status of a check; a failed check means that runs will fail."""
 
     OK = "ok"
     WARN = "warn"
@@ -15,13 +15,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check has shown.
+    """The result of one check.
 
     Attributes:
-        status: How it went.
+        status: The status of the check.
         check: The name of the check.
-        detail: What it has shown.
-        fix: What to do about it; empty where there is nothing to do.
+        detail: What the check has shown.
+        fix: What to do; empty where nothing is to be done.
     """
 
     status: Status
@@ -31,17 +31,17 @@ class Finding:
 
 
 def ok(check: str, detail: str) -> Finding:
-    """Nothing to do."""
+    """A finding that needs no action."""
     return Finding(Status.OK, check, detail)
 
 
 def warn(check: str, detail: str, fix: str) -> Finding:
-    """Something to know, and what can be done about it."""
+    """A finding that the user should know, with a possible action."""
     return Finding(Status.WARN, check, detail, fix)
 
 
 def fail(check: str, detail: str, fix: str) -> Finding:
-    """Something that will break, and what to do about it."""
+    """A finding that will break runs, with the action that prevents it."""
     return Finding(Status.FAIL, check, detail, fix)
 
 

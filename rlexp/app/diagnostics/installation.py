@@ -1,4 +1,4 @@
-"""Checks of what is installed: versions against our own ranges, and pairs that do not get on."""
+"""Checks installed packages: versions against the required ranges, and incompatible pairs."""
 
 import platform
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from rlexp.environments.suites import SUITES, is_installed, obstacle
 from rlexp.store.provenance import packages
 
 VIDEO = ("video", "imageio_ffmpeg")
-"""An extra that is no suite of environments, and the module that it brings."""
+"""The extra for videos, and the module that it installs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two packages that do not get on; an empty range is any version."""
+class IncompatiblePair:
+    """Two packages that are incompatible in these versions; an empty range means any version."""
 
     first: str
     first_range: str
@@ -31,49 +31,49 @@ class Pair:
     fix: str
 
 
-PAIRS = (
-    Pair(
+INCOMPATIBLE_PAIRS = (
+    IncompatiblePair(
         *("pygame", "", "pygame-ce", ""),
-        "both install into the folder pygame/, so that one has overwritten parts of the other",
+        "both install into the folder pygame/, so one has overwritten parts of the other",
         "pip uninstall pygame pygame-ce, then pip install pygame-ce; give rlexp[multi-objective], "
-        "which brings pygame, a virtual environment of its own",
+        "which installs pygame, a separate virtual environment",
     ),
-    Pair(
+    IncompatiblePair(
         *("metaworld", ">=3,<3.2", "mujoco", "!=3.3.0"),
         "metaworld 3.1 works with mujoco 3.3.0 only",
-        "give rlexp[metaworld] a virtual environment of its own",
+        "give rlexp[metaworld] a separate virtual environment",
     ),
-    Pair(
+    IncompatiblePair(
         *("gymnasium-robotics", "<=1.4.2", "mujoco", ">=4"),
         "gymnasium-robotics works with mujoco before 4 only",
-        "give rlexp[robotics] a virtual environment of its own",
+        "give rlexp[robotics] a separate virtual environment",
     ),
-    Pair(
+    IncompatiblePair(
         *("opencv-python", "", "opencv-python-headless", ""),
-        "both install into the folder cv2/, so that one has overwritten parts of the other",
+        "both install into the folder cv2/, so one has overwritten parts of the other",
         "pip uninstall opencv-python opencv-python-headless, then pip install one of them",
     ),
-    Pair(
+    IncompatiblePair(
         *("hydra-core", "<1.4", "omegaconf", ">=2.4"),
         "hydra 1.3 does not work with omegaconf 2.4",
         "pip install 'omegaconf<2.4'",
     ),
-    Pair(
+    IncompatiblePair(
         *("gymnax", ">=1.0,<1.1", "gymnasium", ">=1.4"),
         "gymnax 1.0 needs gymnasium before 1.4",
-        "give gymnax an environment of its own",
+        "give gymnax a separate environment",
     ),
-    Pair(
+    IncompatiblePair(
         *("rejax", "<=0.1.3", "gymnasium", ">=1.4"),
         "rejax 0.1 needs gymnasium before 1.4",
-        "give rejax an environment of its own",
+        "give rejax a separate environment",
     ),
-    Pair(
+    IncompatiblePair(
         *("rliable", "<=1.2", "pandas", ">=3"),
         "rliable brings a version of arch that cannot be imported under pandas 3",
-        "give rliable an environment of its own, with pandas before 3",
+        "give rliable a separate environment, with pandas before 3",
     ),
-    Pair(
+    IncompatiblePair(
         *("hydra-optuna-sweeper", "<=1.3", "optuna", ">=3"),
         "hydra-optuna-sweeper 1.3 needs optuna before 3",
         "pip uninstall hydra-optuna-sweeper: rlexp does not use it",
@@ -82,7 +82,7 @@ PAIRS = (
 
 
 def check_installation() -> list[Finding]:
-    """Check Python, the platform, our requirements, and known-bad pairs."""
+    """Check Python, the platform, the required packages, and known incompatible pairs."""
     installed = {str(canonicalize_name(name)): version for name, version in packages().items()}
     try:
         python = str(metadata("rlexp")["Requires-Python"])
@@ -101,27 +101,27 @@ def check_installation() -> list[Finding]:
 
 
 def check_python(version: str, accepted: str) -> Finding:
-    """Check the version of Python against the range that we accept."""
+    """Check the version of Python against the supported range."""
     if not SpecifierSet(accepted).contains(version, prereleases=True):
         return fail("python", f"{version}, rlexp needs {accepted}", "use another Python")
     return ok("python", version)
 
 
 def _platform() -> Finding:
-    told = platform.platform()
+    name = platform.platform()
     if platform.system() == "Linux":
-        return ok("platform", told)
+        return ok("platform", name)
     if platform.system() == "Windows":
-        return fail("platform", f"{told} cannot fork processes", "use WSL, which is a Linux")
-    return warn("platform", f"{told} is not tested", "use Linux where it does not work")
+        return fail("platform", f"{name} cannot fork processes", "use WSL, which is a Linux")
+    return warn("platform", f"{name} is not tested", "use Linux where it does not work")
 
 
 def check_requirements(required: list[Requirement], installed: Mapping[str, str]) -> list[Finding]:
     """Check installed versions against the ranges of requirements.
 
     Args:
-        required: Those of our own package.
-        installed: Versions by canonical name.
+        required: The requirements of rlexp.
+        installed: Installed versions by canonical name.
     """
     good, bad = [], []
     for requirement in required:
@@ -142,7 +142,7 @@ def check_requirements(required: list[Requirement], installed: Mapping[str, str]
 
 
 def check_pairs(installed: Mapping[str, str]) -> list[Finding]:
-    """Name the pairs of packages that do not get on."""
+    """Warn about installed pairs of incompatible packages."""
     return [
         warn(
             "packages",
@@ -150,7 +150,7 @@ def check_pairs(installed: Mapping[str, str]) -> list[Finding]:
             f"{pair.why}",
             pair.fix,
         )
-        for pair in PAIRS
+        for pair in INCOMPATIBLE_PAIRS
         if _present(installed, pair.first, pair.first_range)
         and _present(installed, pair.second, pair.second_range)
     ]
@@ -170,13 +170,13 @@ def _inside(version: str, accepted: str) -> bool:
 def _extras() -> Finding:
     installed = {suite.extra: is_installed(suite) for suite in SUITES}
     installed[VIDEO[0]] = find_spec(VIDEO[1]) is not None
-    there = [name for name in sorted(installed) if installed[name]]
+    present = [name for name in sorted(installed) if installed[name]]
     absent = [name for name in sorted(installed) if not installed[name]]
-    apart = {suite.extra: reason for suite in SUITES if (reason := obstacle(suite))}
-    told = f"installed: {', '.join(there) or 'none'}"
-    if here := [name for name in absent if name not in apart]:
-        told += f"; not installed: {', '.join(here)} (pip install 'rlexp[{','.join(here)}]')"
+    obstacles = {suite.extra: reason for suite in SUITES if (reason := obstacle(suite))}
+    summary = f"installed: {', '.join(present) or 'none'}"
+    if installable := [name for name in absent if name not in obstacles]:
+        summary += f"; not installed: {', '.join(installable)} (pip install 'rlexp[{','.join(installable)}]')"
     for name in absent:
-        if name in apart:
-            told += f"; only in a virtual environment of its own: {name} ({apart[name]})"
-    return ok("extras", told)
+        if name in obstacles:
+            summary += f"; only in a separate virtual environment: {name} ({obstacles[name]})"
+    return ok("extras", summary)

@@ -1,4 +1,4 @@
-"""Checks of the machine: cores, threads, disk, locks, git, accelerator."""
+"""Checks the machine: cores, threads, disk, locks, git, accelerator."""
 
 import os
 import shutil
@@ -18,19 +18,20 @@ from rlexp.store.lease import hold, is_held
 from rlexp.store.provenance import packages, read_code, usable_cores
 from rlexp.text import size
 
-LITTLE = 2_000_000_000
-"""Bytes of free disk under which there is a warning."""
-NOTHING = 50_000_000
-"""Bytes of free disk under which runs will fail."""
+WARN_BELOW = 2_000_000_000
+"""Bytes of free disk below which the check warns."""
+FAIL_BELOW = 50_000_000
+"""Bytes of free disk below which runs will fail."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""The file with the processor time that the control group grants."""
 
 
 def check_machine(folder: Path, runs: Path) -> list[Finding]:
-    """Check what runs need of this machine.
+    """Check what runs need from this machine.
 
     Args:
         folder: The workspace's folder.
-        runs: Where its records lie, or will.
+        runs: The folder of its records, which need not exist yet.
     """
     return [
         check_cores(usable_cores(), cpu_quota(QUOTA)),
@@ -42,19 +43,19 @@ def check_machine(folder: Path, runs: Path) -> list[Finding]:
 
 
 def check_cores(cores: int, quota: float | None) -> Finding:
-    """Say how many runs fit; a container may allow less than its cores suggest."""
-    told = f"{cores}: as many runs at a time with compute.threads=1"
+    """Check how many runs fit; a container may allow fewer cores than are visible."""
+    summary = f"{cores}: as many runs at a time with compute.threads=1"
     if quota is not None and quota < cores:
         return warn(
             "cores",
             f"{cores} are visible, but this container may use only {quota:g}",
             f"rlexp run … executor.workers={max(1, int(quota))}",
         )
-    return ok("cores", told)
+    return ok("cores", summary)
 
 
 def cpu_quota(path: Path) -> float | None:
-    """How many cores the control group grants, or nothing where it does not limit them."""
+    """The number of cores that the control group grants, or None without a limit."""
     try:
         granted, period = path.read_text().split()
         return int(granted) / int(period)
@@ -63,60 +64,60 @@ def cpu_quota(path: Path) -> float | None:
 
 
 def check_threads(environment: Mapping[str, str]) -> list[Finding]:
-    """Say that variables for threads are set: runs do not read them, other programs do."""
-    told = [f"{name}={environment[name]}" for name in THREAD_VARIABLES if name in environment]
-    if not told:
-        return [ok("threads", "compute.threads decides (1 a run unless asked otherwise)")]
-    return [ok("threads", f"{', '.join(told)} set; runs obey compute.threads all the same")]
+    """Report variables for threads: runs ignore them, other programs use them."""
+    variables = [f"{name}={environment[name]}" for name in THREAD_VARIABLES if name in environment]
+    if not variables:
+        return [ok("threads", "compute.threads decides (by default 1 for each run)")]
+    return [ok("threads", f"{', '.join(variables)} set; runs use compute.threads nevertheless")]
 
 
 def check_disk(runs: Path) -> list[Finding]:
-    """Check that records can be written, that there is room, and that locks lock."""
-    place = _existing(runs)
+    """Check that records can be written, that the disk has space, and that locks work."""
+    folder = _existing(runs)
     try:
-        probe_writable(place)
+        probe_writable(folder)
     except RecordError as error:
         return [fail("disk", str(error), "")]
-    free = shutil.disk_usage(place).free
-    told = f"{size(free)} free at {place}"
-    room = "free some, or set RLEXP_RUNS to a folder on another disk"
-    if free < NOTHING:
-        space = fail("disk", told, room)
-    elif free < LITTLE:
-        space = warn("disk", told, room)
+    free = shutil.disk_usage(folder).free
+    summary = f"{size(free)} free at {folder}"
+    advice = "free disk space, or set RLEXP_RUNS to a folder on another disk"
+    if free < FAIL_BELOW:
+        space = fail("disk", summary, advice)
+    elif free < WARN_BELOW:
+        space = warn("disk", summary, advice)
     else:
-        space = ok("disk", f"{told}, which can be written")
-    return [space, check_lock(place)]
+        space = ok("disk", f"{summary}, writable")
+    return [space, check_lock(folder)]
 
 
-def check_lock(place: Path) -> Finding:
-    """Check that the file system refuses a lock which is held."""
-    path = place / f".probe-{uuid4().hex[:8]}"
+def check_lock(folder: Path) -> Finding:
+    """Check that the file system refuses to lock a file twice."""
+    path = folder / f".probe-{uuid4().hex[:8]}"
     try:
         with hold(path, "a probe", now=time.time()):
             works = is_held(path)
     except (OSError, RecordError, NotImplementedError) as error:
         works, reason = False, str(error)
     else:
-        reason = "a lock that is held can be taken again"
+        reason = "a held lock can be taken a second time"
     finally:
         with suppress(OSError):
             path.unlink()
     if works and is_shared(path):
-        kind = network_file_system(place) or f"{VARIABLE}=1"
-        return ok("locks", f"leases are kept at {place}, which other machines may see ({kind})")
+        kind = network_file_system(folder) or f"{VARIABLE}=1"
+        return ok("locks", f"leases are used in {folder}, which other machines may share ({kind})")
     if works:
-        return ok("locks", f"files can be locked at {place}")
+        return ok("locks", f"files can be locked in {folder}")
     return fail(
         "locks",
-        f"files cannot be locked at {place}: {reason}",
+        f"files cannot be locked in {folder}: {reason}",
         "set RLEXP_RUNS to a folder on a local disk",
     )
 
 
 def _existing(path: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    return next(place for place in (path, *path.parents) if place.is_dir())
+    """The folder, or its nearest existing parent."""
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())
 
 
 def _git(folder: Path, runs: Path) -> Finding:
@@ -133,11 +134,11 @@ def _git(folder: Path, runs: Path) -> Finding:
 
 
 def check_gpu(gpus: list[str], torch: str) -> Finding:
-    """Say whether compute.device=cuda can work.
+    """Check whether compute.device=cuda can work.
 
     Args:
         gpus: Names of the accelerators.
-        torch: The version of torch, which says how it was built (`2.13.0+cpu`).
+        torch: The version of torch, whose suffix names its build (`2.13.0+cpu`).
     """
     if not gpus:
         return ok("gpu", "none; compute.device=cpu")
@@ -145,6 +146,6 @@ def check_gpu(gpus: list[str], torch: str) -> Finding:
         return warn(
             "gpu",
             f"{', '.join(gpus)}, but torch {torch} is built without CUDA",
-            "install a build of torch with CUDA, or stay with compute.device=cpu",
+            "install a build of torch with CUDA, or use compute.device=cpu",
         )
     return ok("gpu", f"{', '.join(gpus)}: compute.device=cuda")

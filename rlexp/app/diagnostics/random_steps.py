@@ -1,50 +1,43 @@
-"""Takes random steps in an environment and checks all that they return."""
+"""Takes random steps in an environment and checks every value that they return."""
 
-from dataclasses import dataclass, field
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from time import perf_counter
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlexp.app.diagnostics.finding import Finding, ok, warn
+from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
+from rlexp.app.execution.compatibility import Spaces
+from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
     import gymnasium
 
     Env = gymnasium.Env[Any, Any]
-import math
-
-if TYPE_CHECKING:
-    import gymnasium
-
     Space = gymnasium.Space[Any]
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
-from traceback import extract_tb
-
-from rlexp.app.diagnostics.finding import fail
-from rlexp.app.execution.compatibility import Spaces
-from rlexp.errors import ConfigError
 
 WIDTH = 200
-"""Characters of what is being done now."""
+"""Characters of a description of the current operation."""
 
 
-class Broken(Exception):  # noqa: N818
-    """The environment cannot be probed any further."""
+class ProbeFailed(Exception):  # noqa: N818
+    """A check failed, and the environment cannot be probed any further."""
 
     def __init__(self, check: str, detail: str, fix: str = "") -> None:
         super().__init__(detail)
         self.finding = fail(check, detail, fix)
 
 
-class Notes:
-    """What is found, and what is being done now."""
+class ProbeLog:
+    """Writes the findings, and the current operation, to files that the parent process reads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,40 +45,42 @@ class Notes:
 
     @contextmanager
     def during(self, check: str, what: str) -> Iterator[None]:
-        """Do something that may fail, crash or hang.
+        """Run an operation that may fail, crash or hang.
 
         Raises:
-            Broken: It raised an error; names it, and the line that raised it.
+            ProbeFailed: The operation raised an error; names the error and its line.
         """
         self.doing(what)
         try:
             yield
-        except (Broken, ConfigError):
+        except (ProbeFailed, ConfigError):
             raise
+        # An environment may call sys.exit.
         except (Exception, SystemExit) as error:
-            told = f"{type(error).__name__}: {error}{_place(error)}"
-            raise Broken(check, f"{what} raises {told}") from error
+            error_text = f"{type(error).__name__}: {error}{_error_location(error)}"
+            raise ProbeFailed(check, f"{what} raises {error_text}") from error
 
     def doing(self, what: str) -> None:
-        """Say what comes next; if it never ends, this is where."""
+        """Write the current operation; if it never ends, the parent process reports it."""
+        # One write of fixed width: the parent never reads a mixture of two texts.
         os.pwrite(self._now, what.encode()[:WIDTH].ljust(WIDTH), 0)
 
-    def found(self, finding: Finding) -> None:
-        """Keep a finding."""
+    def add(self, finding: Finding) -> None:
+        """Append a finding."""
         with (self._folder / "findings.jsonl").open("a") as file:
             file.write(json.dumps(asdict(finding)) + "\n")
 
     def spaces(self, spaces: Spaces) -> None:
-        """Keep what algorithms have to fit."""
+        """Write the environment's spaces, with which algorithms must be compatible."""
         (self._folder / "spaces.json").write_text(json.dumps(asdict(spaces)))
 
     def done(self) -> None:
-        """Say that the end was reached."""
+        """Mark the probe as complete."""
         (self._folder / "done").touch()
 
 
-def _place(error: BaseException) -> str:
-    """The line of code that raised."""
+def _error_location(error: BaseException) -> str:
+    """The line of code that raised an error, as text."""
     frames = extract_tb(error.__traceback__)
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
@@ -95,7 +90,7 @@ FLAGS = ("terminated", "truncated")
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """How a value contradicts its space; a harmless one is cast on the way to the learner."""
+    """A contradiction between a value and its space; a harmless one is removed by a cast."""
 
     detail: str
     fix: str
@@ -103,7 +98,7 @@ class Contradiction:
 
 
 def result_fault(result: Any) -> tuple[str, str] | None:
-    """What is wrong with all that a step returns but its observation, and what to do."""
+    """The fault in a step's result other than its observation, and its remedy; or None."""
     if not isinstance(result, tuple) or len(result) != 5:
         count = len(result) if isinstance(result, tuple) else f"a {type(result).__name__}"
         return (
@@ -132,7 +127,7 @@ def _reward_fault(reward: Any) -> str | None:
 
 
 def contradiction(value: Any, space: "Space", path: str) -> Contradiction | None:
-    """How a value contradicts its space, naming the field, or nothing."""
+    """The contradiction between a value and its space, with the field; or None."""
     import gymnasium
 
     if isinstance(space, gymnasium.spaces.Dict):
@@ -144,15 +139,16 @@ def contradiction(value: Any, space: "Space", path: str) -> Contradiction | None
         return _first([(value[k], s, f"{path}[{k!r}]") for k, s in space.spaces.items()])
     if isinstance(space, gymnasium.spaces.Tuple):
         if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
-            return Contradiction(f"{path} is no tuple of {len(space.spaces)}", "return one")
+            return Contradiction(f"{path} is not a tuple of {len(space.spaces)}", "return one")
         pairs = enumerate(zip(value, space.spaces, strict=True))
         return _first([(v, s, f"{path}[{i}]") for i, (v, s) in pairs])
     return _leaf(value, space, path)
 
 
 def _first(parts: list[tuple[Any, "Space", str]]) -> Contradiction | None:
-    found = [c for part in parts if (c := contradiction(*part)) is not None]
-    return min(found, key=lambda c: c.harmless, default=None)
+    contradictions = [c for part in parts if (c := contradiction(*part)) is not None]
+    # A harmful contradiction is more important than a harmless one.
+    return min(contradictions, key=lambda c: c.harmless, default=None)
 
 
 def _leaf(value: Any, space: "Space", path: str) -> Contradiction | None:
@@ -164,7 +160,7 @@ def _leaf(value: Any, space: "Space", path: str) -> Contradiction | None:
         return Contradiction(detail, "return that shape, or declare this one")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return Contradiction(_at(array, ~np.isfinite(array), path), "return finite numbers")
-    # A Box would warn of what is no array; that it can be cast is told below.
+    # `Box.contains` warns about values that are not arrays; a possible cast is reported below.
     if space.contains(array if isinstance(space, gymnasium.spaces.Box) else value):
         return None
     low, high = getattr(space, "low", None), getattr(space, "high", None)
@@ -179,25 +175,25 @@ def _leaf(value: Any, space: "Space", path: str) -> Contradiction | None:
 
 
 def _at(array: Any, mask: Any, path: str) -> str:
-    place = tuple(int(i) for i in np.argwhere(mask)[0])
-    return f"{path}{list(place) or ''} is {array[place]}"
+    index = tuple(int(i) for i in np.argwhere(mask)[0])
+    return f"{path}{list(index) or ''} is {array[index]}"
 
 
 def _bounds(low: Any, high: Any, mask: Any) -> str:
-    place = tuple(np.argwhere(mask)[0])
-    return f"{low[place]} … {high[place]}"
+    index = tuple(np.argwhere(mask)[0])
+    return f"{low[index]} … {high[index]}"
 
 
 STEPS = 1000
-"""Steps that are taken, if they are quick enough."""
+"""Largest number of steps."""
 SECONDS = 10.0
-"""After which no further step is taken."""
+"""Seconds after which no further step is taken."""
 SEED = 20_001
 
 
 @dataclass(slots=True)
-class Played:
-    """What was met while playing."""
+class PlayStatistics:
+    """Statistics of the random steps."""
 
     step_seconds: list[float] = field(default_factory=list)
     reset_seconds: list[float] = field(default_factory=list)
@@ -207,26 +203,26 @@ class Played:
     casts: str | None = None
 
 
-def play(env: "Env", notes: Notes) -> Played:
-    """Play random episodes.
+def play(env: "Env", log: ProbeLog) -> PlayStatistics:
+    """Play random episodes and check every returned value.
 
     Raises:
-        Broken: Something is not as it was declared; names the step and the field.
+        ProbeFailed: A value contradicts its declaration; names the step and the field.
     """
-    played = Played()
-    _reset(env, played, notes, "reset", SEED)
+    played = PlayStatistics()
+    _reset(env, played, log, "reset", SEED)
     env.action_space.seed(SEED)
     deadline = perf_counter() + SECONDS
     for number in range(STEPS):
         if perf_counter() > deadline:
             break
-        if _step(env, played, notes, number):
-            _reset(env, played, notes, f"reset after step {number}", None)
+        if _step(env, played, log, number):
+            _reset(env, played, log, f"reset after step {number}", None)
     return played
 
 
 def random_action(env: "Env") -> Any:
-    """A random action, of those that are allowed."""
+    """A random action that the environment's mask allows."""
     import gymnasium
 
     space = env.action_space
@@ -236,14 +232,14 @@ def random_action(env: "Env") -> Any:
     return space.sample()
 
 
-def tell(played: Played, env: "Env") -> list[Finding]:
-    """Say what was met."""
+def summarise_play(played: PlayStatistics, env: "Env") -> list[Finding]:
+    """Turn the statistics into findings."""
     steps, rewards = len(played.rewards), played.rewards
     checked = (
-        f"{steps:,} random steps: every observation is as declared, "
+        f"{steps:,} random steps: every observation matches its space, "
         f"every reward is a finite number ({min(rewards):g} … {max(rewards):g})"
     )
-    fix = "declare the dtype that it returns, or cast to the one that is declared"
+    fix = "declare the dtype that it returns, or cast to the declared one"
     each, reset = median(played.step_seconds), median(played.reset_seconds)
     speed = f"{_time(each)} a step (at most {1 / max(each, 1e-9):,.0f} steps per second)"
     return [
@@ -254,27 +250,29 @@ def tell(played: Played, env: "Env") -> list[Finding]:
     ]
 
 
-def _reset(env: "Env", played: Played, notes: Notes, where: str, seed: int | None) -> None:
-    with notes.during("reset", where):
+def _reset(
+    env: "Env", played: PlayStatistics, log: ProbeLog, where: str, seed: int | None
+) -> None:
+    with log.during("reset", where):
         began = perf_counter()
         result: Any = env.reset(seed=seed)
         played.reset_seconds.append(perf_counter() - began)
         if not isinstance(result, tuple) or len(result) != 2:
-            told = f"{where} returns a {type(result).__name__}, not a pair"
-            raise Broken("reset", told, "return observation, info")
+            fault = f"{where} returns a {type(result).__name__}, not a pair"
+            raise ProbeFailed("reset", fault, "return observation, info")
         _check("reset", env, result[0], where, played)
 
 
-def _step(env: "Env", played: Played, notes: Notes, number: int) -> bool:
+def _step(env: "Env", played: PlayStatistics, log: ProbeLog, number: int) -> bool:
     """Take one step; returns whether it ended an episode."""
     where = f"step {number}"
-    with notes.during("step", where):
+    with log.during("step", where):
         action = random_action(env)
         began = perf_counter()
         result: Any = env.step(action)
         played.step_seconds.append(perf_counter() - began)
         if fault := result_fault(result):
-            raise Broken("step", f"{where}: {fault[0]}", fault[1])
+            raise ProbeFailed("step", f"{where}: {fault[0]}", fault[1])
         _check("step", env, result[0], where, played)
     played.rewards.append(float(result[1]))
     played.unfinished += 1
@@ -285,28 +283,28 @@ def _step(env: "Env", played: Played, notes: Notes, number: int) -> bool:
     return True
 
 
-def _check(check: str, env: "Env", observation: Any, where: str, played: Played) -> None:
-    found = contradiction(observation, env.observation_space, "observation")
-    if found is None:
+def _check(check: str, env: "Env", observation: Any, where: str, played: PlayStatistics) -> None:
+    mismatch = contradiction(observation, env.observation_space, "observation")
+    if mismatch is None:
         return
-    if not found.harmless:
-        raise Broken(check, f"{where}: {found.detail}", found.fix)
-    played.casts = played.casts or f"{where}: {found.detail}"
+    if not mismatch.harmless:
+        raise ProbeFailed(check, f"{where}: {mismatch.detail}", mismatch.fix)
+    played.casts = played.casts or f"{where}: {mismatch.detail}"
 
 
-def _episodes(played: Played, env: "Env") -> Finding:
+def _episodes(played: PlayStatistics, env: "Env") -> Finding:
     limit = env.spec.max_episode_steps if env.spec is not None else None
     if played.lengths:
         shortest, longest = min(played.lengths), max(played.lengths)
         return ok(
             "episodes", f"{len(played.lengths)} ended, after {shortest:,} … {longest:,} steps"
         )
-    told = f"none ended in {played.unfinished:,} steps"
+    summary = f"none ended in {played.unfinished:,} steps"
     if limit is not None:
-        return ok("episodes", f"{told}; they are cut after {limit:,}")
+        return ok("episodes", f"{summary}; they are cut after {limit:,}")
     return warn(
         "episodes",
-        f"{told}, and nothing cuts them",
+        f"{summary}, and no time limit cuts them",
         "set environment.max_episode_steps: an evaluation waits for episodes to end",
     )
 

@@ -1,4 +1,4 @@
-"""Executes one run several times, each in a process of its own that shares nothing with others."""
+"""Executes one run several times in separate processes that share nothing with one another."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlexp.app.execution.environment_variables import given
+from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.launch_settings import PRELOAD
 from rlexp.app.execution.run_process import execute as execute_run
 from rlexp.executors import Job, Session
@@ -20,22 +20,22 @@ from rlexp.store.runs import new_attempt, read_run, write_run
 
 ENTRY = "rlexp.app.diagnostics.repeated_runs:execute"
 DETERMINISTIC = "deterministic"
-"""A word that asks for torch's deterministic algorithms."""
+"""The argument that enables torch's deterministic algorithms."""
 OVERTIME = 60.0
-"""Seconds beyond its time limit after which an execution is killed."""
+"""Seconds after its time limit until an execution is killed."""
 LOG_LIMIT = 1_000_000
 TICK = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """How a run is to be executed.
+class RepeatedRun:
+    """One of several executions of a run.
 
     Attributes:
-        name: What it is told apart by.
+        name: The name of this execution.
         spec: The run.
-        variables: Variables that its process starts with, besides those of this one.
-        deterministic: Whether torch may use deterministic algorithms only.
+        variables: Additional environment variables of its process.
+        deterministic: Whether torch may use only deterministic algorithms.
     """
 
     name: str
@@ -45,8 +45,15 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where executions happen: a folder of their own, the workspace's folder, what it may import."""
+class RepetitionSettings:
+    """Settings shared by all executions of a run.
+
+    Attributes:
+        folder: A temporary folder for the records.
+        workspace: The workspace's folder.
+        allowed: Packages that the runs may import.
+        timeout: Seconds that one training may take.
+    """
 
     folder: Path
     workspace: Path
@@ -54,24 +61,26 @@ class Place:
     timeout: float
 
 
-def execute(words: list[str]) -> int:
-    """Execute an attempt, as every run is, on request with deterministic algorithms only.
+def execute(arguments: list[str]) -> int:
+    """Execute an attempt, on request with deterministic algorithms only.
 
     Args:
-        words: The run's folder, the attempt's number, and how.
+        arguments: The run's folder, the attempt's number, and `DETERMINISTIC` or nothing.
     """
-    if DETERMINISTIC in words[2:]:
+    if DETERMINISTIC in arguments[2:]:
         from rlexp.training.training_run import require_deterministic_algorithms
 
         require_deterministic_algorithms()
-    return execute_run(words[:2])
+    return execute_run(arguments[:2])
 
 
-def execute_apart(executions: Sequence[Execution], place: Place) -> list[RunRecord]:
-    """Execute a run in several ways, as many at a time as there are cores.
+def execute_separately(
+    executions: Sequence[RepeatedRun], settings: RepetitionSettings
+) -> list[RunRecord]:
+    """Execute a run several times, with as many executions at a time as the cores allow.
 
-    Each has a server of its own, so that they differ in all in which two commands would:
-    addresses in memory, numbers of processes, what the system's generator gives.
+    Each execution has its own server process, so that everything differs that would differ between
+    two commands: memory addresses, process numbers and the system's entropy.
 
     Raises:
         ExecutorError: A process cannot be started.
@@ -79,49 +88,54 @@ def execute_apart(executions: Sequence[Execution], place: Place) -> list[RunReco
     count = max(1, usable_cores() // max(e.spec.compute["threads"] for e in executions))
     records: list[RunRecord] = []
     for start in range(0, len(executions), count):
-        records += _together(executions[start : start + count], place)
+        records += _together(executions[start : start + count], settings)
     return records
 
 
-def _together(executions: Sequence[Execution], place: Place) -> list[RunRecord]:
+def _together(executions: Sequence[RepeatedRun], settings: RepetitionSettings) -> list[RunRecord]:
     with ExitStack() as stack:
-        sessions = [stack.enter_context(_opened(each, place)) for each in executions]
-        runs = [_prepare(each, place) for each in executions]
-        for session, run, each in zip(sessions, runs, executions, strict=True):
+        sessions = [stack.enter_context(_opened(execution, settings)) for execution in executions]
+        runs = [_prepare(execution, settings) for execution in executions]
+        for session, run, execution in zip(sessions, runs, executions, strict=True):
             attempt = run.attempt(1)
-            words = (str(run.folder), "1", *([DETERMINISTIC] if each.deterministic else []))
-            session.submit(Job(each.name, words, attempt.log))
-        _wait(dict(zip((e.name for e in executions), sessions, strict=True)), place.timeout)
+            arguments = (
+                str(run.folder),
+                "1",
+                *([DETERMINISTIC] if execution.deterministic else []),
+            )
+            session.submit(Job(execution.name, arguments, attempt.log))
+        _wait(dict(zip((e.name for e in executions), sessions, strict=True)), settings.timeout)
     return [
-        read_run(run, each.spec, measurements=True).record
-        for run, each in zip(runs, executions, strict=True)
+        read_run(run, execution.spec, measurements=True).record
+        for run, execution in zip(runs, executions, strict=True)
     ]
 
 
 @contextmanager
-def _opened(execution: Execution, place: Place) -> Iterator[Session]:
-    """A server that holds nothing but this execution."""
+def _opened(execution: RepeatedRun, settings: RepetitionSettings) -> Iterator[Session]:
+    """Start a server process for this execution only."""
     executor = Local(
-        workers=1, hang_timeout=place.timeout + OVERTIME, grace=1.0, log_limit=LOG_LIMIT
+        workers=1, hang_timeout=settings.timeout + OVERTIME, grace=1.0, log_limit=LOG_LIMIT
     )
     preload = (*PRELOAD, ENTRY.partition(":")[0])
     with ExitStack() as stack:
-        with given(execution.variables):
-            opened = executor.open(ENTRY, preload, threads=1, folder=place.workspace)
+        # Variables such as PYTHONHASHSEED take effect only when a process starts.
+        with temporary_environment(execution.variables):
+            opened = executor.open(ENTRY, preload, threads=1, folder=settings.workspace)
             session = stack.enter_context(opened)
         yield session
 
 
-def _prepare(execution: Execution, place: Place) -> RunPaths:
-    run = ExperimentPaths(place.folder / execution.name).run(execution.spec.name)
+def _prepare(execution: RepeatedRun, settings: RepetitionSettings) -> RunPaths:
+    run = ExperimentPaths(settings.folder / execution.name).run(execution.spec.name)
     write_run(run, execution.spec)
-    operational = {**dict.fromkeys(OPERATIONAL), "timeout": place.timeout}
-    new_attempt(run, {**operational, "allowed": list(place.allowed)}, {}, "")
+    operational = {**dict.fromkeys(OPERATIONAL), "timeout": settings.timeout}
+    new_attempt(run, {**operational, "allowed": list(settings.allowed)}, {}, "")
     return run
 
 
 def _wait(sessions: Mapping[str, Session], timeout: float) -> None:
-    """Wait until every execution has ended; what hangs is killed."""
+    """Wait until every execution has ended; kill those that exceed the time limit."""
     waiting = dict(sessions)
     deadline = time.monotonic() + timeout + OVERTIME
     while waiting:

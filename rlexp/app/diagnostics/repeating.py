@@ -1,7 +1,7 @@
-"""Plays an environment twice with equal seeds and actions, inside a process of its own.
+"""Plays an environment twice with equal seeds and actions, inside a separate process.
 
-On request the clock or the system's entropy is made to repeat: where that makes the environment
-repeat, it is what the environment depends on.
+The clock or the system's entropy can be replaced by a repeatable one. If the environment repeats
+only then, the replaced source is the cause of its differences.
 """
 
 import datetime as dt
@@ -27,37 +27,38 @@ if TYPE_CHECKING:
     Env = gymnasium.Env[Any, Any]
 
 STEPS = 500
-"""Steps of each play, if they are quick enough."""
+"""Largest number of steps of a play."""
 SECONDS = 5.0
-"""After which a play takes no further step."""
+"""Seconds after which a play stops."""
 CLOCKS = ("time", "perf_counter", "monotonic", "process_time")
 TICK = 0.001
-"""Seconds that pass between two looks at a clock that repeats."""
+"""Seconds between two readings of the replaced clock."""
 EPOCH = 1_000_000_000.0
 
 Trace = list[list[str]]
-"""Of each step: digests of observation, reward, terminated and truncated."""
+"""For each step, the digests of observation, reward, terminated and truncated."""
 
 
-def execute(words: list[str]) -> int:
+def execute(arguments: list[str]) -> int:
     """Play an environment twice.
 
     Args:
-        words: A folder that holds `request.json`, and what is to repeat: one of `CURES`.
+        arguments: A folder that holds `request.json`, one of `CURES`, and the name of the trace.
     """
-    folder, cure = Path(words[0]), words[1]
+    folder, cure = Path(arguments[0]), arguments[1]
     request = json.loads((folder / "request.json").read_text())
     now = time.perf_counter
-    # Before the environment's own modules are imported: they may take functions by name.
+    # The replacement precedes the import of the environment's modules, which may import `time` or
+    # `urandom` functions by name.
     with CURES[cure]() as begin:
         environment = build(request["environment"], "environment", tuple(request["allowed"]))
         traces = [_play(environment.make, begin, now) for _ in range(2)]
-    (folder / f"{words[2]}.json").write_text(json.dumps(traces))
+    (folder / f"{arguments[2]}.json").write_text(json.dumps(traces))
     return 0
 
 
 def _play(make: Callable[[], "Env"], begin: Callable[[], None], now: Callable[[], float]) -> Trace:
-    """What a fresh environment returns, the generators of the process being seeded alike."""
+    """The digests of what a fresh environment returns; global generators are seeded first."""
     begin()
     random.seed(SEED)
     np.random.seed(SEED)  # noqa: NPY002
@@ -77,9 +78,9 @@ def _play(make: Callable[[], "Env"], begin: Callable[[], None], now: Callable[[]
 
 
 def _digest(value: Any) -> str:
-    total = sha256()
-    _add(total.update, value)
-    return total.hexdigest()[:16]
+    digest = sha256()
+    _add(digest.update, value)
+    return digest.hexdigest()[:16]
 
 
 def _add(update: Callable[[bytes], object], value: Any) -> None:
@@ -103,10 +104,11 @@ def _nothing() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _entropy() -> Iterator[Callable[[], None]]:
-    """Entropy of the system that repeats from the last `begin` on."""
+    """Replace the system's entropy by a sequence that restarts at each `begin`."""
     source = random.Random(SEED)
     seed = random.Random.seed
 
+    # Without a seed, random.Random takes entropy in C code, which cannot be replaced there.
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
         seed(self, source.getrandbits(64) if a is None else a, version)
 
@@ -120,13 +122,14 @@ def _entropy() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _clock() -> Iterator[Callable[[], None]]:
-    """Clocks that repeat from the last `begin` on."""
-    looks = [0]
+    """Replace all clocks by one that restarts at each `begin`."""
+    readings = [0]
 
     def seconds() -> float:
-        looks[0] += 1
-        return EPOCH + TICK * looks[0]
+        readings[0] += 1
+        return EPOCH + TICK * readings[0]
 
+    # Methods of the C type datetime cannot be replaced, so the class itself is.
     class Dated(dt.datetime):
         @classmethod
         def now(cls, tz: dt.tzinfo | None = None) -> "Dated":
@@ -138,7 +141,7 @@ def _clock() -> Iterator[Callable[[], None]]:
             nanoseconds = patch.object(time, f"{name}_ns", lambda: int(seconds() * 1e9))
             stack.enter_context(nanoseconds)
         stack.enter_context(patch.object(dt, "datetime", Dated))
-        yield lambda: looks.__setitem__(0, 0)
+        yield lambda: readings.__setitem__(0, 0)
 
 
 @contextmanager
@@ -153,4 +156,4 @@ def _both() -> Iterator[Callable[[], None]]:
 
 
 CURES = {"nothing": _nothing, "entropy": _entropy, "clock": _clock, "both": _both}
-"""What is made to repeat."""
+"""The sources of nondeterminism that can be replaced, by name."""

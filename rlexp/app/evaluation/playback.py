@@ -1,4 +1,4 @@
-"""Plays and films episodes with a restored policy."""
+"""Restores a saved policy, and plays and films episodes with it."""
 
 import time
 from collections.abc import Sequence
@@ -6,34 +6,36 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+from zipfile import BadZipFile, ZipFile
 
 from rlexp.app.execution.run_process import assemble
 from rlexp.app.observer import Observer
+from rlexp.app.reading.imported import refuse_external_run
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish_with
+from rlexp.store.layout import RunPaths
 
 if TYPE_CHECKING:
     from rlexp.training.evaluate import Episodes
     from rlexp.training.parts import Training
     from rlexp.training.restore import Learner
-from zipfile import BadZipFile, ZipFile
 
-from rlexp.app.reading.imported import refuse_external_run
-from rlexp.protocol.spec import RunSpec
-from rlexp.records.run import RunRecord, State
-from rlexp.store.layout import RunPaths
+LARGEST_RATIO = 10
+"""Largest allowed size of an archive's content, as a multiple of the archive.
 
-MOST_UNPACKED = 10
-"""Times the size of an archive that its content may have; ours are not compressed at all."""
-SPARE = 1 << 24
-"""Bytes that the content may have on top of that."""
+Archives that rlexp writes are not compressed, so that their ratio is about 1.
+"""
+ALLOWANCE = 1 << 24
+"""Bytes that are allowed in addition, for small archives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A saved policy: of which run, where it lies, and after how many steps it was saved."""
+    """A saved policy: its run, its files, and the step at which it was saved."""
 
     spec: RunSpec
     model: Path
@@ -44,18 +46,19 @@ class Policy:
 
 
 def find_policy(paths: RunPaths, record: RunRecord, checkpoint: int | None) -> Policy:
-    """The policy that is asked for: the final one, or that of a checkpoint.
+    """The final policy of a run, or the policy of one of its checkpoints.
 
     Raises:
-        RecordError: The run has none; says why, and which there are.
+        RecordError: The run has no such policy; says why, and names its checkpoints.
     """
     refuse_external_run(record.spec)
     steps = _checkpoints(paths)
     name = paths.folder.name
-    known = f"it has: {', '.join(map(str, steps))}" if steps else "it has none"
+    available = f"it has: {', '.join(map(str, steps))}" if steps else "it has none"
     if checkpoint is not None:
         if checkpoint not in steps:
-            raise RecordError(f"run {name} has no checkpoint at step {checkpoint} ({known})")
+            raise RecordError(f"run {name} has no checkpoint at step {checkpoint} ({available})")
+        # A checkpoint's folder uses the file names of a run's folder.
         folder = RunPaths(paths.checkpoints / str(checkpoint))
         return Policy(record.spec, folder.model, folder.normalisation, checkpoint, True, None)
     if record.state is State.COMPLETED and paths.model.is_file():
@@ -79,12 +82,12 @@ def _checkpoints(paths: RunPaths) -> list[int]:
 
 
 def check_archives(policy: Policy, run: RunPaths) -> None:
-    """Refuse files that lie elsewhere, or would fill the memory when they are unpacked.
+    """Refuse files outside the run's folder, and archives that would fill the memory.
 
-    What is no archive at all is left to those who read it.
+    A file that is not an archive passes: reading it raises the right error later.
 
     Raises:
-        RecordError: One of them does; says which.
+        RecordError: A file is outside the folder, or its content is too large.
     """
     home = run.folder.resolve()
     for path in (policy.model, policy.normalisation):
@@ -101,31 +104,32 @@ def check_archives(policy: Policy, run: RunPaths) -> None:
 
 
 def _limit(path: Path) -> int:
-    return MOST_UNPACKED * path.stat().st_size + SPARE
+    return LARGEST_RATIO * path.stat().st_size + ALLOWANCE
 
 
 def _unpacked(path: Path) -> int:
     try:
         with ZipFile(path) as archive:
+            # Sizes come from the archive's directory; nothing is unpacked.
             return sum(member.file_size for member in archive.infolist())
     except (OSError, BadZipFile, ValueError, NotImplementedError):
         return 0
 
 
-EVERY = 15.0
-"""Seconds between lines of progress."""
+NOTE_EVERY = 15.0
+"""Seconds between two notes of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Where the values of the episodes of one policy lie.
+    """Summary statistics of the episodes of one policy.
 
     Attributes:
-        mean: Their mean.
-        median: Their median.
-        standard_deviation: Their sample standard deviation; nothing of a single episode.
-        minimum: The smallest.
-        maximum: The largest.
+        mean: The mean.
+        median: The median.
+        standard_deviation: The sample standard deviation, or None for a single episode.
+        minimum: The smallest value.
+        maximum: The largest value.
     """
 
     mean: float
@@ -135,8 +139,8 @@ class Spread:
     maximum: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        """The spread of one value or more."""
+    def of(cls, values: Sequence[float]) -> Self:
+        """The statistics of one or more values."""
         return cls(
             mean=fmean(values),
             median=median(values),
@@ -148,12 +152,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilmedEpisode:
-    """A film of an episode.
+    """A video of an episode.
 
     Attributes:
-        file: The film.
-        episode_return: The undiscounted return of the episode, of the task's own reward.
-        length: Its length, in environment steps.
+        file: The video file.
+        episode_return: The undiscounted return of the episode, in the task's own reward.
+        length: The episode's length, in environment steps.
     """
 
     file: Path
@@ -163,7 +167,7 @@ class FilmedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A restored policy on the fresh seeds of one draw."""
+    """A restored policy, and the set of fresh seeds on which it plays."""
 
     training: "Training"
     model: "Learner"
@@ -171,7 +175,7 @@ class Player:
     deterministic: bool
 
     def play(self, episodes: int, observer: Observer) -> "Episodes":
-        """Play episodes: their returns and lengths."""
+        """Play episodes and return their returns and lengths."""
         from rlexp.training.evaluate import Evaluator
 
         streams = self.training.streams
@@ -182,14 +186,14 @@ class Player:
                 sampling=streams.fresh_sampling(self.draw),
                 episodes=episodes,
                 deterministic=self.deterministic,
-                beat=Progress(observer),
+                beat=_ProgressNotes(observer),
             )
 
     def film(self, number: int, path: Path) -> FilmedEpisode:
         """Film the first episode of the environment with this number.
 
         Raises:
-            RlexpError: It cannot be rendered or written; says why.
+            RlexpError: The environment cannot be rendered, or the file cannot be written.
         """
         from rlexp.training.camera import film
         from rlexp.training.evaluate import Episodes
@@ -197,7 +201,7 @@ class Player:
         episodes = Episodes()
         streams = self.training.streams
 
-        def shoot(temporary: Path) -> None:
+        def write_video(temporary: Path) -> None:
             nonlocal episodes
             episodes = film(
                 self.training.environment,
@@ -209,7 +213,7 @@ class Player:
             )
 
         try:
-            publish_with(path, shoot)
+            publish_with(path, write_video)
         except OSError as error:
             raise RecordError(
                 f"cannot write {path}: {error.strerror or error}; "
@@ -227,16 +231,16 @@ def restored(
     deterministic: bool | None,
     allowed: tuple[str, ...],
 ) -> Player:
-    """Restore a policy.
+    """Restore a policy from its files.
 
     Args:
-        policy: Which one.
-        draw: Which of the sets of fresh seeds.
-        deterministic: Whether it acts without sampling; null does as the run's evaluations did.
+        policy: The policy.
+        draw: The number of the set of fresh seeds.
+        deterministic: Whether the policy acts without sampling; None for the run's own setting.
         allowed: Packages from which the run may name classes.
 
     Raises:
-        RlexpError: The run's files are damaged or do not fit one another.
+        RlexpError: The run's files are damaged or inconsistent.
     """
     from rlexp.training.restore import restore
 
@@ -245,21 +249,23 @@ def restored(
     except (KeyError, TypeError) as error:
         raise RecordError(f"the run's spec.json is damaged: {error!r}") from error
     model = restore(training, policy.model, policy.normalisation, weights=policy.weights)
-    usual = training.budget.evaluation_deterministic
-    return Player(training, model, draw, usual if deterministic is None else deterministic)
+    recorded_setting = training.budget.evaluation_deterministic
+    return Player(
+        training, model, draw, recorded_setting if deterministic is None else deterministic
+    )
 
 
-class Progress:
-    """Says now and then that episodes are being played."""
+class _ProgressNotes:
+    """Notes every few seconds how many steps were played."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._steps = 0
-        self._next = time.monotonic() + EVERY
+        self._next = time.monotonic() + NOTE_EVERY
 
     def __call__(self) -> None:
         """Count a step of all environments."""
         self._steps += EVALUATION_ENVIRONMENTS
         if time.monotonic() >= self._next:
-            self._next += EVERY
+            self._next += NOTE_EVERY
             self._observer.note(f"  playing: {self._steps:,} steps so far")

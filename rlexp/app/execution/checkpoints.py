@@ -1,4 +1,4 @@
-"""How runs begin that have checkpoints, and how much experience their checkpoints hold."""
+"""Decides from which checkpoint each run continues, and how large replay buffers are on disk."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.execution.import_permission import foreign_modules
-from rlexp.app.execution.reproducibility import difference, versions
+from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
@@ -21,13 +21,13 @@ from rlexp.store.manifest import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """How a run begins that has checkpoints.
+    """How a run with checkpoints begins.
 
     Attributes:
-        step: Of the checkpoint that it goes on from, or of the one that it does not.
-        anew: Whether it begins at the first step.
-        reason: Why it begins anew, or what changed since the checkpoint was made.
-        drifted: Whether that is what `--allow-drift` allows.
+        step: The step of the checkpoint that is used, or of the one that is refused.
+        anew: Whether the run starts at step 0.
+        reason: Why the checkpoint is refused, or what changed since it was made.
+        drifted: Whether the reason is a change of versions, which `--allow-drift` permits.
     """
 
     step: int
@@ -39,40 +39,51 @@ class Beginning:
 def continuing(
     paths: ExperimentPaths, specs: Iterable[RunSpec], *, allow_drift: bool = False
 ) -> dict[str, Beginning]:
-    """How every run begins that has checkpoints, by the run's name.
+    """How every run with checkpoints begins, by the run's name.
 
-    It is told by manifests. Whether a run can go on turns out when it does: if not, it says why,
-    and begins with the checkpoint before, or anew.
+    Only manifests are read. A checkpoint may still turn out to be unusable when the run loads it:
+    the run then records the reason, and continues from the checkpoint before, or starts at step 0.
 
     Args:
         paths: The experiment.
-        specs: Its runs.
-        allow_drift: Whether they go on although packages or code have changed.
+        specs: Runs of the experiment.
+        allow_drift: Whether runs continue although packages or code have changed.
     """
-    known: dict[str, dict[str, str]] = {}
-    found = {spec.name: _beginning(paths, spec, known, allow_drift) for spec in specs}
-    return {name: beginning for name, beginning in found.items() if beginning is not None}
+    versions_cache: dict[str, dict[str, str]] = {}
+    beginning_of_run = {
+        spec.name: _beginning(paths, spec, versions_cache, allow_drift) for spec in specs
+    }
+    return {
+        name: beginning for name, beginning in beginning_of_run.items() if beginning is not None
+    }
 
 
 def _beginning(
-    paths: ExperimentPaths, spec: RunSpec, known: dict[str, dict[str, str]], allow_drift: bool
+    paths: ExperimentPaths,
+    spec: RunSpec,
+    versions_cache: dict[str, dict[str, str]],
+    allow_drift: bool,
 ) -> Beginning | None:
-    """What becomes of the newest checkpoint that can be continued from, or else of the newest."""
+    """How a run begins: from its newest usable checkpoint, or why no checkpoint is usable."""
     refused = []
     for step, bundle in _bundles(paths.run(spec.name)).items():
         saved = _manifest(bundle, spec.id)
         if isinstance(saved, str):
             refused.append(Beginning(step=step, anew=True, reason=saved))
             continue
-        change = difference(saved.about.get("versions"), _now(spec, known))
+        change = describe_changes(
+            saved.about.get("versions"), _current_versions(spec, versions_cache)
+        )
         if change is None or allow_drift:
             return Beginning(step=step, reason=change, drifted=change is not None)
         refused.append(Beginning(step=step, anew=True, reason=change, drifted=True))
+    # A change of versions is reported first, because the user can permit it. Among equals, `max`
+    # returns the first, which is the newest.
     return max(refused, key=lambda beginning: beginning.drifted, default=None)
 
 
 def _bundles(run: RunPaths) -> dict[int, Path]:
-    # Of runs that are planned, most were never begun.
+    # Most planned runs were never started; this test saves listing a folder for each.
     if not os.path.lexists(run.checkpoints):
         return {}
     try:
@@ -82,72 +93,82 @@ def _bundles(run: RunPaths) -> dict[int, Path]:
 
 
 def _manifest(bundle: Path, run_id: str) -> Manifest | str:
-    """The manifest of a checkpoint of this run, or why there is none to continue from."""
+    """The manifest of a usable checkpoint of this run, or the reason why it is unusable."""
     try:
         manifest = read_manifest(bundle)
     except (OSError, RecordError):
         return "it is damaged"
     if manifest.about.get("run") != run_id:
-        return "it is that of another run"
-    return manifest if manifest.resumable else "its experience was removed"
+        return "it belongs to another run"
+    return manifest if manifest.resumable else "its replay buffer was removed"
 
 
-def _now(spec: RunSpec, known: dict[str, dict[str, str]]) -> dict[str, str]:
-    """What `versions` says, once for all runs that are made of the same."""
+def _current_versions(spec: RunSpec, versions_cache: dict[str, dict[str, str]]) -> dict[str, str]:
+    """The current versions, collected once for all runs with the same environment and modules."""
     key = canonical([spec.environment, spec.compute, sorted(foreign_modules(spec))])
-    if key not in known:
-        known[key] = versions(spec)
-    return known[key]
+    if key not in versions_cache:
+        versions_cache[key] = collect_versions(spec)
+    return versions_cache[key]
 
 
-def steps_done(found: Mapping[str, Beginning]) -> dict[str, int]:
-    """The steps that runs go on from, by their names."""
-    return {name: beginning.step for name, beginning in found.items() if not beginning.anew}
+def steps_done(beginning_of_run: Mapping[str, Beginning]) -> dict[str, int]:
+    """The steps from which runs continue, by their names."""
+    return {
+        name: beginning.step for name, beginning in beginning_of_run.items() if not beginning.anew
+    }
 
 
-def beginnings(found: Mapping[str, Beginning], again: str | None, replay: int) -> Beginnings:
-    """What a plan says of checkpoints.
+def beginnings(
+    beginning_of_run: Mapping[str, Beginning], drift_command: str | None, replay: int
+) -> Beginnings:
+    """The section of a plan about checkpoints.
 
     Args:
-        found: How runs begin.
-        again: The command that continues although packages or code have changed.
+        beginning_of_run: How runs begin, by their names.
+        drift_command: The command that continues although packages or code have changed.
         replay: Bytes of the largest replay buffer in a checkpoint.
     """
-    anew = {name: beginning for name, beginning in found.items() if beginning.anew}
+    anew = {name: beginning for name, beginning in beginning_of_run.items() if beginning.anew}
     drifted = any(beginning.drifted for beginning in anew.values())
     return Beginnings(
-        continued=steps_done(found),
-        drifts={name: b.reason for name, b in found.items() if b.drifted and not b.anew},
+        continued=steps_done(beginning_of_run),
+        drifts={
+            name: b.reason for name, b in beginning_of_run.items() if b.drifted and not b.anew
+        },
         anew={n: RefusedCheckpoint(step=b.step, reason=b.reason) for n, b in anew.items()},
-        allow_drift=again if drifted else None,
+        allow_drift=drift_command if drifted else None,
         replay_bytes=replay,
     )
 
 
 def with_drift(command: Sequence[str], workspace: Workspace, *options: str) -> str:
-    """The command with `--allow-drift`, and with what it was allowed, to be given again.
+    """The command with `--allow-drift`, and with its permission to import packages.
 
     Args:
-        command: What the user typed, but for options.
-        workspace: Where, and what the command may import.
-        options: Those that change what it does.
+        command: The command that the user typed, without options.
+        workspace: The workspace, with the packages that the command may import.
+        options: Options that change what the command does.
     """
     permission = [] if "--allow-import" in command else workspace.permission
     return shlex.join([*command, *options, *permission, "--allow-drift"])
 
 
 def largest_replay(specs: Iterable[RunSpec], spaces: Mapping[str, Spaces]) -> int:
-    """Bytes of the largest replay buffer that a run's checkpoints hold; 0 where none has one.
+    """Bytes of the largest replay buffer in a checkpoint of these runs, or 0 without replay buffers.
 
     Args:
         specs: The runs.
-        spaces: Of their environments, as `rlexp.app.execution.compatibility.check_fit` has found them.
+        spaces: Spaces of their environments, as `check_compatibility` collects them.
+            them.
     """
     return max((_replay(spec, spaces) for spec in specs), default=0)
 
 
 def _replay(spec: RunSpec, spaces: Mapping[str, Spaces]) -> int:
     size = spec.algorithm.get("buffer_size")
-    if not isinstance(size, int) or (found := spaces.get(canonical(spec.environment))) is None:
+    if (
+        not isinstance(size, int)
+        or (environment_spaces := spaces.get(canonical(spec.environment))) is None
+    ):
         return 0
-    return min(size, int(spec.budget["steps"])) * found.transition
+    return min(size, int(spec.budget["steps"])) * environment_spaces.transition

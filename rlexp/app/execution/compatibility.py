@@ -1,9 +1,20 @@
-"""Whether agent, algorithm and environment fit one another, asked before anything starts."""
+"""Checks that agent, algorithm and environment are compatible, before any run starts.
 
-from collections.abc import Iterable, Mapping
+`check_compatibility` is the entry: it makes each environment once, in a child process, and compares
+its spaces with what the algorithm and the agent declare.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.app.execution.external import check_external
 from rlexp.app.workspace import Workspace
@@ -16,117 +27,80 @@ from rlexp.protocol.seeds import Phase
 
 if TYPE_CHECKING:
     import gymnasium
-import json
-import os
-import select
-import signal
-import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
-
-LIMIT = 120.0
-"""Seconds that an answer may take."""
-TIDYING = 5.0
-"""Seconds that a child may take to end once it has answered."""
 
 
-def ask_apart(
-    what: str, question: Callable[[], Any], tidy: Callable[[], object] = lambda: None
-) -> Any:
-    """Return the answer, which is JSON values, of a question asked in a child process.
+SCALAR_BYTES = 12
+"""Bytes of the reward, the termination flag and the truncation flag of a transition."""
 
-    Args:
-        what: What the question is about, for the message.
-        question: Asked in the child.
-        tidy: Called in the child after the answer, for some seconds; what it does is no matter.
 
-    Raises:
-        ConfigError: The child raised an error, died or did not answer; says which.
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """Observation and action spaces of an environment, by the names of Gymnasium's spaces.
+
+    Attributes:
+        observation: Name of the observation space, and `Image` where observations are images.
+        action: Name of the action space.
+        environments: Environments of the vector.
+        masked: Whether the environment says which actions are allowed.
+        normalised: Whether observations are normalised.
+        rewards_normalised: Whether rewards are normalised.
+        stacked: Whether an observation holds several frames.
+        transition: Bytes of a transition in a replay buffer.
     """
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        _answer(writing, question, tidy)
-    os.close(writing)
-    content = None
-    try:
-        content = _read(reading, time.monotonic() + LIMIT)
-    finally:
-        os.close(reading)
-        status = _end(pid, TIDYING if content else 0.0)
-    if not content:
-        code = os.waitstatus_to_exitcode(status)
-        how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        how = f"after {LIMIT:g} s without an answer" if content is None else how
-        raise ConfigError(f"{what} ended the process that looked at it {how}")
-    kind, value = json.loads(content)
-    if kind == "error":
-        raise ConfigError(value)
-    return value
+
+    observation: tuple[str, ...]
+    action: str
+    environments: int
+    masked: bool
+    normalised: bool = False
+    rewards_normalised: bool = False
+    stacked: bool = False
+    transition: int = 0
+
+    @classmethod
+    def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> Self:
+        """The spaces of an environment, and the settings of the vector that it is put in."""
+        space = made.observation_space
+        image = len(space.shape or ()) == 3 and space.dtype == "uint8"
+        return cls(
+            observation=(type(space).__name__, *(["Image"] if image else [])),
+            action=type(made.action_space).__name__,
+            environments=vector.count,
+            masked=made.has_wrapper_attr("action_masks"),
+            normalised=vector.normalise_observations,
+            rewards_normalised=vector.normalise_rewards,
+            stacked=vector.frame_stack > 1,
+            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
+            + _bytes(made.action_space)
+            + SCALAR_BYTES,
+        )
 
 
-def _end(pid: int, patience: float) -> int:
-    """Wait for a child to end, for a while, and kill it then; returns its status."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return status
-        time.sleep(0.005)
-    os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
-
-
-def _answer(writing: int, question: Callable[[], Any], tidy: Callable[[], object]) -> None:
-    try:
-        content = ["answer", question()]
-    except RlexpError as error:
-        content = ["error", str(error)]
-    except Exception as error:  # noqa: BLE001
-        content = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
-    with os.fdopen(writing, "w") as file:
-        json.dump(content, file)
-    with suppress(BaseException):
-        tidy()
-    sys.stderr.flush()
-    os._exit(0)
-
-
-def _read(reading: int, deadline: float) -> bytes | None:
-    """Everything until the end of the stream, or nothing when time is up."""
-    content = b""
-    while select.select([reading], [], [], max(deadline - time.monotonic(), 0))[0]:
-        part = os.read(reading, 1 << 16)
-        if not part:
-            return content
-        content += part
-    return None
-
-
-NUMBERS = 12
-"""Bytes of the reward, the end and the cut of a transition."""
+def _bytes(space: Any) -> int:
+    """Bytes of one element of a space; those of a Dict or Tuple space are added up."""
+    parts = getattr(space, "spaces", None)
+    if parts:
+        return sum(map(_bytes, parts.values() if isinstance(parts, Mapping) else parts))
+    size: int = prod(space.shape or (1,)) * getattr(space.dtype, "itemsize", 4)
+    return size
 
 
 def check_fit(
     configurations: Iterable[Configuration],
     workspace: Workspace,
-    spaces: "dict[str, Spaces] | None" = None,
+    spaces: dict[str, Spaces] | None = None,
     parts: Mapping[str, Parts] | None = None,
 ) -> None:
-    """Make each environment once, look at its spaces, and close it.
+    """Make each environment once and check that its agent and algorithm can use it.
 
     Args:
-        configurations: To be checked.
-        workspace: Where they are from.
-        spaces: Of environments that were looked at before; those looked at now are added.
-        parts: The plug-ins of configurations, by their fingerprints, where they were built before.
+        configurations: The configurations to check.
+        workspace: The workspace of the configurations.
+        spaces: Spaces of environments that were examined before; new ones are added to it.
+        parts: Plug-ins that are already built, by the fingerprint of their configuration.
 
     Raises:
-        ConfigError: An environment does not exist, or an algorithm cannot learn on it.
+        ConfigError: An environment does not exist, or its algorithm cannot learn on it.
         RecordError: A file that defines a run of a training script was edited.
     """
     workspace.make_importable()
@@ -145,7 +119,7 @@ def check_fit(
 
 
 def _check_rollout(configuration: Configuration) -> None:
-    """Refuse a budget that ends inside the first rollout, which is trained whole or not at all."""
+    """Refuse a budget below one rollout, because a rollout is trained whole or not at all."""
     algorithm, steps = configuration.algorithm, configuration.budget.steps
     if "n_steps" not in algorithm or "buffer_size" in algorithm:
         return
@@ -158,50 +132,8 @@ def _check_rollout(configuration: Configuration) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Spaces:
-    """What an environment shows and takes, by the names of Gymnasium's spaces."""
-
-    observation: tuple[str, ...]
-    action: str
-    environments: int
-    masked: bool
-    normalised: bool = False
-    rewards_normalised: bool = False
-    stacked: bool = False
-    transition: int = 0
-    """Bytes of a transition in a replay buffer."""
-
-    @classmethod
-    def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> "Spaces":
-        """Look at an environment that is vectorised so."""
-        space = made.observation_space
-        image = len(space.shape or ()) == 3 and space.dtype == "uint8"
-        return cls(
-            observation=(type(space).__name__, *(["Image"] if image else [])),
-            action=type(made.action_space).__name__,
-            environments=vector.count,
-            masked=made.has_wrapper_attr("action_masks"),
-            normalised=vector.normalise_observations,
-            rewards_normalised=vector.normalise_rewards,
-            stacked=vector.frame_stack > 1,
-            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
-            + _bytes(made.action_space)
-            + NUMBERS,
-        )
-
-
-def _bytes(space: Any) -> int:
-    """Bytes of an element of a space, which may be made of several."""
-    parts = getattr(space, "spaces", None)
-    if parts:
-        return sum(map(_bytes, parts.values() if isinstance(parts, Mapping) else parts))
-    size: int = prod(space.shape or (1,)) * getattr(space.dtype, "itemsize", 4)
-    return size
-
-
 def _build(configuration: Configuration, workspace: Workspace) -> Learning:
-    """The plug-ins of a configuration of which only the records are known."""
+    """Build the plug-ins of a recorded configuration."""
     environment = {**configuration.environment, "reference": configuration.reference}
     return Learning(
         agent=build(configuration.agent, "agent", workspace.allowed),
@@ -211,41 +143,41 @@ def _build(configuration: Configuration, workspace: Workspace) -> Learning:
 
 
 def _spaces(task: str, environment: Any) -> Spaces:
-    """The spaces of an environment, which is made in a process of its own."""
-    made: list[gymnasium.Env[Any, Any]] = []
+    """The spaces of an environment, which is made in a child process."""
+    environments: list[gymnasium.Env[Any, Any]] = []
 
-    def look() -> dict[str, Any]:
+    def examine() -> dict[str, Any]:
         try:
-            made.append(environment.make())
-            return asdict(Spaces.of(made[0], environment.vector))
+            environments.append(environment.make())
+            return asdict(Spaces.of(environments[0], environment.vector))
         except RlexpError:
             raise
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ConfigError(
-                f"{task} cannot be made: {reason}; 'rlexp doctor --environment …' says more",
+                f"{task} cannot be made: {reason}; for details: rlexp doctor --environment …",
             ) from error
 
     def close() -> None:
-        for one in made:
-            one.close()
+        for env in environments:
+            env.close()
 
-    # Some environments never come back from closing: the answer comes before.
-    return Spaces(**ask_apart(task, look, close))
+    # Closing some environments never returns, so the spaces are sent before.
+    return Spaces(**call_in_subprocess(task, examine, close))
 
 
 def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str) -> None:
-    """Check that an agent and an algorithm fit an environment.
+    """Check that an agent and an algorithm are compatible with an environment.
 
     Args:
-        agent: What decides.
-        kind: The agent's name.
-        algorithm: How it learns.
-        spaces: What the environment shows and takes.
+        agent: The agent plug-in.
+        kind: The agent's name in the configuration.
+        algorithm: The algorithm plug-in.
+        spaces: The environment's spaces.
         task: The environment's name.
 
     Raises:
-        ConfigError: They do not; says why.
+        ConfigError: They are incompatible.
     """
     name = type(algorithm).__name__
     if spaces.action not in algorithm.actions:
@@ -269,13 +201,13 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
             f"{name} needs to know which actions are allowed, and {task} has no "
             "action_masks(); choose another algorithm, or wrap the environment",
         )
-    for asked, key in (
+    for enabled, key in (
         (spaces.normalised, "normalise_observations"),
         (spaces.stacked, "frame_stack"),
     ):
-        if asked and not {"Box", "Dict"} & set(spaces.observation):
+        if enabled and not {"Box", "Dict"} & set(spaces.observation):
             raise ConfigError(
-                f"environment.vector.{key} needs observations of numbers, and those of {task} are "
+                f"environment.vector.{key} needs numeric observations, and those of {task} are "
                 f"{spaces.observation[-1]}; leave it out",
             )
     if spaces.stacked and hasattr(algorithm, "buffer_size"):
@@ -284,10 +216,102 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
 
 
 def _check_stack(name: str, spaces: Spaces) -> None:
-    """Refuse what the library's off-policy learners mix up: they store what is not stacked."""
+    """Refuse frame stacking behind normalisation for off-policy learners.
+
+    For these, stable-baselines3 stores the observations from before the normalisation, which are
+    not stacked.
+    """
     if spaces.normalised or spaces.rewards_normalised:
         raise ConfigError(
-            f"{name} cannot learn from frames that are stacked behind normalisation: set "
+            f"{name} cannot learn from normalised frames that are stacked afterwards: set "
             "environment.vector.frame_stack=1 and add the wrapper FrameStackObservation, or "
             "normalise nothing",
         )
+
+
+LIMIT = 120.0
+"""Seconds to wait for the result of a child process."""
+
+
+CLEANUP_LIMIT = 5.0
+"""Seconds that a child process may take to end after it has sent its result."""
+
+
+def call_in_subprocess(
+    what: str, function: Callable[[], Any], cleanup: Callable[[], object] = lambda: None
+) -> Any:
+    """Call a function in a forked child process and return its result, which is JSON values.
+
+    Args:
+        what: The subject of the call, for error messages.
+        function: Called in the child process.
+        cleanup: Called in the child after the result is sent; its errors are ignored, and the child
+            is killed after some seconds.
+
+    Raises:
+        ConfigError: The child raised an error, died or sent no result in time.
+    """
+    reading, writing = os.pipe()
+    # Otherwise the child would print the buffered text a second time.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _run_child(writing, function, cleanup)
+    # While the parent holds this end open, reading never reaches the end of the stream.
+    os.close(writing)
+    content = None
+    try:
+        content = _read(reading, time.monotonic() + LIMIT)
+    finally:
+        os.close(reading)
+        status = _end(pid, CLEANUP_LIMIT if content else 0.0)
+    if not content:
+        code = os.waitstatus_to_exitcode(status)
+        how = f"by signal {-code}" if code < 0 else f"with code {code}"
+        how = f"after {LIMIT:g} s without a result" if content is None else how
+        raise ConfigError(f"the process that examined {what} ended {how}")
+    kind, value = json.loads(content)
+    if kind == "error":
+        raise ConfigError(value)
+    return value
+
+
+def _end(pid: int, patience: float) -> int:
+    """Wait for a child to end, kill it after `patience` seconds, and return its exit status."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], object]) -> None:
+    try:
+        content = ["result", function()]
+    except RlexpError as error:
+        content = ["error", str(error)]
+    except Exception as error:  # noqa: BLE001
+        content = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
+    with os.fdopen(writing, "w") as file:
+        json.dump(content, file)
+    with suppress(BaseException):
+        cleanup()
+    sys.stderr.flush()
+    # Skips the exit handlers and `finally` blocks that the child inherited from the parent.
+    os._exit(0)
+
+
+def _read(reading: int, deadline: float) -> bytes | None:
+    """Read to the end of the stream; None when the deadline passes before."""
+    content = b""
+    while select.select([reading], [], [], max(deadline - time.monotonic(), 0))[0]:
+        part = os.read(reading, 1 << 16)
+        if not part:
+            return content
+        content += part
+    return None

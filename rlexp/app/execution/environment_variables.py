@@ -1,4 +1,4 @@
-"""Variables for processes that are about to be started."""
+"""Sets environment variables for processes that are about to be started."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def given(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let processes that are started now find these variables; afterwards all is as it was."""
+def temporary_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables inside a `with` block, and restore the former ones after it."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,4 +1,4 @@
-"""How long runs will take and how much disk they will fill, from what earlier ones did."""
+"""Estimates the duration and the disk space of runs from those of earlier runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,24 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
 
 ROUGH = {"ppo": 2000, "a2c": 2000, "trpo": 2000, "maskable_ppo": 1500, "ars": 5000, "dqn": 500}
-"""Environment steps per second on one core of 2026, of light environments; only a first guess."""
+"""First guess of environment steps per second on one core of 2026, for light environments."""
 ROUGH_OTHER = 70
+"""First guess of environment steps per second for every other algorithm."""
 ROUGH_BYTES = 1_000_000
+"""First guess of the bytes that a run fills."""
 START_UP = 4.0
+"""Seconds that a command takes before its first run trains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds and bytes for all missing runs; `measured` says whether earlier runs told them."""
+    """Expected duration and disk space of all missing runs.
+
+    Attributes:
+        seconds: Wall-clock seconds.
+        bytes: Bytes on disk.
+        measured: Whether every number comes from earlier runs rather than from first guesses.
+    """
 
     seconds: float
     bytes: int
@@ -31,7 +40,7 @@ class Estimate:
 
 
 def cache_file() -> Path:
-    """Where speeds of earlier runs are kept, for all studies of this user."""
+    """The file that keeps the speeds of earlier runs, for all workspaces of this user."""
     return cache_folder() / "speeds.json"
 
 
@@ -42,19 +51,19 @@ def estimate(
     continued: Mapping[str, int] | None = None,
     replay: int = 0,
 ) -> Estimate:
-    """Estimate the cost of runs.
+    """Estimate the duration and the disk space of runs.
 
     Args:
         specs: The runs.
-        workers: How many of them run at a time.
-        continued: The step from which a run goes on, by its name; all others begin anew.
+        workers: The number of runs at a time.
+        continued: The step from which a run continues, by its name; all others start at step 0.
         replay: Bytes that the replay buffer of a run fills on disk until the run has ended.
     """
-    known = _read()
+    speeds = _read()
     continued = continued or {}
     seconds, total, measured = 0.0, 0, True
     for spec in specs:
-        speed = known.get(_key(spec))
+        speed = speeds.get(_key(spec))
         name = "external" if spec.external else short_name(spec.algorithm)
         rate, size = speed or (float(ROUGH.get(name, ROUGH_OTHER)), float(ROUGH_BYTES))
         measured &= speed is not None
@@ -66,19 +75,20 @@ def estimate(
 
 
 def remember(done: Sequence[tuple[RunRecord, int]]) -> None:
-    """Keep the speeds of finished runs for the next estimate; losing them loses nothing."""
-    speeds: dict[str, list[tuple[float, int]]] = {}
+    """Store the speeds of finished runs for later estimates; a failure to write is ignored."""
+    measurements: dict[str, list[tuple[float, int]]] = {}
     for record, size in done:
-        # One that went on from shortly before its end says little.
+        # A run that continued shortly before its end measures mostly its start and end.
         trained = 2 * (record.step - record.begun) >= record.step
         if record.state is State.COMPLETED and record.seconds and trained:
             speed = (record.step - record.begun) / record.seconds
-            speeds.setdefault(_key(record.spec), []).append((speed, size))
-    known = _read()
-    for key, values in speeds.items():
-        known[key] = (median(v for v, _ in values), median(s for _, s in values))
+            measurements.setdefault(_key(record.spec), []).append((speed, size))
+    stored = _read()
+    for key, values in measurements.items():
+        # The median is robust against single runs on a busy machine.
+        stored[key] = (median(v for v, _ in values), median(s for _, s in values))
     with suppress(OSError):
-        publish(cache_file(), json.dumps(known).encode())
+        publish(cache_file(), json.dumps(stored).encode())
 
 
 def _key(spec: RunSpec) -> str:
@@ -91,8 +101,8 @@ def _key(spec: RunSpec) -> str:
 
 def _read() -> dict[str, tuple[float, float]]:
     try:
-        plain = json.loads(cache_file().read_bytes())
-        known = {str(k): (float(v[0]), float(v[1])) for k, v in plain.items()}
+        document = json.loads(cache_file().read_bytes())
+        speeds = {str(k): (float(v[0]), float(v[1])) for k, v in document.items()}
     except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError):
         return {}
-    return {k: v for k, v in known.items() if all(isfinite(n) and n > 0 for n in v)}
+    return {k: v for k, v in speeds.items() if all(isfinite(n) and n > 0 for n in v)}

@@ -1,4 +1,4 @@
-"""Runs that a training script makes: whether they can be started, and how a worker does it."""
+"""Executes runs of training scripts: the checks before the start, and the start in a worker."""
 
 import os
 import sys
@@ -22,42 +22,51 @@ from rlexp.training.external import Script, told_to_script, train_by_script
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
-LAST_BYTES = 8192
-"""Of a log, in which the last words of a script are looked for."""
-LONGEST_WORDS = 300
+TAIL_BYTES = 8192
+"""Bytes at the end of a log that are searched for a script's last line."""
+LONGEST_LINE = 300
 
 
 def check_external(configuration: Configuration, workspace: Workspace) -> None:
-    """Refuse what a training script cannot be told, and files that were edited meanwhile.
+    """Refuse components, which a script cannot be given, and script files that were edited.
 
     Raises:
-        ConfigError: Components are asked for.
-        RecordError: A file that defines the runs is not what it was.
+        ConfigError: The environment has components.
+        RecordError: A file that defines the runs has changed.
     """
     if components := configuration.environment.get("components"):
         raise ConfigError(
-            f"component={','.join(components)} is put around environments that rlexp makes, and a "
-            "script makes its own: leave it out, and give the script algorithm.settings"
+            f"component={','.join(components)} wraps environments that rlexp makes, but a "
+            "training script makes its environment itself: leave the component out, and pass settings to the script with algorithm.settings"
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
 
 
-def keep_files(plain: dict[str, Any], asked: Mapping[str, Any], default: Configuration) -> None:
-    """Let a trial have the files of the default configuration, as they were when that was read.
+def keep_files(
+    trial: dict[str, Any], default_settings: Mapping[str, Any], default: Configuration
+) -> None:
+    """Give a trial the files of the default configuration, with the hashes from when it was read.
 
     Args:
-        plain: The configuration of a trial; changed in place.
-        asked: The default configuration, as it was asked for.
-        default: The same, with the sums of its files.
+        trial: The configuration of a trial; changed in place.
+        default_settings: The default configuration before its files were hashed.
+        default: The default configuration with the hashes of its files.
     """
-    own, first = plain["algorithm"], asked["algorithm"]
+    algorithm, default_algorithm = trial["algorithm"], default_settings["algorithm"]
     files = default.algorithm.get("files")
-    same = all(own.get(key) == first.get(key) for key in ("_target_", "command", "files"))
+    same = all(
+        algorithm.get(key) == default_algorithm.get(key)
+        for key in ("_target_", "command", "files")
+    )
     if same and isinstance(files, Mapping):
-        # A trial that names a file by a setting has that one, too.
-        named = {} if own["files"] is not None else files_named(own["command"], own["settings"])
-        own["files"] = {**named, **files}
+        # Settings of the trial may name further files.
+        named_files = (
+            {}
+            if algorithm["files"] is not None
+            else files_named(algorithm["command"], algorithm["settings"])
+        )
+        algorithm["files"] = {**named_files, **files}
 
 
 def train_external(
@@ -67,53 +76,53 @@ def train_external(
     attempt: AttemptPaths,
     listener: Listener,
 ) -> RunEnded:
-    """Let a training script execute an attempt, in the folder that the command was given in."""
+    """Let a training script execute an attempt, in the folder in which the command was given."""
     task, folder = training.environment.task, attempt.folder.absolute()
-    places = AttemptPaths(folder)
+    script_paths = AttemptPaths(folder)
     values = {
-        "configuration": str(places.configuration),
+        "configuration": str(script_paths.configuration),
         "device": training.compute.device,
-        "folder": str(places.files),
+        "folder": str(script_paths.files),
         "python": sys.executable,
-        "results": str(places.results),
+        "results": str(script_paths.results),
         "seed": str(spec.streams.policy),
         "steps": str(training.budget.steps),
         "task": task,
         "threads": str(training.compute.threads),
     }
-    told = told_to_script(
-        spec, training.budget, task=task, results=places.results, folder=places.files
+    settings = told_to_script(
+        spec, training.budget, task=task, results=script_paths.results, folder=script_paths.files
     )
     script = Script(
         words=algorithm.words(values),
         variables=_variables(values),
-        configuration=places.configuration,
-        told={**told, "working_directory": str(Path.cwd())},
-        results=places.results,
-        folder=places.files,
-        last_words=lambda: _last_words(places.log),
+        configuration=script_paths.configuration,
+        told={**settings, "working_directory": str(Path.cwd())},
+        results=script_paths.results,
+        folder=script_paths.files,
+        last_words=lambda: _last_line(script_paths.log),
         memory_kills=out_of_memory_kills,
     )
     return train_by_script(script, training.budget, listener, algorithm.check_files)
 
 
 def _variables(values: Mapping[str, str]) -> dict[str, str]:
-    own = ("configuration", "folder", "results", "seed")
+    names = ("configuration", "folder", "results", "seed")
     return {
         **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, values["threads"]),
         "PYTHONUNBUFFERED": "1",
-        **{f"RLEXP_{name.upper()}": values[name] for name in own},
+        **{f"RLEXP_{name.upper()}": values[name] for name in names},
     }
 
 
-def _last_words(log: Path) -> str:
-    """The last line of a log that says anything."""
+def _last_line(log: Path) -> str:
+    """The last line of a log that is not blank, shortened."""
     try:
         with log.open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - LAST_BYTES, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
     last = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
-    return last if len(last) <= LONGEST_WORDS else f"{last[:LONGEST_WORDS]}…"
+    return last if len(last) <= LONGEST_LINE else f"{last[:LONGEST_LINE]}…"

@@ -1,7 +1,7 @@
-"""What executing configurations that lie on disk would import, and whether the user allowed it.
+"""Checks which code the configurations on disk would import, and that the user has allowed it.
 
-What a user types or keeps in `conf/` is the user's. What lies under `runs/` may come from anybody:
-it names code only where the user repeats the name.
+Overrides and files under `conf/` are the user's. Files under `runs/` may come from anybody: code
+that they name is imported only if the user repeats its name with `--allow-import`.
 """
 
 import shlex
@@ -13,16 +13,16 @@ from rlexp.environments.wrappers import module_of
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import Plain, canonical
 
-OURS = "rlexp"
+OWN_PACKAGE = "rlexp"
 """The package whose plug-ins any run may name."""
 SCRIPTS = "external"
-"""What allows the commands of training scripts, as if it were a package."""
+"""The name that allows commands of training scripts, used like the name of a package."""
 GYMNASIUM = "gymnasium"
-"""The package whose environments any run may be about."""
+"""The package whose environments any run may use."""
 
 
 class Parts(Protocol):
-    """What a run or a configuration is built of."""
+    """The plug-ins of a run or of a configuration, as settings."""
 
     @property
     def agent(self) -> Plain:
@@ -47,22 +47,25 @@ def check_imports(
     trusted: Iterable[Parts] = (),
     chosen: Iterable[tuple[str, Any]] = (),
 ) -> None:
-    """Refuse to import what only files under `runs/` name.
+    """Refuse to import code that only files under `runs/` name.
 
     Args:
-        on_disk: What is about to be built, as the files say.
-        allowed: Packages that the user trusts.
-        command: The command to repeat with more of them.
-        trusted: What the user asked for in words or in `conf/`: its modules may be imported.
+        on_disk: Runs or configurations read from files, which are about to be built.
+        allowed: Packages that the user has allowed.
+        command: The command to repeat with more allowed packages.
+        trusted: Configurations from overrides or `conf/`, whose modules may be imported.
         chosen: Settings of scripts, by key and value, that the user lets a search choose.
 
     Raises:
         RecordError: Names the packages, and the command that allows them.
     """
     on_disk, trusted = tuple(on_disk), tuple(trusted)
+    # Compared by module, not by package: a trusted plug-in does not make its whole package trusted.
     named = {module for parts in on_disk for module in foreign_modules(parts)}
-    known = {module for parts in trusted for module in foreign_modules(parts)}
-    packages = sorted({m.partition(".")[0] for m in named - known if not _is_in(m, allowed)})
+    trusted_modules = {module for parts in trusted for module in foreign_modules(parts)}
+    packages = sorted(
+        {m.partition(".")[0] for m in named - trusted_modules if not _is_in(m, allowed)}
+    )
     if packages:
         flags = [word for package in packages for word in ("--allow-import", package)]
         raise RecordError(
@@ -80,26 +83,26 @@ def _check_commands(
     chosen: Sequence[tuple[str, Any]],
 ) -> None:
     """Refuse to start training scripts that only files under `runs/` name."""
-    known = {canonical(text) for parts in trusted for text in _commands(parts)}
-    known |= {canonical(list(pair)) for pair in chosen}
-    named = {canonical(text) for parts in on_disk for text in _commands(parts)} - known
+    trusted_commands = {canonical(text) for parts in trusted for text in _commands(parts)}
+    trusted_commands |= {canonical(list(setting)) for setting in chosen}
+    named = {canonical(text) for parts in on_disk for text in _commands(parts)} - trusted_commands
     if named and SCRIPTS not in allowed:
-        again = shlex.join([*command, "--allow-import", SCRIPTS])
+        command_to_repeat = shlex.join([*command, "--allow-import", SCRIPTS])
         raise RecordError(
             f"files under runs/ name commands that would be executed: {', '.join(sorted(named))}; "
-            f"if you trust them: {again}",
+            f"if you trust them: {command_to_repeat}",
         )
 
 
 def _commands(parts: Parts) -> Iterator[Any]:
-    """The command of a training script, if there is one, and the texts of settings in it."""
+    """Yield the command of a training script, and the texts that settings put into it."""
     if not isinstance(parts.algorithm, Mapping) or "command" not in parts.algorithm:
         return
     command, settings = parts.algorithm["command"], parts.algorithm.get("settings")
     yield command
     named = settings_named(str(command), settings) if isinstance(settings, Mapping) else {}
     for key, value in named.items():
-        # Numbers are harmless, whatever the words around them are.
+        # A number cannot change what a command executes, whatever surrounds it.
         if not isinstance(value, int | float | None):
             yield [f"algorithm.{SETTINGS}{key}", value]
     if "{task}" in str(command):
@@ -107,19 +110,21 @@ def _commands(parts: Parts) -> Iterator[Any]:
 
 
 def foreign_modules(parts: Parts) -> set[str]:
-    """Every module, none of ours, that building the parts would import or make instances from.
+    """Every module outside rlexp that building the plug-ins would import.
 
     Raises:
-        RecordError: A part is no mapping.
+        RecordError: The settings of a plug-in are not a mapping.
     """
-    plain = (parts.agent, parts.algorithm, parts.environment)
-    if not all(isinstance(part, Mapping) for part in plain):
-        raise RecordError("a configuration is damaged: a part of it is no mapping")
-    targets = {str(target) for part in plain for target in _targets(part)}
+    settings = (parts.agent, parts.algorithm, parts.environment)
+    if not all(isinstance(part, Mapping) for part in settings):
+        raise RecordError(
+            "a configuration is damaged: the settings of a plug-in are not a mapping"
+        )
+    targets = {str(target) for part in settings for target in _targets(part)}
     environment = parts.environment
     module, colon, _ = str(environment.get("id")).partition(":")
     return {
-        *(target for target in targets if not _is_in(target, (OURS,))),
+        *(target for target in targets if not _is_in(target, (OWN_PACKAGE,))),
         *map(str, _listed(environment.get("imports"))),
         *_wrappers(environment),
         *_functions(environment),
@@ -132,15 +137,15 @@ def _is_in(module: str, packages: Sequence[str]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-def _targets(plain: Any) -> Iterator[Any]:
-    """Every `_target_`, also those that nothing would instantiate."""
-    if isinstance(plain, Mapping):
-        if "_target_" in plain:
-            yield plain["_target_"]
-        for item in plain.values():
+def _targets(settings: Any) -> Iterator[Any]:
+    """Yield every `_target_`, including those that nothing would instantiate."""
+    if isinstance(settings, Mapping):
+        if "_target_" in settings:
+            yield settings["_target_"]
+        for item in settings.values():
             yield from _targets(item)
-    elif isinstance(plain, list | tuple):
-        for item in plain:
+    elif isinstance(settings, list | tuple):
+        for item in settings:
             yield from _targets(item)
 
 

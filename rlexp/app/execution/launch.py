@@ -1,4 +1,9 @@
-"""Executes what is missing of an experiment, whichever command asks for it."""
+"""Executes the missing runs of an experiment, in local processes or on remote workers.
+
+`launch_experiment` is the entry for commands: it writes the experiment's definition, executes the
+missing runs and reads their records. `execute_source` executes runs from any source, as a sweep
+needs it.
+"""
 
 import os
 import shlex
@@ -37,103 +42,6 @@ from rlexp.store.runs import folder_size, read_experiment, write_experiment
 from rlexp.store.sealing import Seals
 
 
-def drive_remotely(
-    paths: ExperimentPaths,
-    source: Source,
-    driving: Driving,
-    remote: Remote,
-    code: Code,
-    workspace: Workspace,
-    observer: Observer,
-    signals: Signals,
-    *,
-    show: Callable[[Code], None],
-    watch: Callable[[], AbstractContextManager[Watcher]],
-) -> OSError | None:
-    """Give orders for what a source gives out; returns what kept them from being recorded.
-
-    See `rlexp.app.execution.launch.drive_source`.
-
-    Raises:
-        ExecutorError: No job can be started.
-        KeyboardInterrupt: A second signal came.
-    """
-    orders = driving.orders(code, workspace)
-    if driving.detach:
-        remote.check_detached()
-    site = _site(paths, driving, workspace, by_hand=isinstance(remote, Pull))
-    with remote.dispatch(site) as session:
-        show(code)
-        if isinstance(remote, Pull):
-            command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
-            observer.note(f"Start workers wherever {paths.folder} is seen: {command}")
-        jobs = Jobs(session, remote.runs_per_job, observer.note, time.monotonic)
-        with watch() as watcher:
-            dispatch = Dispatch(
-                experiment=paths,
-                session=session,
-                jobs=jobs,
-                grace=remote.grace,
-                orders=lambda _: orders,
-                command=driving.command,
-                claim=claim,
-                watcher=watcher,
-                asked_to_stop=signals.asked_to_stop,
-                left=lambda: signals.received is SIGHUP,
-                monotonic=time.monotonic,
-                now=time.time,
-                detach=driving.detach,
-            )
-            try:
-                dispatch.close_gap(source)
-            finally:
-                dispatch.abandon()
-        if driving.detach and dispatch.out:
-            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
-    return dispatch.disk_error
-
-
-def _say_detached(
-    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, observer: Observer
-) -> None:
-    where = "orders" if isinstance(remote, Pull) else f"{jobs} jobs" if jobs != 1 else "one job"
-    told = f"{runs} runs are" if runs != 1 else "One run is"
-    observer.note(
-        f"{told} out as {where} and will go on without this command; "
-        f"see: rlexp status {paths.name}; end them: rlexp cancel {paths.name}; "
-        "take them up again: the same command"
-    )
-
-
-def _site(
-    paths: ExperimentPaths, driving: Driving, workspace: Workspace, *, by_hand: bool
-) -> Site:
-    allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
-    flags = [word for package in allowed for word in ("--allow-import", package)]
-    shared = os.environ.get(SHARED)
-    # A job has the cores of one run, but may see all of its machine.
-    one = [] if by_hand else ["--workers", "1"]
-    return Site(
-        experiment=paths.folder,
-        jobs=paths.jobs,
-        folder=workspace.folder,
-        worker=(*launch_settings.COMMAND, "worker", paths.name, *one, *flags),
-        variables={
-            "RLEXP_RUNS": str(workspace.layout.root),
-            **({SHARED: shared} if shared else {}),
-        },
-        threads=driving.threads,
-    )
-
-
-def _packages(experiment: Experiment) -> set[str]:
-    """What workers have to import, which the user's own words have named in this command."""
-    parts = (experiment.default, *experiment.configurations, *experiment.trials)
-    packages = {m.partition(".")[0] for one in parts for m in foreign_modules(one)}
-    scripts = {SCRIPTS for one in parts if "command" in one.algorithm}
-    return packages | scripts
-
-
 def launch(
     paths: ExperimentPaths,
     experiment: Experiment,
@@ -144,21 +52,22 @@ def launch(
     observer: Observer,
     spaces: Mapping[str, Spaces] | None = None,
 ) -> tuple[SignalNumber | None, list[Entry]]:
-    """Write the definition, run what is missing, and read what became of it.
+    """Write the experiment's definition, execute its missing runs, and read their records.
 
     Args:
-        paths: The experiment's folder, whose lock is held.
+        paths: The experiment's folder; this process holds its lock.
         experiment: Its definition.
         phase: Whose runs are missing.
-        plan: Which of them are missing.
-        driving: How they are executed.
-        workspace: Where the code is.
+        plan: Which runs are missing.
+        driving: How the runs are executed.
+        workspace: The workspace, which holds the code of the runs.
         observer: Receives the plan and the progress.
-        spaces: Of the environments, where they are known.
+        spaces: Spaces of the environments that were examined, by canonical configuration.
 
     Returns:
-        The signal that ended it, if one did; and every run that the phase asks for.
+        The signal that ended the command, or None; and every run of the phase with its record.
     """
+    # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
     interrupted = drive(paths, phase, plan, driving, workspace, observer, spaces)
     entries = read_entries(paths, experiment, phase)
@@ -175,9 +84,9 @@ def drive(
     observer: Observer,
     spaces: Mapping[str, Spaces] | None = None,
 ) -> SignalNumber | None:
-    """Run what is missing; returns the signal that ended it, if one did.
+    """Execute the missing runs; returns the signal that ended the command, or None.
 
-    `spaces` are those of the environments, where they are known.
+    `spaces` holds the spaces of the environments that were examined, by canonical configuration.
     """
     return drive_source(
         paths,
@@ -200,28 +109,29 @@ def drive_source(
     show: Callable[[Code], None],
     watch: Callable[[], AbstractContextManager[Watcher]],
 ) -> SignalNumber | None:
-    """Run what a source gives out; returns the signal that ended it, if one did.
+    """Execute the runs of a source; returns the signal that ended the command, or None.
 
     Args:
-        paths: The experiment, whose lock is held.
-        source: Where the runs come from.
-        driving: How they are executed.
-        workspace: Where the code is.
-        observer: Receives the progress, and is told of a full disk.
-        show: Shows the plan, while the executor starts.
-        watch: Opens what is told of every run.
+        paths: The experiment; this process holds its lock.
+        source: Yields the runs to execute.
+        driving: How the runs are executed.
+        workspace: The workspace, which holds the code of the runs.
+        observer: Receives the progress, and an error when the disk is full.
+        show: Displays the plan once the executor has been opened.
+        watch: Opens the watcher that receives the progress of every run.
     """
     code = read_code(workspace.folder, workspace.layout.root)
     disk_error: OSError | None = None
     with (
-        # Outermost: in the end, Ctrl-C ends the wait for services.
+        # Outermost: the trackers may upload for a while after the last run. By then the signal
+        # handlers are restored, so that Ctrl-C ends this wait.
         mirroring(paths, driving.trackers, driving.command, workspace, observer),
         listening(handled=workspace.handles_signals) as signals,
     ):
         try:
             executor = driving.executor
             if isinstance(executor, Remote):
-                disk_error = drive_remotely(
+                disk_error = _drive_remotely(
                     *(paths, source, driving, executor, code, workspace, observer, signals),
                     show=show,
                     watch=watch,
@@ -233,6 +143,7 @@ def drive_source(
                     watch=watch,
                 )
         except KeyboardInterrupt:
+            # A second signal raised this; leaving the executor's session has ended the runs.
             signals.received = signals.received or SignalNumber.SIGINT
         if disk_error is not None:
             remedy = "free space, or make the disk writable"
@@ -283,6 +194,113 @@ def _drive_locally(
     return loop.disk_error
 
 
+def _drive_remotely(
+    paths: ExperimentPaths,
+    source: Source,
+    driving: Driving,
+    remote: Remote,
+    code: Code,
+    workspace: Workspace,
+    observer: Observer,
+    signals: Signals,
+    *,
+    show: Callable[[Code], None],
+    watch: Callable[[], AbstractContextManager[Watcher]],
+) -> OSError | None:
+    """Queue the runs of a source for remote workers, and supervise them until they have ended.
+
+    See `execute_source` for the arguments.
+
+    Returns:
+        The disk error that prevented the runs from being recorded, or None.
+
+    Raises:
+        ExecutorError: No job can be started.
+        KeyboardInterrupt: A second signal came.
+    """
+    orders = driving.orders(code, workspace)
+    if driving.detach:
+        remote.check_detached()
+    site = _site(paths, driving, workspace, by_hand=isinstance(remote, Pull))
+    with remote.dispatch(site) as session:
+        show(code)
+        if isinstance(remote, Pull):
+            command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
+            observer.note(f"Start workers wherever {paths.folder} is seen: {command}")
+        jobs = Jobs(session, remote.runs_per_job, observer.note, time.monotonic)
+        with watch() as watcher:
+            dispatch = Dispatch(
+                experiment=paths,
+                session=session,
+                jobs=jobs,
+                grace=remote.grace,
+                orders=lambda _: orders,
+                command=driving.command,
+                claim=claim,
+                watcher=watcher,
+                asked_to_stop=signals.asked_to_stop,
+                left=lambda: signals.received is SIGHUP,
+                monotonic=time.monotonic,
+                now=time.time,
+                detach=driving.detach,
+            )
+            try:
+                dispatch.close_gap(source)
+            finally:
+                dispatch.abandon()
+        if driving.detach and dispatch.out:
+            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
+    return dispatch.disk_error
+
+
+def _say_detached(
+    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, observer: Observer
+) -> None:
+    if isinstance(remote, Pull):
+        jobs_text = "for workers"
+    else:
+        jobs_text = f"as {jobs} jobs" if jobs != 1 else "as one job"
+    runs_text = f"{runs} runs are" if runs != 1 else "One run is"
+    observer.note(
+        f"{runs_text} queued {jobs_text} and will continue without this command; "
+        f"see: rlexp status {paths.name}; cancel them: rlexp cancel {paths.name}; "
+        "follow them again: repeat the same command"
+    )
+
+
+def _site(
+    paths: ExperimentPaths, driving: Driving, workspace: Workspace, *, by_hand: bool
+) -> Site:
+    allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
+    flags = [word for package in allowed for word in ("--allow-import", package)]
+    # This variable declares that every folder is shared between machines. Workers need it too: both
+    # sides have to use the same kind of lease.
+    shared = os.environ.get(SHARED)
+    # A job is granted the cores of one run, although it may see all cores of its machine.
+    worker_limit = [] if by_hand else ["--workers", "1"]
+    return Site(
+        experiment=paths.folder,
+        jobs=paths.jobs,
+        folder=workspace.folder,
+        worker=(*launch_settings.COMMAND, "worker", paths.name, *worker_limit, *flags),
+        variables={
+            "RLEXP_RUNS": str(workspace.layout.root),
+            **({SHARED: shared} if shared else {}),
+        },
+        threads=driving.threads,
+    )
+
+
+def _packages(experiment: Experiment) -> set[str]:
+    """Packages and scripts that workers need permission for; the user has named them already."""
+    parts = (experiment.default, *experiment.configurations, *experiment.trials)
+    packages = {
+        m.partition(".")[0] for configuration in parts for m in foreign_modules(configuration)
+    }
+    scripts = {SCRIPTS for configuration in parts if "command" in configuration.algorithm}
+    return packages | scripts
+
+
 def run_plan(
     paths: ExperimentPaths,
     phase: Phase,
@@ -291,12 +309,12 @@ def run_plan(
     code: Code,
     spaces: Mapping[str, Spaces] | None = None,
 ) -> RunPlan:
-    """How much there is to run, on how many workers, and what it is expected to take."""
+    """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = driving.threads
     workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
-    found = continuing(paths, plan.missing, allow_drift=driving.allow_drift)
+    beginning_of = continuing(paths, plan.missing, allow_drift=driving.allow_drift)
     replay = largest_replay(plan.missing, spaces or {})
-    expected = estimate(plan.missing, workers, continued=steps_done(found), replay=replay)
+    expected = estimate(plan.missing, workers, continued=steps_done(beginning_of), replay=replay)
     return RunPlan(
         experiment=paths.name,
         phase=str(phase),
@@ -305,7 +323,7 @@ def run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
-        beginnings=beginnings(found, driving.with_drift, replay),
+        beginnings=beginnings(beginning_of, driving.with_drift, replay),
         workers=workers,
         threads=threads,
         seconds=round(expected.seconds, 1),
@@ -316,7 +334,7 @@ def run_plan(
 
 
 def _remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
-    """Keep how long the runs took and how much they filled, for later estimates."""
+    """Store the duration and the size of the executed runs, for later estimates."""
     ran = {spec.id for spec in plan.missing}
     remember(
         [

@@ -1,4 +1,4 @@
-"""How runs are executed, whichever command asks for them and whoever executes them."""
+"""Settings with which a command executes runs, in local processes or through remote workers."""
 
 import os
 import sys
@@ -16,26 +16,29 @@ from rlexp.store.lease import Held, take
 from rlexp.store.provenance import Code, collect
 
 COMMAND = (sys.executable, "-m", "rlexp")
-"""What workers elsewhere are started with."""
+"""The command with which remote workers are started."""
 ENTRY = "rlexp.app.execution.run_process:execute"
+"""The function that a process forked for one attempt calls, as module and name."""
 PRELOAD = (
     *("!tensorboard", "torch", "stable_baselines3", "sb3_contrib", "torch._dynamo"),
     "rlexp.app.execution.run_process",
 )
-"""What every run needs; `torch._dynamo` is pulled in by the first model.
+"""Modules that the server process imports once, before it forks runs.
 
-stable-baselines3 would import TensorBoard where it is installed, for half a second, and for nothing.
+The first model would otherwise import `torch._dynamo` in every run. The mark `!` keeps a module
+from being imported: stable-baselines3 imports an installed TensorBoard, which takes half a second
+and is not used.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """Options of every command that brings runs to their end.
+    """Options shared by all commands that execute runs.
 
     Attributes:
-        dry_run: Whether to return the plan, and start nothing.
-        retry: Whether runs are tried again whose failure is final.
-        allow_drift: Whether runs continue from checkpoints of other versions.
+        dry_run: Whether to return the plan without starting a run.
+        retry: Whether runs with a final failure are executed again.
+        allow_drift: Whether runs continue from checkpoints that other package versions made.
     """
 
     dry_run: bool = False
@@ -48,13 +51,13 @@ class Driving:
     """How runs are executed.
 
     Attributes:
-        executor: What executes them.
-        threads: Of each run.
-        operational: Of a budget, and what else an attempt is asked for.
-        command: What the user typed.
-        with_drift: The command that continues from checkpoints of other versions, too.
-        trackers: What the records are mirrored to.
-        detach: Whether runs elsewhere go on without this command.
+        executor: The plug-in that executes the runs.
+        threads: Threads of each run.
+        operational: Operational fields of the budget, and further settings of every attempt.
+        command: The command line that the user typed.
+        with_drift: The same command with `--allow-drift`.
+        trackers: The trackers that receive the records.
+        detach: Whether remote runs continue after this command has ended.
     """
 
     executor: Executor | Remote
@@ -67,11 +70,11 @@ class Driving:
 
     @property
     def allow_drift(self) -> bool:
-        """Whether checkpoints of other versions are continued from."""
+        """Whether runs continue from checkpoints that other package versions made."""
         return bool(self.operational.get("allow_drift"))
 
     def orders(self, code: Code, workspace: Workspace) -> Orders:
-        """What the attempts are asked for."""
+        """The settings and the provenance that are written for every attempt."""
         return Orders(
             settings={**self.operational, "allowed": list(workspace.allowed)},
             provenance=collect(code, self.command, workspace.folder, os.environ),
@@ -81,5 +84,8 @@ class Driving:
 
 
 def claim(paths: RunPaths, on_loss: Callable[[], None]) -> Held | None:
-    """Claim a run for this process, as long as it sees it through its attempts."""
+    """Claim a run for this process; the claim covers all attempts that the process starts.
+
+    Returns None where another process holds the claim.
+    """
     return take(paths.claim, f"run {paths.folder.name}", now=time.time(), on_loss=on_loss)

@@ -1,4 +1,4 @@
-"""Runs that are left to workers: queued, or taken by a worker or by a job of a cluster."""
+"""Runs that are queued for remote workers, or taken by one; and how to cancel them."""
 
 import re
 from collections import Counter
@@ -18,13 +18,13 @@ from rlexp.store.lease import is_held
 from rlexp.store.orders import ordered, withdraw
 from rlexp.store.runs import request_stop
 
-OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-"""What an executor may be called."""
+EXECUTOR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""Pattern of an executor's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedRuns:
-    """Runs of an experiment that are left to workers, and that no worker has ended.
+    """Unfinished runs of an experiment that are queued for workers.
 
     Attributes:
         waiting: Names of the runs that no worker has taken.
@@ -41,24 +41,25 @@ class QueuedRuns:
         """Read the queue of an experiment."""
         names = ordered(paths)
         taken = {name for name in names if is_held(paths.run(name).claim)}
-        # A job none of whose runs is queued is over, or will be as soon as it begins.
+        # A job without a queued run has ended, or ends as soon as it starts.
         jobs = Counter(job.executor for job in _jobs(paths) if not job.runs.isdisjoint(names))
         waiting = tuple(name for name in names if name not in taken)
         return cls(waiting, tuple(n for n in names if n in taken), dict(jobs))
 
 
 def cancel_all(paths: ExperimentPaths, workspace: Workspace) -> int:
-    """Take every run from the queue, ask the runs that are taken to end, and cancel jobs.
+    """Empty the queue, ask the taken runs to stop, and cancel jobs.
 
     Returns:
         The number of runs that were queued or taken.
 
     Raises:
         RecordError: The folder cannot be written to.
-        ExecutorError: Jobs cannot be asked to end.
+        ExecutorError: Jobs cannot be cancelled.
     """
     queued = QueuedRuns.of(paths)
     try:
+        # The queue is emptied first: a worker that ends a run looks for the next one at once.
         for name in (*queued.waiting, *queued.taken):
             withdraw(paths, name)
         for name in queued.taken:
@@ -82,18 +83,19 @@ def _cancel_jobs(name: str, paths: ExperimentPaths, workspace: Workspace) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job that was submitted: its executor, and the runs it was submitted for."""
+    """A submitted job: its executor and the names of its runs."""
 
     executor: str
     runs: frozenset[str]
 
 
 def _jobs(paths: ExperimentPaths) -> Iterator[_Job]:
-    """Every job that is recorded; it may long be over."""
+    """Yield every recorded job, including jobs that have ended."""
     for file in sorted(paths.jobs.glob("*.json")):
+        # A damaged file hides one job and must not hide the others.
         with suppress(RecordError, TypeError):
             job = read_json(file)
             executor = str(job.get("executor"))
-            # It becomes a word of a configuration, and whoever sees the folder may edit it.
-            if OPTION.fullmatch(executor):
+            # The name becomes an override, and anybody with access to the folder may edit the file.
+            if EXECUTOR_NAME.fullmatch(executor):
                 yield _Job(executor, frozenset(map(str, job.get("runs", ()))))

@@ -1,4 +1,8 @@
-"""From words on the command line to an experiment: composed, validated, labelled, named."""
+"""Turns command-line overrides into an experiment: composed, validated, labelled and named.
+
+`read_request` builds the experiment that a command asks for; `merge_with_existing` adds the seeds
+and configurations of an experiment of the same name on disk.
+"""
 
 import json
 import re
@@ -25,91 +29,22 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_experiment
 
-
-def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
-    """The experiment as it stands, with the seeds that are asked for now.
-
-    Raises:
-        RecordError: The name stands for another question; shows what differs.
-    """
-    if not paths.definition.exists():
-        return asked
-    there = read_experiment(paths)
-    refuse_imported(there, "; choose another name with experiment=…")
-    refuse_older(there)
-    if there.sweep is not None:
-        raise RecordError(
-            f"experiment {asked.name} is a sweep: continue it with 'rlexp sweep', "
-            "or choose another name with experiment=…",
-            code="other_definition",
-            key="experiment",
-            command=f"rlexp sweep {asked.name}",
-        )
-    if there.fingerprint != asked.fingerprint:
-        differences = "\n".join(f"  {line}" for line in redefinition(there, asked))
-        raise RecordError(
-            f"experiment {asked.name} exists with another definition; "
-            f"choose another name with experiment=…\n{differences}",
-            code="other_definition",
-            key="experiment",
-        )
-    seeds = SeedPlan(
-        root=there.seeds.root,
-        **{p: union(getattr(there.seeds, p), getattr(asked.seeds, p)) for p in Phase},
-    )
-    configurations = as_built_now(there.configurations, asked.configurations)
-    allotted = _allotted(there, asked, seeds)
-    return replace(there, configurations=configurations, seeds=seeds, allotted=allotted)
-
-
-def as_built_now(
-    there: Sequence[Configuration], asked: Sequence[Configuration]
-) -> tuple[Configuration, ...]:
-    """Configurations with the parts as they are asked for: a class may have moved since.
-
-    Args:
-        there: What is recorded.
-        asked: What a command asks for; the same, by their fingerprints.
-    """
-    now = {c.fingerprint: c for c in asked}
-    return tuple(
-        replace(c, agent=n.agent, algorithm=n.algorithm, environment=n.environment)
-        for c in there
-        for n in (now.get(c.fingerprint, c),)
-    )
-
-
-def _allotted(there: Experiment, asked: Experiment, seeds: SeedPlan) -> dict[str, int]:
-    """What stays below the plan: nothing that the command asks for does."""
-    wanted, planned = len(asked.seeds.seeds(Phase.TEST)), len(seeds.seeds(Phase.TEST))
-    raised = {f: max(count, wanted) for f, count in there.allotted.items()}
-    return {f: count for f, count in raised.items() if count < planned}
-
-
-def union(first: Seeds, second: Seeds) -> Seeds:
-    """Seeds of both, counts staying counts."""
-    if isinstance(first, int) and isinstance(second, int):
-        return max(first, second)
-    both = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]
-    return tuple(dict.fromkeys((*both[0], *both[1])))
-
-
 TASK_CHOICES = ("environment", "environment.id", "algorithm")
-"""Choices of a grid that the task or the algorithm's name already shows."""
+"""Grid choices that a label leaves out, because the task or the algorithm's name shows them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one command asks for.
+    """The experiment and the settings that one command requests.
 
     Attributes:
-        experiment: The experiment with the seeds that are asked for.
-        phase: The phase whose runs are asked for.
-        executor: What executes the runs.
-        budget: The budget, of which the operational part counts.
-        trackers: What the records are mirrored to.
-        only: The id of the only run that is asked for, if there is just one.
-        parts: The plug-ins of configurations, by their fingerprints, where they are built.
+        experiment: The experiment with the requested seeds.
+        phase: The phase of the requested runs.
+        executor: The plug-in that executes the runs.
+        budget: The budget; only its operational fields are used, the others belong to the runs.
+        trackers: The trackers that receive the records.
+        only: The id of the single requested run, or None for all runs.
+        parts: Plug-ins that are already built, by the fingerprint of their configuration.
     """
 
     experiment: Experiment
@@ -121,28 +56,28 @@ class Request:
     parts: Mapping[str, Parts] = field(default_factory=dict)
 
     def specs(self) -> list[RunSpec]:
-        """The runs that are asked for."""
+        """The requested runs."""
         every = [spec for _, spec in self.experiment.specs(self.phase)]
         return [spec for spec in every if self.only in {None, spec.id}]
 
     @property
     def threads(self) -> int:
-        """Threads of the run that has most."""
+        """The largest number of threads of any run."""
         return max(c.compute.threads for c in self.experiment.configurations)
 
 
 def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
-    """Turn words into an experiment; starts nothing and writes nothing.
+    """Turn overrides into an experiment, without starting or writing anything.
 
     Raises:
-        ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
+        ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
     workspace.make_importable()
     composed = compose(overrides, workspace.folder)
-    validated = [_validated(one, workspace) for one in composed]
+    validated = [_validated(composition, workspace) for composition in composed]
     configurations = tuple(
-        configuration_of(one, root, parts)
-        for one, (root, parts) in zip(composed, validated, strict=True)
+        configuration_of(composition, root, parts)
+        for composition, (root, parts) in zip(composed, validated, strict=True)
     )
     built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
     configurations = _unique(configurations)
@@ -156,36 +91,46 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
     )
     phase = Phase(root.phase)
     if not experiment.seeds.seeds(phase):
-        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
+        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; set it to 1 or more")
     if root.failures == "worst":
         require_minimum(configurations)
-    matrices = dict.fromkeys(one.cell.matrix if one.cell else None for one in composed)
+    matrices = dict.fromkeys(
+        composition.cell.matrix if composition.cell else None for composition in composed
+    )
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = Trackers.of(composed[0].plain, parts)
     return Request(named, phase, parts.executor, root.budget, trackers, parts=built)
 
 
-def _validated(one: Composed, workspace: Workspace) -> tuple[Root, Parts]:
+def _validated(composition: Composed, workspace: Workspace) -> tuple[Root, Parts]:
     try:
-        return validate(one.plain, workspace.allowed)
+        return validate(composition.plain, workspace.allowed)
     except ConfigError as error:
-        raise error.rephrased(f"{one.cell.error_prefix if one.cell else ''}{error}") from error
+        raise error.rephrased(
+            f"{composition.cell.error_prefix if composition.cell else ''}{error}"
+        ) from error
 
 
 def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -> str:
-    """A name that says what is trained on what, and differs where the definition does.
+    """A name for an experiment, made of its tasks, its algorithms and a hash of its definition.
 
     Args:
-        experiment: The question.
-        matrices: Those that its configurations are cells of; they stand for several tasks.
+        experiment: The experiment without its name.
+        matrices: Names of the matrices that the configurations come from; each stands for several
+            tasks.
     """
-    told = list(dict.fromkeys(_folder_word(c.task) for c in experiment.configurations))
-    named = [_folder_word(matrix) for matrix in matrices if matrix is not None]
-    tasks = "+".join(named if len(told) > 1 and len(named) == len(matrices) > 0 else told)
+    task_names = list(dict.fromkeys(_folder_word(c.task) for c in experiment.configurations))
+    matrix_names = [_folder_word(matrix) for matrix in matrices if matrix is not None]
+    tasks = "+".join(
+        matrix_names
+        if len(task_names) > 1 and len(matrix_names) == len(matrices) > 0
+        else task_names
+    )
     algorithms = "+".join(
         dict.fromkeys(_folder_word(short_name(c.algorithm)) for c in experiment.configurations)
     )
+    # Cut before the hash is added: file systems allow 255 bytes for a name.
     return f"{tasks}-{algorithms}"[:80] + f"-{experiment.fingerprint[:6]}"
 
 
@@ -193,13 +138,13 @@ def _folder_word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+|[.]{2,}", "-", text).strip("._-") or "task"
 
 
-def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
-    """The configuration that a composed and validated one stands for, under its label."""
+def configuration_of(composition: Composed, root: Root, parts: Parts) -> Configuration:
+    """The configuration, with its label, of a composed and validated mapping."""
     environment = plain_part(root.environment, pinned(parts.environment), "environment")
     reference = environment.pop("reference")
     algorithm = plain_part(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
-        label=_label(short_name(algorithm), one.choices),
+        label=_label(short_name(algorithm), composition.choices),
         task=parts.environment.task,
         agent=plain_part(root.agent, parts.agent, "agent"),
         algorithm=algorithm,
@@ -211,15 +156,15 @@ def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
 
 
 def plain_part(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
-    """A validated plug-in as JSON values with its name, so that `1` and `1.0` define the same run.
+    """A validated plug-in as JSON values with its identity, so that `1` and `1.0` give the same run.
 
     Args:
-        given: Its mapping in the configuration.
-        part: The plug-in, built.
-        group: The group that it was chosen from.
+        given: The plug-in's mapping in the configuration.
+        part: The plug-in that was built from it.
+        group: The plug-in's configuration group.
 
     Raises:
-        ConfigError: It cannot be recorded; says why.
+        ConfigError: A setting is infinite or NaN, which JSON cannot hold.
     """
     target = given["_target_"]
     if isinstance(part, ComposedTask):
@@ -231,17 +176,17 @@ def plain_part(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
             },
         }
     try:
-        plain = json.loads(json.dumps(asdict(part), allow_nan=False))
+        settings = json.loads(json.dumps(asdict(part), allow_nan=False))
     except ValueError as error:
         raise ConfigError(
-            f"{target} is given inf or nan, which records cannot hold; "
-            "give a finite number, or null",
+            f"a setting of {target} is inf or nan, which records cannot hold; "
+            "use a finite number or null",
         ) from error
-    return named_part(type(part), group, target, _with_variables(given, plain))
+    return named_part(type(part), group, target, _with_variables(given, settings))
 
 
 def _with_variables(given: Any, filled: Any) -> Any:
-    """Put `${oc.env:…}` back where it stood: a variable may be a secret, and is never stored."""
+    """Restore `${oc.env:…}` where it was used: a variable may hold a secret and is never stored."""
     if isinstance(given, Mapping) and isinstance(filled, Mapping):
         return {k: _with_variables(given.get(k), v) for k, v in filled.items()}
     if isinstance(given, list) and isinstance(filled, list):
@@ -250,14 +195,14 @@ def _with_variables(given: Any, filled: Any) -> Any:
 
 
 def _label(algorithm: str, choices: Sequence[tuple[str, str]]) -> str:
-    told = [
+    choices_shown = [
         f"{key.rpartition('.')[2]}={value}" for key, value in choices if key not in TASK_CHOICES
     ]
-    return " ".join([algorithm, *told])
+    return " ".join([algorithm, *choices_shown])
 
 
 def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, ...]:
-    """Drop repeated configurations of a grid; refuse different ones with the same label."""
+    """Drop repeated configurations of a grid; different ones with the same label are an error."""
     unique = {c.fingerprint: c for c in configurations}
     seen: dict[tuple[str, str], Configuration] = {}
     for configuration in unique.values():
@@ -265,14 +210,14 @@ def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, .
         if key in seen:
             raise ConfigError(
                 f"two configurations would both be reported as {key[0]} on {key[1]}; "
-                "start one command for each, with experiment= of its own",
+                "start one command for each, with a different experiment=",
             )
         seen[key] = configuration
     return tuple(unique.values())
 
 
 def _same_budget(configurations: Sequence[Configuration]) -> None:
-    """Refuse scores that could not be compared in the end."""
+    """Raise a ConfigError where two configurations on one task have different budgets."""
     first: dict[str, Configuration] = {}
     for configuration in configurations:
         other = first.setdefault(configuration.task, configuration)
@@ -284,14 +229,87 @@ def _same_budget(configurations: Sequence[Configuration]) -> None:
 
 
 def require_minimum(configurations: Sequence[Configuration]) -> None:
-    """Refuse tasks whose least return is not declared, where failures count as it.
+    """Require the minimum return of every task, which is the score of a failed run.
 
     Raises:
-        ConfigError: One is not; names the task.
+        ConfigError: A task does not declare its minimum return.
     """
     for configuration in configurations:
         if configuration.reference.get("minimum") is None:
             raise ConfigError(
-                f"failures=worst needs the least return of {configuration.task}; "
+                f"failures=worst needs the minimum return of {configuration.task}; "
                 "set environment.reference.minimum, or use failures=missing",
             )
+
+
+def join(paths: ExperimentPaths, requested: Experiment) -> Experiment:
+    """The experiment on disk, extended by the requested seeds; the request where none exists.
+
+    Raises:
+        RecordError: An experiment of this name has another definition; lists the differences.
+    """
+    if not paths.definition.exists():
+        return requested
+    existing = read_experiment(paths)
+    refuse_imported(existing, "; choose another name with experiment=…")
+    refuse_older(existing)
+    if existing.sweep is not None:
+        raise RecordError(
+            f"experiment {requested.name} is a sweep: continue it with 'rlexp sweep', "
+            "or choose another name with experiment=…",
+            code="other_definition",
+            key="experiment",
+            command=f"rlexp sweep {requested.name}",
+        )
+    if existing.fingerprint != requested.fingerprint:
+        differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
+        raise RecordError(
+            f"experiment {requested.name} exists with another definition; "
+            f"choose another name with experiment=…\n{differences}",
+            code="other_definition",
+            key="experiment",
+        )
+    seeds = SeedPlan(
+        root=existing.seeds.root,
+        **{p: union(getattr(existing.seeds, p), getattr(requested.seeds, p)) for p in Phase},
+    )
+    configurations = with_current_parts(existing.configurations, requested.configurations)
+    allotted = _allotted(existing, requested, seeds)
+    return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+
+
+def with_current_parts(
+    existing: Sequence[Configuration], requested: Sequence[Configuration]
+) -> tuple[Configuration, ...]:
+    """Recorded configurations with the requested plug-ins, whose classes may have moved since.
+
+    Args:
+        existing: The recorded configurations.
+        requested: The configurations of a command, with the same fingerprints.
+    """
+    requested_by_fingerprint = {c.fingerprint: c for c in requested}
+    return tuple(
+        replace(
+            c, agent=current.agent, algorithm=current.algorithm, environment=current.environment
+        )
+        for c in existing
+        for current in (requested_by_fingerprint.get(c.fingerprint, c),)
+    )
+
+
+def _allotted(existing: Experiment, requested: Experiment, seeds: SeedPlan) -> dict[str, int]:
+    """Configurations that get fewer test seeds than planned, raised to the requested number."""
+    requested_seeds, planned_seeds = (
+        len(requested.seeds.seeds(Phase.TEST)),
+        len(seeds.seeds(Phase.TEST)),
+    )
+    raised = {f: max(count, requested_seeds) for f, count in existing.allotted.items()}
+    return {f: count for f, count in raised.items() if count < planned_seeds}
+
+
+def union(first: Seeds, second: Seeds) -> Seeds:
+    """The union of two seed sets; two counts give the larger count."""
+    if isinstance(first, int) and isinstance(second, int):
+        return max(first, second)
+    seed_lists = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]
+    return tuple(dict.fromkeys((*seed_lists[0], *seed_lists[1])))

@@ -1,4 +1,8 @@
-"""Executes one job: an attempt at a run, in a process of its own."""
+"""The process of one attempt at a run: it trains, and writes the run's journal and files.
+
+`execute` is the entry. `AttemptGuard` ends the process when another attempt has superseded this
+one, and `RunListener` writes what the training reports.
+"""
 
 import mmap
 import os
@@ -11,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
-from rlexp.app.execution.reproducibility import difference, versions
+from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.config.validate import build
 from rlexp.engine.running import PROGRESS
 from rlexp.environments.composed import ComposedTask
@@ -52,62 +56,31 @@ from rlexp.store.runs import ASKED_TO_END, StoredAttempt, read_attempts, read_sp
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
-if TYPE_CHECKING:
-    from rlexp.training.parts import Training
-
-
-def check_plug_ins(spec: RunSpec, training: "Training") -> None:
-    """Refuse to train a run with classes that declare to be something else by now.
-
-    Raises:
-        RecordError: One does; says which, and what to do.
-    """
-    for group, plain, part in _built(spec, training):
-        recorded, now = plain.get(PLUG_IN, {}), plug_in_of(type(part), group)
-        if any(recorded.get(key) != now.get(key) for key in HASHED):
-            raise RecordError(
-                f"run {spec.name} was asked for with {group} {full_name(recorded)}, and its class "
-                f"is {full_name(now)} by now: ask for it again under another experiment=…"
-            )
-
-
-def _built(spec: RunSpec, training: "Training") -> Iterator[tuple[str, Any, Any]]:
-    """Every plug-in: its group, its mapping in the specification, and what was built of it."""
-    yield "agent", spec.agent, training.agent
-    yield "algorithm", spec.algorithm, training.algorithm
-    environment = training.environment
-    if isinstance(environment, ComposedTask):
-        for name, component in environment.components.items():
-            yield "component", spec.environment[COMPONENTS][name], component
-        environment = environment.environment
-    yield "environment", spec.environment, environment
-
-
 CLOSE_LIMIT = 10.0
 """Seconds that environments may take to close once everything is recorded."""
-LOOK_EVERY = 0.2
-"""Seconds between looks for a request to stop."""
-LOOK_LATE_EVERY = 2.0
-"""Seconds between looks, at most, whether another attempt has taken the place of this one."""
+STOP_CHECK_EVERY = 0.2
+"""Seconds between two checks for a request to stop."""
+GUARD_CHECK_EVERY = 2.0
+"""Minimum seconds between two checks whether another attempt has superseded this one."""
 
 
-class Post:
-    """Whether an attempt still is its run's last: where it is not, its process ends.
+class AttemptGuard:
+    """Ends the process of an attempt that another attempt has superseded, or that lost its lease.
 
-    What it would write then is the next attempt's to write.
+    From then on only the newer attempt may write to the run's folder.
     """
 
     def __init__(self, paths: RunPaths, attempt: AttemptPaths) -> None:
         self._paths = paths
         self._attempt = attempt
-        self._last_word = threading.Lock()
+        self._exit_lock = threading.Lock()
         self.lease: Held | None = None
 
     def check(self, written: Path | None = None) -> None:
-        """End the process, with code 0, where the attempt was superseded or lost its lease.
+        """End the process with code 0 if the attempt was superseded or lost its lease.
 
         Args:
-            written: What was to be published; removed then.
+            written: A temporary file about to be published, which is removed in that case.
         """
         lost = self.lease is not None and self.lease.lost
         if (reason := superseded(self._attempt)) is not None or lost:
@@ -117,12 +90,13 @@ class Post:
             self._leave(reason)
 
     def leave(self) -> None:
-        """End the process, whose lease is lost."""
+        """End the process because its lease is lost."""
         self._leave(superseded(self._attempt))
 
     def _leave(self, reason: str | None) -> None:
-        # Never given back: the other of two threads waits for the end.
-        self._last_word.acquire()
+        # Never released: the training thread and the lease's thread may both get here, and the
+        # second must wait here until the first has ended the process.
+        self._exit_lock.acquire()
         with suppress(OSError, ValueError):
             print(  # noqa: T201
                 f"{reason or self._loss()}: nothing more is recorded", flush=True
@@ -137,37 +111,43 @@ class Post:
 
 
 class RunListener:
-    """Writes what a training tells into the run's folder, while its attempt is the run's last."""
+    """Writes events, files and checkpoints of a training into the run's folder.
+
+    Each write is preceded by a check that the attempt is still the run's last one.
+    """
 
     def __init__(
         self,
         paths: RunPaths,
         attempt: AttemptPaths,
         journal: JournalWriter,
-        post: Post | None = None,
+        guard: AttemptGuard | None = None,
     ) -> None:
         self._paths = paths
-        self._post = post or Post(paths, attempt)
+        self._guard = guard or AttemptGuard(paths, attempt)
         self._journal = journal
         self.origin: Mapping[str, Any] = {}
-        self._anew = False
+        self._from_scratch = False
         self._started = time.monotonic()
-        self._look_at = self._look_late_at = 0.0
+        self._next_stop_check = self._next_guard_check = 0.0
         self._request: StopRequest | None = None
         self._beats = 0
+        # Some environments never return from close(). By then the end is recorded, so that the
+        # process may simply end.
         self.last_resort = threading.Timer(CLOSE_LIMIT, os._exit, (0,))
         self.last_resort.daemon = True
         with attempt.progress.open("w+b") as file:
             file.write(PROGRESS.pack(0, 0))
             file.flush()
+            # A memory-mapped file, so that a heartbeat costs no system call.
             self._progress = mmap.mmap(file.fileno(), PROGRESS.size)
 
     def emit(self, event: Event) -> None:
-        """Append an event to the journal; after the last one, closing may not take for ever."""
+        """Append an event to the journal; after the last one, limit the time that closing takes."""
         if isinstance(event, Measured):
-            self._look_late()
+            self._check_guard_now_and_then()
         else:
-            self._post.check()
+            self._guard.check()
         self._journal.append(event)
         if isinstance(event, RunEnded):
             if event.ending in {Ending.COMPLETED, Ending.PRUNED}:
@@ -175,39 +155,43 @@ class RunListener:
             self.last_resort.start()
 
     def _clear(self) -> None:
-        """Remove what only a run needs that goes on; what stays of it harms nobody."""
+        """Remove checkpoints that only an unfinished run needs; files that remain do no harm."""
         with suppress(OSError, RlexpError):
-            if self._anew:
+            if self._from_scratch:
                 discard_after(self._paths, None)
             clear_replay(self._paths)
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
         """Publish a file of the run."""
-        self._post.check()
+        self._guard.check()
 
-        def write_and_look(temporary: Path) -> None:
+        def write_and_check(temporary: Path) -> None:
             write(temporary)
-            # Here, so that as little time as can be lies between the look and the new name.
+            # The file is synced before the check, not after it: the slow part is then over, and as
+            # little time as possible remains between the check and the renaming.
             sync(temporary)
-            self._post.check(temporary)
+            self._guard.check(temporary)
 
-        publish_with(self._paths.folder / name, write_and_look)
+        publish_with(self._paths.folder / name, write_and_check)
 
     def checkpoint(self, checkpoint: Checkpoint) -> int:
         """Publish a checkpoint; the last two are kept."""
-        self._post.check()
-        size = publish_checkpoint(self._paths, checkpoint, self.origin, last_look=self._post.check)
-        self._anew = False
+        self._guard.check()
+        size = publish_checkpoint(
+            self._paths, checkpoint, self.origin, last_look=self._guard.check
+        )
+        self._from_scratch = False
         return size
 
     def goes_on_from(self, step: int | None) -> None:
-        """Remove what the attempt will make again.
+        """Remove checkpoints after the step from which the attempt continues.
 
-        What was refused stays until there is a checkpoint in its place: the reason may pass.
+        With `step=None` the attempt starts from scratch. Refused checkpoints then stay until a new
+        one replaces them, because the reason for the refusal may pass.
         """
-        self._anew = step is None
+        self._from_scratch = step is None
         if step is not None:
-            self._post.check()
+            self._guard.check()
             discard_after(self._paths, step)
 
     def beat(self, step: int) -> None:
@@ -216,24 +200,27 @@ class RunListener:
         PROGRESS.pack_into(self._progress, 0, step, self._beats)
 
     def stopping(self) -> StopRequest | None:
-        """A signal's request, or one left in the run's folder."""
+        """The request to stop that a signal or a file in the run's folder made, or None."""
         now = time.monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK_EVERY
-            self._look_late()
+        if now >= self._next_stop_check:
+            self._next_stop_check = now + STOP_CHECK_EVERY
+            self._check_guard_now_and_then()
             if self._paths.stop.exists():
                 self._request = read_stop(self._paths)
         return self._request
 
-    def _look_late(self) -> None:
-        """Look now and then: where much is told, each look would cost more than the telling."""
+    def _check_guard_now_and_then(self) -> None:
+        """Check the guard at most every `GUARD_CHECK_EVERY` seconds.
+
+        A check reads the folder: before every measurement it would cost more than the measurement.
+        """
         now = time.monotonic()
-        if now >= self._look_late_at:
-            self._look_late_at = now + LOOK_LATE_EVERY
-            self._post.check()
+        if now >= self._next_guard_check:
+            self._next_guard_check = now + GUARD_CHECK_EVERY
+            self._guard.check()
 
     def interrupt(self, *_: object) -> None:
-        """Handle a signal: end at the next step."""
+        """Handle a signal: request that the training stops at its next step."""
         self._request = StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
 
     def now(self) -> float:
@@ -246,40 +233,43 @@ class RunListener:
 
 
 PATIENCE = 10.0
-"""Seconds to wait for an earlier process of the run, which may still be dying."""
-PUTTING_BACK = (Failure.CRASHED, Failure.HUNG, Failure.OUT_OF_MEMORY)
-"""Deaths that putting a checkpoint back may bring about, again and again."""
+"""Seconds to wait for the lease of an earlier process of the run, which may still be ending."""
+RESTORE_FAILURES = (Failure.CRASHED, Failure.HUNG, Failure.OUT_OF_MEMORY)
+"""Failures that restoring a checkpoint may cause, and would cause again at every attempt."""
 
 
-def execute(words: list[str]) -> int:
+def execute(arguments: list[str]) -> int:
     """Execute an attempt.
 
     Args:
-        words: The run's folder and the attempt's number.
+        arguments: The run's folder and the attempt's number.
 
     Returns:
-        0 when the journal says how the attempt ended, whatever that is.
+        0 when the journal records the end of the attempt, whatever the end is; `DISK_FULL` when the
+        disk is full.
     """
     try:
-        _execute(RunPaths(Path(words[0])), int(words[1]))
+        _execute(RunPaths(Path(arguments[0])), int(arguments[1]))
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
         print(error, file=sys.stderr)  # noqa: T201
+        # The journal cannot record this failure, so the exit code reports it.
         return DISK_FULL
     return 0
 
 
 def _execute(paths: RunPaths, number: int) -> None:
     attempt = paths.attempt(number)
-    post = Post(paths, attempt)
+    guard = AttemptGuard(paths, attempt)
     with (
-        _holding(paths, post),
+        _holding(paths, guard),
         closing(JournalWriter(attempt.journal)) as journal,
     ):
         with suppress(OSError, RecordError):
+            # A killed attempt may have left half-written files.
             clear_stale(paths.folder, {MODEL, NORMALISATION})
-        listener = RunListener(paths, attempt, journal, post)
+        listener = RunListener(paths, attempt, journal, guard)
         signal.signal(signal.SIGTERM, listener.interrupt)
         listener.emit(
             RunStarted(
@@ -294,15 +284,18 @@ def _execute(paths: RunPaths, number: int) -> None:
 
 
 @contextmanager
-def _holding(paths: RunPaths, post: Post) -> Iterator[None]:
-    """Hold the run's lease, where the attempt still is its last by then."""
+def _holding(paths: RunPaths, guard: AttemptGuard) -> Iterator[None]:
+    """Hold the run's lease; ends the process if the attempt was superseded meanwhile."""
     what = f"run {paths.folder.name}"
-    # Whoever started this attempt has claimed the run: no other holder is meant to live.
+    # The command that started this attempt holds the run's claim, so no other attempt is meant to
+    # run: its lease may be taken over.
     held = hold(
-        paths.lease, what, now=time.time(), patience=PATIENCE, on_loss=post.leave, over=True
+        paths.lease, what, now=time.time(), patience=PATIENCE, on_loss=guard.leave, over=True
     )
-    with held as post.lease:
-        post.check()
+    # The check comes after the lease: an attempt that was superseded while it waited must not
+    # write.
+    with held as guard.lease:
+        guard.check()
         yield
 
 
@@ -310,7 +303,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
     try:
         settings = read_json(attempt.settings)
         spec = read_spec(paths)
-        origin = {"run": spec.id, "attempt": attempt.number, "versions": versions(spec)}
+        origin = {"run": spec.id, "attempt": attempt.number, "versions": collect_versions(spec)}
         training = assemble(
             spec,
             operational={key: settings.get(key) for key in OPERATIONAL},
@@ -340,14 +333,14 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
 def _checkpoints(
     paths: RunPaths, origin: Mapping[str, Any], settings: Mapping[str, Any], listener: RunListener
 ) -> Iterator[SavedCheckpoint]:
-    """What earlier attempts left, newest first; what cannot be used is told."""
-    death = _death_before_a_word(read_attempts(paths)[:-1])
+    """Yield usable checkpoints of earlier attempts, newest first; report each refused one."""
+    restore_failure = _restore_failure(read_attempts(paths)[:-1])
     for step in checkpoint_steps(paths):
-        saved, refusal = None, death
+        saved, refusal = None, restore_failure
         try:
-            if death is None:
+            if restore_failure is None:
                 saved = read_checkpoint(paths, step, run_id=origin["run"])
-                refusal = difference(saved.about.get("versions"), origin["versions"])
+                refusal = describe_changes(saved.about.get("versions"), origin["versions"])
         except RecordError as error:
             refusal = str(error)
         if saved is not None and (refusal is None or settings.get("allow_drift")):
@@ -356,12 +349,17 @@ def _checkpoints(
             listener.emit(Refused(time=listener.now(), step=step, reason=str(refusal)))
 
 
-def _death_before_a_word(earlier: Sequence[StoredAttempt]) -> str | None:
-    """How the last attempt was ended by the machine, if it had neither gone on nor begun anew."""
+def _restore_failure(earlier: Sequence[StoredAttempt]) -> str | None:
+    """Why the last attempt died while it restored a checkpoint, or None if it did not.
+
+    Such an attempt has a start and an end in its journal, and no event between them.
+    """
     events = earlier[-1].events if earlier else []
     match events:
-        case [RunStarted(), RunEnded(failure=failure, reason=reason)] if failure in PUTTING_BACK:
-            return f"the attempt before died while it was put back ({failure}: {reason})"
+        case [RunStarted(), RunEnded(failure=failure, reason=reason)] if (
+            failure in RESTORE_FAILURES
+        ):
+            return f"the previous attempt died while it restored this checkpoint ({failure}: {reason})"
         case _:
             return None
 
@@ -372,17 +370,45 @@ def assemble(
     operational: Mapping[str, Any] | None = None,
     allowed: tuple[str, ...] = (),
 ) -> Training:
-    """Build the parts of a run, and set the number of threads that is part of its identity.
+    """Build the plug-ins of a run, and set the number of threads that is part of its identity.
 
     Raises:
-        ConfigError: A part cannot be built.
+        ConfigError: A plug-in cannot be built.
     """
     use_threads(spec.compute["threads"])
     return Training(
         agent=build(spec.agent, "agent", allowed),
         algorithm=build(spec.algorithm, "algorithm", allowed),
+        # Reference scores are not part of a run's specification.
         environment=build({**spec.environment, "reference": {}}, "environment", allowed),
         budget=Budget(**spec.budget, **(operational or {})),
         compute=Compute(**spec.compute),
         streams=spec.streams,
     )
+
+
+def check_plug_ins(spec: RunSpec, training: Training) -> None:
+    """Check that the plug-ins still declare the identity with which the run was recorded.
+
+    Raises:
+        RecordError: A plug-in declares another identity; names both, and what to do.
+    """
+    for group, recorded_settings, part in _built(spec, training):
+        recorded, current = recorded_settings.get(PLUG_IN, {}), plug_in_of(type(part), group)
+        if any(recorded.get(key) != current.get(key) for key in HASHED):
+            raise RecordError(
+                f"run {spec.name} was recorded with {group} {full_name(recorded)}, but its class "
+                f"is now {full_name(current)}: start it again under another experiment=…"
+            )
+
+
+def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
+    """Yield every plug-in: its group, its settings in the specification, and the instance."""
+    yield "agent", spec.agent, training.agent
+    yield "algorithm", spec.algorithm, training.algorithm
+    environment = training.environment
+    if isinstance(environment, ComposedTask):
+        for name, component in environment.components.items():
+            yield "component", spec.environment[COMPONENTS][name], component
+        environment = environment.environment
+    yield "environment", spec.environment, environment

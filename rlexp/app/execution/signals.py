@@ -1,4 +1,4 @@
-"""What signals ask of a use case."""
+"""Turns signals into a request to stop that a use case checks."""
 
 import signal
 from collections.abc import Iterator
@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-"""Signals that ask for a graceful end."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""Signals that request a graceful end."""
 
 
 @dataclass(slots=True)
 class Signals:
-    """The first signal asks for a graceful end, a second one ends everything at once."""
+    """The first signal received requests a graceful end; a second one raises KeyboardInterrupt."""
 
     received: signal.Signals | None = None
 
     def asked_to_stop(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal was received."""
         return self.received is not None
 
     def receive(self, number: int, frame: FrameType | None) -> None:
@@ -30,16 +30,16 @@ class Signals:
 
 @contextmanager
 def listening(*, handled: bool = True) -> Iterator[Signals]:
-    """Collect signals as long as the context lasts.
+    """Collect signals inside a `with` block.
 
     Args:
-        handled: Whether the handlers of this process may be replaced. In a notebook they may not:
-            there, an interrupt is a `KeyboardInterrupt`.
+        handled: Whether the signal handlers of this process may be replaced. In a notebook they may
+            not: an interrupt raises `KeyboardInterrupt` there.
     """
     signals = Signals()
-    # What the shell or nohup told us to ignore stays ignored.
-    heard = [n for n in HEARD if handled and signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signals.receive) for number in heard}
+    # A signal that the shell or nohup made this process ignore stays ignored.
+    numbers = [n for n in STOP_SIGNALS if handled and signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signals.receive) for number in numbers}
     try:
         yield signals
     finally:

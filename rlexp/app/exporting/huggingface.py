@@ -1,4 +1,8 @@
-"""A folder as the Hugging Face Hub shows it: a card, and a policy for each seed."""
+"""Exports a folder for the Hugging Face Hub: a model card, and a policy for each seed.
+
+`make_huggingface` is the entry; `ModelCard` holds the content of the card, and `render_card`
+renders it.
+"""
 
 import json
 import re
@@ -18,7 +22,13 @@ from rlexp.app.exporting.output import (
     exported_runs,
     run_remarks,
 )
-from rlexp.app.exporting.script import SCRIPT, Scripted, needed_lines, playing, scripted
+from rlexp.app.exporting.script import (
+    SCRIPT,
+    ExportedPolicy,
+    evaluation_command,
+    export_policy,
+    import_remarks,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.config.front_matter import front_matter
 from rlexp.config.report import read_report
@@ -52,22 +62,22 @@ from rlexp.text import counted, digits_for, listed, numbers, one_line
 
 LIBRARY = "stable-baselines3"
 TAGS = ("deep-reinforcement-learning", "reinforcement-learning", LIBRARY)
-MOST = 200
-"""Letters of a name in the head of a card."""
+LONGEST_NAME = 200
+"""Characters of a name in the head of a card, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What a card is about: one label on one task.
+    """The content of a model card: one label on one task.
 
     Attributes:
-        inquiry: Its runs, and how they are summed up by one metric.
-        estimates: That metric of their scores.
+        inquiry: The runs, with the settings and the single metric of the card.
+        estimates: The estimates of the metric.
         algorithm: Name of the algorithm's class (`PPO`).
-        model: Name of the file with the parameters of each run.
-        folders: Of the runs that have a policy, by seed.
-        foreign: Packages that the scripts import and do not bring along.
-        report: Whether a report lies in the folder.
+        model: Name of the file with the parameters of a run.
+        folders: Folders of the runs with a policy, by seed.
+        foreign: Packages that the scripts import and the folder does not contain.
+        report: Whether the folder contains a report.
     """
 
     inquiry: Inquiry
@@ -80,53 +90,55 @@ class Card:
 
     @property
     def members(self) -> Sequence[Member]:
-        """Every run that was asked for."""
+        """Every planned run."""
         return self.inquiry.evidence.members
 
     @property
     def task(self) -> str:
-        """The only task."""
+        """The task of the card."""
         return self.members[0].task
 
     @property
     def metric(self) -> str:
-        """The name of the only metric."""
+        """The name of the card's metric."""
         return next(iter(self.inquiry.metrics))
 
 
-def card(of: Card) -> bytes:
-    """The card: its head as YAML, then Markdown."""
+def card(model_card: Card) -> bytes:
+    """The card as bytes: a head in YAML, then Markdown."""
     page = Study(
-        title=f"{of.algorithm} on {of.task}",
-        subtitle=f"{result(of)}.",
-        labels=(of.estimates.label,),
-        parts=tuple(_parts(of)),
+        title=f"{model_card.algorithm} on {model_card.task}",
+        subtitle=f"{result(model_card)}.",
+        labels=(model_card.estimates.label,),
+        parts=tuple(_parts(model_card)),
         version=version("rlexp"),
     )
-    return front_matter(_head(of)).encode() + b"\n" + render(page)["report.md"]
+    return front_matter(_head(model_card)).encode() + b"\n" + render(page)["report.md"]
 
 
-def result(of: Card) -> str:
-    """The metric with its interval, how that was made, and n, in one line."""
-    interval = of.estimates.intervals[of.metric]
-    words = [sentence(of.inquiry.metrics[of.metric].title, interval)]
-    absent = [m for m in of.members if m.score is None]
-    seeds = numbers(m.record.spec.seed for m in of.members)
-    words.append(f"{of.estimates.n} of {counted(of.estimates.planned, 'run')} (seeds {seeds})")
-    words += [f"{states(absent)} without a score"] if absent else []
-    worst = of.estimates.n - len(of.members) + len(absent)
-    words += [f"{worst} of them counted as the task's worst"] if worst else []
-    return ", ".join(words)
+def result(model_card: Card) -> str:
+    """The metric, its interval and the interval's method, and n, in one line."""
+    interval = model_card.estimates.intervals[model_card.metric]
+    parts = [sentence(model_card.inquiry.metrics[model_card.metric].title, interval)]
+    absent = [m for m in model_card.members if m.score is None]
+    seeds = numbers(m.record.spec.seed for m in model_card.members)
+    parts.append(
+        f"{model_card.estimates.n} of {counted(model_card.estimates.planned, 'run')} (seeds {seeds})"
+    )
+    parts += [f"{states(absent)} without a score"] if absent else []
+    worst = model_card.estimates.n - len(model_card.members) + len(absent)
+    parts += [f"{worst} of them counted as the task's worst"] if worst else []
+    return ", ".join(parts)
 
 
-def _digits(of: Card) -> int:
-    scores = of.estimates.scores
+def _digits(model_card: Card) -> int:
+    scores = model_card.estimates.scores
     return digits_for(max(scores) - min(scores)) if len(scores) > 1 else 2
 
 
-def _head(of: Card) -> dict[str, Any]:
-    task = one_line(of.task)[:MOST]
-    metric = {"type": "mean_reward", "name": "mean_reward", "value": one_line(result(of))}
+def _head(model_card: Card) -> dict[str, Any]:
+    task = one_line(model_card.task)[:LONGEST_NAME]
+    metric = {"type": "mean_reward", "name": "mean_reward", "value": one_line(result(model_card))}
     entry = {
         "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
         "dataset": {"name": task, "type": task},
@@ -135,28 +147,31 @@ def _head(of: Card) -> dict[str, Any]:
     return {
         "library_name": LIBRARY,
         "tags": [task, *TAGS],
-        "model-index": [{"name": of.algorithm, "results": [entry]}],
+        "model-index": [{"name": model_card.algorithm, "results": [entry]}],
     }
 
 
-def _parts(of: Card) -> Iterator[Part]:
-    yield Part(name="result", title="Result", blocks=tuple(_result(of)))
-    yield Part(name="use", title="Use", blocks=tuple(_use(of)))
+def _parts(model_card: Card) -> Iterator[Part]:
+    yield Part(name="result", title="Result", blocks=tuple(_result(model_card)))
+    yield Part(name="use", title="Use", blocks=tuple(_use(model_card)))
     for section in (MissingRunsSection(), ProtocolSection()):
-        part = section.part(of.inquiry)
+        part = section.part(model_card.inquiry)
         if part is not None:
             yield part
 
 
-def _result(of: Card) -> Iterator[Block]:
-    metric, interval = of.inquiry.metrics[of.metric], of.estimates.intervals[of.metric]
-    seeds = [m.record.spec.seed for m in of.members]
-    yield Text(
-        text=f"{counted(of.estimates.planned, 'run')} of one configuration (label "
-        f"{of.estimates.label}), test seeds {numbers(seeds)}, each trained from the first step on "
-        "its own. No run and no checkpoint was chosen by its score."
+def _result(model_card: Card) -> Iterator[Block]:
+    metric, interval = (
+        model_card.inquiry.metrics[model_card.metric],
+        model_card.estimates.intervals[model_card.metric],
     )
-    digits = _digits(of)
+    seeds = [m.record.spec.seed for m in model_card.members]
+    yield Text(
+        text=f"{counted(model_card.estimates.planned, 'run')} of one configuration (label "
+        f"{model_card.estimates.label}), test seeds {numbers(seeds)}, each trained independently from its first "
+        "step. No run and no checkpoint was chosen by its score."
+    )
+    digits = _digits(model_card)
     result_table = Table(
         name="result",
         title=f"{metric.title} of the scores",
@@ -165,7 +180,7 @@ def _result(of: Card) -> Iterator[Block]:
             Column(title=metric.title, digits=digits),
             Column(title="n"),
         ),
-        rows=((of.task, interval, of.estimates.n),),
+        rows=((model_card.task, interval, model_card.estimates.n),),
     )
     yield with_every_run(result_table)
     columns = ("seed", "score", "state", "environment steps", "folder")
@@ -173,17 +188,17 @@ def _result(of: Card) -> Iterator[Block]:
         name="runs",
         title="Every run",
         columns=tuple(Column(title=c, digits=digits if c == "score" else 0) for c in columns),
-        rows=tuple(_row(m, of) for m in of.members),
+        rows=tuple(_row(m, model_card) for m in model_card.members),
     )
 
 
-def _row(member: Member, of: Card) -> tuple[Value, ...]:
+def _row(member: Member, model_card: Card) -> tuple[Value, ...]:
     seed = member.record.spec.seed
-    return (seed, member.score, state(member), member.record.step, of.folders.get(seed))
+    return (seed, member.score, state(member), member.record.step, model_card.folders.get(seed))
 
 
-def _use(of: Card) -> Iterator[Block]:
-    folder = next(iter(of.folders.values()))
+def _use(model_card: Card) -> Iterator[Block]:
+    folder = next(iter(model_card.folders.values()))
     yield Text(
         text="The folder of each run holds its parameters as Stable-Baselines3 saves them, the "
         "versions of the packages, and a script that rebuilds the policy and plays its final "
@@ -193,27 +208,30 @@ def _use(of: Card) -> Iterator[Block]:
     yield Listing(name="commands", title="Play the final evaluation", text=lines)
     yield Notice(
         tone=Tone.WARNING,
-        text=f"{of.algorithm}.load({of.model}) would unpickle what the file holds, as every model "
-        "of Stable-Baselines3 does: call it only on files whose origin you trust.",
+        text=f"{model_card.algorithm}.load({model_card.model}) would unpickle the content of the file, as every model "
+        "of Stable-Baselines3 does: call it only on files from a source that you trust.",
     )
-    if of.foreign:
-        told = f"The scripts import {listed(of.foreign)}, which must be installed."
-        yield Notice(tone=Tone.WARNING, text=told)
-    if of.report:
+    if model_card.foreign:
+        import_warning = (
+            f"The scripts import {listed(model_card.foreign)}, which must be installed."
+        )
+        yield Notice(tone=Tone.WARNING, text=import_warning)
+    if model_card.report:
         yield Text(
             text="report.html is the reliability report of the experiment, as last written."
         )
 
 
 METRIC = "iqm"
-LONGEST = 100
+"""The default metric of a card."""
+LONGEST_TASK = 100
 
 
 def make_huggingface(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
-    """The folder of one label on one task.
+    """Export one label on one task as a folder for the Hub.
 
     Raises:
-        RlexpError: The targets are several labels or tasks, or a policy cannot be exported.
+        RlexpError: The targets have several labels or tasks, or a policy cannot be exported.
     """
     evidence = evidence_of(request, workspace)
     _check_one(evidence)
@@ -223,22 +241,25 @@ def make_huggingface(request: ExportRequest, output: Output, workspace: Workspac
     model = model_file(scored[0])
     runs = {m.record.spec.seed: _scripted(m, model, command, workspace) for m in scored}
     report = _report(evidence, workspace)
-    of = _card(inquiry, runs, model, report=report is not None)
+    model_card = _card(inquiry, runs, model, report=report is not None)
+    # The card quotes settings and reasons, which may contain secrets.
     files: dict[str, Content] = {
-        "README.md": mask_known(card(of).decode(), secret_values(environ)).encode()
+        "README.md": mask_known(card(model_card).decode(), secret_values(environ)).encode()
     }
     files["config.json"] = _as_json(_config(scored[0]))
-    files["results.json"] = _as_json(_results(of))
+    files["results.json"] = _as_json(_results(model_card))
     files |= {"report.html": report} if report is not None else {}
     for seed, run in runs.items():
-        files |= {f"{of.folders[seed]}/{name}": content for name, content in run.files.items()}
-    first = next(iter(of.folders.values()))
-    remarks = [result(of), *run_remarks(evidence), *needed_lines(of.foreign)]
+        files |= {
+            f"{model_card.folders[seed]}/{name}": content for name, content in run.files.items()
+        }
+    first = next(iter(model_card.folders.values()))
+    remarks = [result(model_card), *run_remarks(evidence), *import_remarks(model_card.foreign)]
     outcome = replace(
         exported_runs(evidence, request, output, *remarks),
-        result=result(of),
-        imports=of.foreign,
-        next=(playing(output.path / first / SCRIPT, of.foreign, workspace),),
+        result=result(model_card),
+        imports=model_card.foreign,
+        next=(evaluation_command(output.path / first / SCRIPT, model_card.foreign, workspace),),
     )
     return Export(contents=files, folder=True, outcome=outcome)
 
@@ -246,43 +267,47 @@ def make_huggingface(request: ExportRequest, output: Output, workspace: Workspac
 def _check_one(evidence: Evidence) -> None:
     if len(evidence.labels) > 1:
         raise ConfigError(
-            f"a model card is of one label, and there are {listed(evidence.labels)}: name one of "
+            f"a model card describes one label, and the targets have {listed(evidence.labels)}: name one of "
             f"them (EXPERIMENT/{evidence.labels[0].rpartition('/')[2]})",
         )
     if len(evidence.tasks) > 1:
         raise ConfigError(
-            f"a model card is of one task, and there are {listed(evidence.tasks)}: name one of "
+            f"a model card describes one task, and the targets have {listed(evidence.tasks)}: name one of "
             f"them (--task {evidence.tasks[0]})",
         )
 
 
 def _inquiry(evidence: Evidence, request: ExportRequest, workspace: Workspace) -> Inquiry:
-    """The runs, and the one metric that sums their scores up."""
+    """The runs, with the settings of the single metric that summarises them."""
     name = request.metric or METRIC
     if not re.fullmatch(r"\w+", name):
-        raise ConfigError(f"--metric={name!r} is no name of a metric: iqm, mean or median")
+        raise ConfigError(f"--metric={name!r} is not a metric: use iqm, mean or median")
     parts = read_report((f"metric=[{name}]",), workspace.folder, workspace.allowed)
     if is_capped(parts.metrics[name]):
-        raise ConfigError(f"--metric={name} is of normalised scores: use iqm, mean or median")
+        raise ConfigError(
+            f"--metric={name} needs normalised scores, which a card does not have: use iqm, mean or median"
+        )
     return Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
 
 
 def model_file(member: Member) -> str:
-    """The file name that the Hub's users expect (`ppo-CartPole-v1.zip`)."""
+    """The file name that users of the Hub expect (`ppo-CartPole-v1.zip`)."""
     spec = member.record.spec
     task = re.sub(r"[^A-Za-z0-9._-]+", "-", str(spec.environment.get("id")).rpartition(":")[2])
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", short_name(spec.algorithm)).replace("_", "-")
-    return f"{name}-{task[:LONGEST].strip('.-') or 'task'}.zip"
+    return f"{name}-{task[:LONGEST_TASK].strip('.-') or 'task'}.zip"
 
 
 def _scripted(
     member: Member, model: str, command: Sequence[str], workspace: Workspace
-) -> Scripted:
+) -> ExportedPolicy:
     paths: RunPaths = workspace.experiment(member.experiment).run(member.record.spec.name)
-    return scripted(paths, workspace, command, model)
+    return export_policy(paths, workspace, command, model)
 
 
-def _card(inquiry: Inquiry, runs: Mapping[int, Scripted], model: str, *, report: bool) -> Card:
+def _card(
+    inquiry: Inquiry, runs: Mapping[int, ExportedPolicy], model: str, *, report: bool
+) -> Card:
     estimates = per_task(inquiry)[0]
     name = next(iter(inquiry.metrics))
     if name not in estimates.intervals:
@@ -299,7 +324,7 @@ def _card(inquiry: Inquiry, runs: Mapping[int, Scripted], model: str, *, report:
 
 
 def _report(evidence: Evidence, workspace: Workspace) -> bytes | None:
-    """The page that `rlexp report` wrote, if it did."""
+    """The page written by `rlexp report`, or None."""
     with suppress(OSError):
         return read_file(
             workspace.folder / "reports" / evidence.experiments[0].name / "report.html"
@@ -311,24 +336,24 @@ def _config(member: Member) -> dict[str, Any]:
     return {"label": member.label, **member.configuration.plain()}
 
 
-def _results(of: Card) -> dict[str, Any]:
-    evidence = of.inquiry.evidence
+def _results(model_card: Card) -> dict[str, Any]:
+    evidence = model_card.inquiry.evidence
     return {
         "experiment": evidence.experiments[0].name,
-        "label": of.estimates.label,
-        "task": of.task,
+        "label": model_card.estimates.label,
+        "task": model_card.task,
         "phase": str(evidence.phase),
-        "metric": of.metric,
-        "interval": plain(of.estimates.intervals[of.metric]),
-        "n": of.estimates.n,
-        "planned": of.estimates.planned,
+        "metric": model_card.metric,
+        "interval": plain(model_card.estimates.intervals[model_card.metric]),
+        "n": model_card.estimates.n,
+        "planned": model_card.estimates.planned,
         "failures": evidence.experiments[0].failures,
-        "score": score_in_words(of.members[0].record.spec.budget),
-        "runs": [_run(m, of) for m in of.members],
+        "score": score_in_words(model_card.members[0].record.spec.budget),
+        "runs": [_run(m, model_card) for m in model_card.members],
     }
 
 
-def _run(member: Member, of: Card) -> dict[str, Any]:
+def _run(member: Member, model_card: Card) -> dict[str, Any]:
     record = member.record
     final = record.final if member.score is not None else None
     return {
@@ -336,7 +361,7 @@ def _run(member: Member, of: Card) -> dict[str, Any]:
         "state": state(member),
         "score": member.score,
         "steps": record.step,
-        "folder": of.folders.get(record.spec.seed),
+        "folder": model_card.folders.get(record.spec.seed),
         "final": {k: v for k, v in asdict(final).items() if k in {"returns", "lengths"}}
         if final
         else None,

@@ -1,11 +1,11 @@
-"""What an export has made, and how it reaches the disk: whole, or not at all."""
+"""Reads the runs of an export, describes its result, and writes its files whole or not at all."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 from uuid import uuid4
 
 from rlexp.app.reading.imported import imported_lines
@@ -24,19 +24,19 @@ from rlexp.text import counted, listed, shortened
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """What to export, and how; options are empty where they were not given.
+    """The options of an export; an option that was not given is empty.
 
     Attributes:
         format: `rliable`, `marl-eval`, `csv`, `parquet`, `script` or `huggingface`.
         targets: Experiments, or labels of them (`EXPERIMENT/LABEL`); for a script, one run.
         output: The new file or folder.
         phase: `test` (the default), `selection` or `tuning`.
-        tasks: The only tasks to export; all where none is named.
-        level: The only table to write: `runs`, `evaluations` or `episodes`.
+        tasks: The tasks to export; empty for all tasks.
+        level: The single table to write: `runs`, `evaluations` or `episodes`.
         metric: The metric of a model card: `iqm` (the default), `mean` or `median`.
-        common_seeds: Whether to take only the seeds that every task has.
-        normalised: Whether scores are 0 and 1 at the anchors of each task.
-        force: Whether to replace what is there.
+        common_seeds: Whether to export only the seeds that every task has.
+        normalised: Whether scores are normalised to 0 and 1 at the anchors of each task.
+        force: Whether to replace existing files.
     """
 
     format: str
@@ -52,7 +52,7 @@ class ExportRequest:
 
 
 def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
-    """The planned runs of the targets in the phase of the request, which is test by default.
+    """The planned runs of the targets in the requested phase, by default the test phase.
 
     Raises:
         RlexpError: A target, phase or task is unknown, or no run has a score.
@@ -75,19 +75,17 @@ def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
 def _check_scored(evidence: Evidence) -> None:
     names = [e.name for e in evidence.experiments]
     if all(m.score is None for m in evidence.members):
-        absent = (
-            f" ({counted(len(evidence.members), 'run')} asked for)" if evidence.members else ""
-        )
+        absent = f" ({counted(len(evidence.members), 'run')} planned)" if evidence.members else ""
         problem = f" ({evidence.problems[0]})" if evidence.problems else ""
         raise RecordError(
-            f"{listed(names)}: no {evidence.phase} run has a score{absent}, so that there is "
-            f"nothing to export{problem}; 'rlexp status {names[0]}' says how "
-            "far it is",
+            f"{listed(names)}: no {evidence.phase} run has a score{absent}, so there is "
+            f"nothing to export{problem}; 'rlexp status {names[0]}' shows "
+            "its progress",
         )
 
 
-def outcomes_of(evidence: Evidence) -> list[Outcome]:
-    """Every planned run as exporters take it; one that cannot be read has no score."""
+def exported_outcomes(evidence: Evidence) -> list[Outcome]:
+    """Every planned run in the form that exporters read; an unreadable run has no score."""
     return [
         Outcome(
             run=member.name,
@@ -103,7 +101,7 @@ def outcomes_of(evidence: Evidence) -> list[Outcome]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWithoutScore:
-    """A run that was asked for and has no score.
+    """A planned run without a score.
 
     Attributes:
         run: Its name.
@@ -116,28 +114,29 @@ class RunWithoutScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFiles:
-    """Records that were written for another tool.
+    """The result of an export.
 
     Attributes:
         format: `rliable`, `marl-eval`, `csv`, `parquet`, `script` or `huggingface`.
-        output: The file or folder that was named.
+        output: The file or folder of the export.
         files: Every file that was written.
         phase: The phase of the runs.
-        n: Runs with a score.
-        planned: Runs that were asked for.
-        without_score: Those of them that have no score.
-        problems: What could not be read, each as a sentence.
+        n: Number of runs with a score.
+        planned: Number of planned runs.
+        without_score: Planned runs without a score.
+        problems: Files that could not be read, each described by a sentence.
         tasks: Columns of the arrays (`rliable`, `marl-eval`).
         seeds: Rows of the arrays, by label (`rliable`, `marl-eval`).
-        left_out: Runs with a score whose seeds are not everywhere (`rliable`, `marl-eval`).
+        left_out: Runs with a score whose seeds some label or task lacks (`rliable`, `marl-eval`).
         unit: The unit of the scores, in words (`rliable`).
         rows: The number of rows of each table (`csv`, `parquet`).
         run: The run whose policy was written (`script`).
         mean_return: The mean return of its final evaluation (`script`).
-        imports: Packages that scripts import and do not bring along (`script`, `huggingface`).
+        imports: Packages that the scripts import and that the export does not contain (`script`,
+            `huggingface`).
         result: The metric with its interval and n, as on the card (`huggingface`).
-        remarks: What a reader must know of the runs, each as a sentence.
-        next: The commands that make sense now.
+        remarks: What a reader must know about the runs, each as a sentence.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("exported-files")
@@ -164,17 +163,17 @@ class ExportedFiles:
 
 
 Content: TypeAlias = bytes | Callable[[Path], object]
-"""What a file holds, or what writes it to the path that it is given."""
+"""The content of a file, or a function that writes it to a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """An export before it is written.
+    """An export that is ready to be written.
 
     Attributes:
-        contents: Contents by file names: beside the output where that is one file, else in it.
+        contents: File contents by name; names are relative to the output's folder.
         folder: Whether the output is a folder.
-        outcome: The result, whose `files` are known when they are written.
+        outcome: The result; its `files` are added after writing.
     """
 
     contents: Mapping[str, Content]
@@ -184,46 +183,50 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where an export goes; what is there already is replaced where `force` says so."""
+    """The destination of an export; with `force`, existing files are replaced."""
 
     path: Path
     force: bool
 
     @classmethod
-    def of(cls, word: str | None, workspace: Workspace, *, force: bool) -> "Output":
-        """The output that a word names.
+    def of(cls, name: str | None, workspace: Workspace, *, force: bool) -> Self:
+        """The destination that the option `--output` names.
 
         Raises:
-            ConfigError: There is no word, or it leads to the records or through a link.
+            ConfigError: The option is missing, or it names a link or a path among the records.
         """
-        if not word:
-            raise ConfigError("where is it to go? Name a file or a new folder with --output PATH")
-        path = workspace.folder / word
-        if "\0" in word or path.name in {"", ".."}:
-            raise ConfigError(f"--output={word!r} is no name of a file or folder")
+        if not name:
+            raise ConfigError(
+                "the destination is missing: name a file or a new folder with --output PATH"
+            )
+        path = workspace.folder / name
+        if "\0" in name or path.name in {"", ".."}:
+            raise ConfigError(f"--output={name!r} is not the name of a file or folder")
         try:
             is_link = path.is_symlink()
         except OSError as error:
-            raise ConfigError(f"--output={word!r} cannot be written: {error.strerror}") from error
+            raise ConfigError(f"--output={name!r} cannot be written: {error.strerror}") from error
         if is_link:
-            raise ConfigError(f"{word} is a link, through which nothing is written: name another")
+            raise ConfigError(
+                f"{name} is a link, and exports are not written through links: name another --output"
+            )
         records = workspace.layout.root.resolve()
         if path.resolve().is_relative_to(records) or records.is_relative_to(path.resolve()):
             raise ConfigError(
-                f"--output={word} would lie among the records: name a path outside {records}"
+                f"--output={name} is inside the folder of the records: name a path outside {records}"
             )
         return cls(path, force)
 
     @property
     def suffix(self) -> str:
-        """The ending of its name, in small letters (`.csv`)."""
+        """The suffix of the name in lower case (`.csv`)."""
         return self.path.suffix.lower()
 
     def check_free(self) -> None:
-        """Refuse to replace what is there without `force`.
+        """Refuse to replace an existing file or folder without `force`.
 
         Raises:
-            ConfigError: Something is there.
+            ConfigError: The destination exists.
         """
         if self.path.exists() and not self.force:
             raise ConfigError(
@@ -231,10 +234,10 @@ class Output:
             )
 
     def write(self, export: Export) -> tuple[Path, ...]:
-        """Write everything; returns the files.
+        """Write all files and return their paths.
 
         Raises:
-            ConfigError: Something else is there, or it cannot be written; says why.
+            ConfigError: Another file or folder is in the way, or the destination cannot be written.
         """
         try:
             return self._write_folder(export) if export.folder else self._write_files(export)
@@ -263,12 +266,15 @@ class Output:
     def _write_folder(self, export: Export) -> tuple[Path, ...]:
         self._check_replaceable(export)
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # The folder is prepared under a hidden name beside its destination, and renamed when
+        # complete.
         temporary = self.path.with_name(f".{uuid4().hex[:8]}.{self.path.name}")
         try:
             for name, content in export.contents.items():
                 file = temporary / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 _writer(content)(file)
+                # Before the renaming: after a power cut, no empty file has a final name.
                 sync(file)
             self._put_in_place(temporary)
         finally:
@@ -277,6 +283,8 @@ class Output:
 
     def _put_in_place(self, temporary: Path) -> None:
         old = self.path.with_name(f".{uuid4().hex[:8]}.old.{self.path.name}")
+        # A folder cannot be renamed over another one, so the old one is moved aside first and
+        # comes back if the second renaming fails.
         if self.path.exists():
             self.path.rename(old)
         try:
@@ -290,13 +298,13 @@ class Output:
             sync(self.path.parent)
 
     def _check_replaceable(self, export: Export) -> None:
-        """Whatever is in a folder that is replaced must be written again: nothing else is lost."""
+        """Refuse to replace a folder that holds a file which this export would not write again."""
         self.check_free()
         if not self.path.exists():
             return
         if not self.path.is_dir():
             raise ConfigError(
-                f"{self.path} is no folder, and a folder is to be written: name another"
+                f"{self.path} is a file, and this export writes a folder: name another --output"
             )
         foreign = sorted(set(_files_in(self.path)) - set(export.contents))
         if foreign:
@@ -309,13 +317,13 @@ class Output:
 def exported_runs(
     evidence: Evidence, request: ExportRequest, output: Output, *remarks: str
 ) -> ExportedFiles:
-    """What every export of several runs says of them.
+    """The result of an export of several runs, without its files.
 
     Args:
         evidence: The runs.
-        request: What is exported.
-        output: Where it goes.
-        remarks: What a reader must know besides what the runs say.
+        request: The options of the export.
+        output: The destination.
+        remarks: Further sentences for the reader.
     """
     absent = _absent(evidence)
     return ExportedFiles(
@@ -331,16 +339,16 @@ def exported_runs(
 
 
 def run_remarks(evidence: Evidence) -> list[str]:
-    """How many runs have a score, which have none, and what else a reader must know of them."""
+    """Sentences about the runs: how many have a score, which have none, and their origin."""
     absent, total = _absent(evidence), len(evidence.members)
     lines = [f"{total - len(absent)} of {counted(total, f'{evidence.phase} run')} have a score"]
     if absent:
         names = [f"{m.name} ({state(m)})" for m in absent]
-        lines.append(f"Without one, and never counted as one: {shortened(names)}")
+        lines.append(f"Without a score: {shortened(names)}")
     if evidence.phase in MEANING:
-        lines.append(f"No test scores: {MEANING[evidence.phase]}")
+        lines.append(f"Not test scores: {MEANING[evidence.phase]}")
     for phase, count in sorted(evidence.left_out.items()):
-        lines.append(f"Not part of it: {counted(count, f'{phase} run')}")
+        lines.append(f"Not exported: {counted(count, f'{phase} run')}")
     lines += [line for e in evidence.experiments for line in imported_lines(e)]
     return [*lines, *(f"Problem: {line}" for line in evidence.problems)]
 
@@ -349,8 +357,8 @@ def _absent(evidence: Evidence) -> list[Member]:
     return [m for m in evidence.members if m.score is None]
 
 
-def copied(source: Path) -> Content:
-    """A copy of a regular file, made when it is written."""
+def copy_of(source: Path) -> Content:
+    """A function that copies a regular file to the path that it is given."""
 
     def copy(target: Path) -> None:
         with open_file(source) as content, target.open("wb") as file:

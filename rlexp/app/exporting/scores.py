@@ -1,4 +1,4 @@
-"""Scores and evaluations for rliable, marl-eval, spreadsheets and data frames."""
+"""Exports scores and evaluations for rliable, marl-eval, spreadsheets and data frames."""
 
 import shlex
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from rlexp.app.exporting.output import (
     ExportRequest,
     Output,
     evidence_of,
+    exported_outcomes,
     exported_runs,
-    outcomes_of,
     run_remarks,
 )
 from rlexp.app.results import NextCommand
@@ -42,14 +42,16 @@ from rlexp.text import counted, listed, numbers
 
 
 def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
-    """The score dictionary, and beside it a page that says what is in it.
+    """Export the score dictionary of rliable, and a page that describes it.
 
     Raises:
         RlexpError: The runs do not fit into arrays of runs × tasks.
     """
     _check_suffix(output, (".npz", ".json"))
     evidence = evidence_of(request, workspace)
-    shape = rectangle(outcomes_of(evidence), format_name="rliable", common=request.common_seeds)
+    shape = rectangle(
+        exported_outcomes(evidence), format_name="rliable", common=request.common_seeds
+    )
     scores, unit = score_dictionary(shape), "in units of the return"
     if request.normalised:
         scores, unit = _normalised(scores, shape, evidence, workspace)
@@ -57,8 +59,8 @@ def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -
     name, remarks = output.path.name, [*run_remarks(evidence), *_left_out(shape)]
     page = _page(name, shape, evidence, unit, remarks)
     modules = ", ".join(imports(name))
-    shown = "print({k: v.shape for k, v in scores.items()})"
-    line = f"import {modules}; {loading(str(output.path))}; {shown}"
+    shape_code = "print({k: v.shape for k, v in scores.items()})"
+    line = f"import {modules}; {loading(str(output.path))}; {shape_code}"
     outcome = exported_runs(evidence, request, output, *remarks)
     command = NextCommand(why="try it", command=shlex.join(["python", "-c", line]))
     return Export(
@@ -69,15 +71,15 @@ def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -
 
 
 def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
-    """The evaluations of every run as marl-eval's JSON.
+    """Export the evaluations of every run as marl-eval's JSON.
 
     Raises:
-        RlexpError: The runs do not fit: labels or tasks differ in their seeds.
+        RlexpError: Labels or tasks have runs on different seeds.
     """
     _check_suffix(output, (".json",))
     evidence = evidence_of(request, workspace)
     shape = rectangle(
-        outcomes_of(evidence),
+        exported_outcomes(evidence),
         format_name="marl-eval",
         common=request.common_seeds,
         across_labels=True,
@@ -87,8 +89,8 @@ def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace)
     if len(set(counts.values())) > 1:
         differing = listed(f"{n} on {task}" for task, n in counts.items())
         remarks.append(
-            f"Runs have different numbers of evaluations ({differing}): marl-eval draws sample "
-            "efficiency of tasks that have the same; --task takes single ones"
+            f"Runs have different numbers of evaluations ({differing}): marl-eval plots sample "
+            "efficiency only for tasks with equal numbers; use --task to export single tasks"
         )
     outcome = exported_runs(evidence, request, output, *remarks)
     return Export(
@@ -99,15 +101,15 @@ def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace)
 
 
 def make_tables(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
-    """Runs, evaluations and episodes as tables: one file, or a folder of all of them.
+    """Export runs, evaluations and episodes as tables, in one file or a folder.
 
     Raises:
-        RlexpError: There is no such level, or no package that writes the format.
+        RlexpError: The level is unknown, or no package that writes the format is installed.
     """
     package = writer() if request.format == "parquet" else None
     levels, folder = _levels(request, output)
     evidence = evidence_of(request, workspace)
-    sheets = [sheet(level, outcomes_of(evidence)) for level in levels]
+    sheets = [sheet(level, exported_outcomes(evidence)) for level in levels]
     contents: dict[str, Content] = {}
     for table in sheets:
         name = f"{table.name}.{request.format}" if folder else output.path.name
@@ -119,7 +121,7 @@ def make_tables(request: ExportRequest, output: Output, workspace: Workspace) ->
 
 
 def _levels(request: ExportRequest, output: Output) -> tuple[tuple[str, ...], bool]:
-    """Which tables are written, and whether they go into a folder."""
+    """The tables to write, and whether they are written into a folder."""
     level = request.level
     if level is not None and level not in LEVELS:
         raise ConfigError.unknown(f"there is no level {level!r}", level, LEVELS, key="--level")
@@ -127,56 +129,56 @@ def _levels(request: ExportRequest, output: Output) -> tuple[tuple[str, ...], bo
         return (level or "evaluations",), False
     if output.suffix in {".csv", ".parquet", ".json", ".npz"}:
         raise ConfigError(
-            f"{output.path.name} does not end in .{request.format}: name such a file, or a folder"
+            f"{output.path.name} does not end in .{request.format}: name a file with that suffix, or a folder"
         )
     return (level,) if level else LEVELS, True
 
 
-def _content(own: Sheet, package: str | None) -> Content:
+def _content(table: Sheet, package: str | None) -> Content:
     if package is not None:
-        return partial(write_parquet, own, package=package)
-    return written(iter([own.titles, *own.rows]))
+        return partial(write_parquet, table, package=package)
+    return written(iter([table.titles, *table.rows]))
 
 
 def _check_suffix(output: Output, suffixes: Sequence[str]) -> None:
     if output.suffix not in suffixes:
-        known = " or ".join(suffixes)
-        raise ConfigError(f"--output={output.path.name!r} must end in {known}")
+        allowed_suffixes = " or ".join(suffixes)
+        raise ConfigError(f"--output={output.path.name!r} must end in {allowed_suffixes}")
 
 
 def _normalised(
     scores: Scores, shape: Rectangle, evidence: Evidence, workspace: Workspace
 ) -> tuple[Scores, str]:
     settings = read_report((), workspace.folder, workspace.allowed).settings
-    known = scales(evidence, settings)
-    bare = [task for task in shape.tasks if known[task] is None]
-    if bare:
+    scale_of = scales(evidence, settings)
+    tasks_without_anchors = [task for task in shape.tasks if scale_of[task] is None]
+    if tasks_without_anchors:
         raise ConfigError(
-            f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
+            f"{listed(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
             ".threshold, or leave out --normalised",
         )
     columns = {
         label: [
-            own.normalised(array[:, k])
+            scale.normalised(array[:, k])
             for k, task in enumerate(shape.tasks)
-            if (own := known[task]) is not None
+            if (scale := scale_of[task]) is not None
         ]
         for label, array in scores.items()
     }
-    anchors = (f"{task} {s.low:g} and {s.high:g}" for task, s in known.items() if s)
+    anchors = (f"{task} {s.low:g} and {s.high:g}" for task, s in scale_of.items() if s)
     unit = f"0 at the lower anchor of a task and 1 at the upper one ({listed(anchors)})"
-    return {label: np.stack(own, axis=1) for label, own in columns.items()}, unit
+    return {label: np.stack(per_task, axis=1) for label, per_task in columns.items()}, unit
 
 
 def _left_out(shape: Rectangle) -> list[str]:
     if not shape.left_out:
         return []
     names = ", ".join(o.run for o in shape.left_out)
-    return [f"Left out, for their seeds are not everywhere: {names}"]
+    return [f"Left out, because some label or task lacks their seeds: {names}"]
 
 
 def _with_shape(outcome: ExportedFiles, shape: Rectangle) -> ExportedFiles:
-    """The outcome with the rows and columns of the arrays."""
+    """The result with the rows and columns of the arrays."""
     return replace(
         outcome,
         tasks=tuple(shape.tasks),
@@ -188,7 +190,7 @@ def _with_shape(outcome: ExportedFiles, shape: Rectangle) -> ExportedFiles:
 def _page(
     name: str, shape: Rectangle, evidence: Evidence, unit: str, remarks: Sequence[str]
 ) -> str:
-    """What is in the file and how to load it, as Markdown."""
+    """A Markdown page that describes the file and how to load it."""
     rules = dict.fromkeys(score_in_words(m.record.spec.budget) for m in evidence.members)
     modules = "\n".join(f"import {module}" for module in imports(name))
     columns = (

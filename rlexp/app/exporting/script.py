@@ -1,33 +1,52 @@
-"""A run as a script that rebuilds its policy with Stable-Baselines3 alone."""
+"""Exports a run as a script that rebuilds and evaluates its policy without rlexp.
 
+`make_script` is the entry. `export_policy` makes the files, `check_exportable` refuses runs that a
+script cannot hold, and `make_recipe` reads the parameters of the script from the restored run.
+"""
+
+import inspect
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rlexp.algorithms.noise import Noise
+from rlexp.algorithms.schedules import Schedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
-from rlexp.app.execution.import_permission import OURS, check_imports, foreign_modules
-from rlexp.app.execution.reproducibility import versions
+from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
+from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.exporting.output import (
     Content,
     Export,
     ExportedFiles,
     ExportRequest,
     Output,
-    copied,
+    copy_of,
 )
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.survey import configuration_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
+from rlexp.config.plain_secrets import texts
+from rlexp.config.variables import has_variable
+from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
-from rlexp.exchange.exporters.script import requirements, script
-from rlexp.protocol.seeds import Phase
+from rlexp.exchange.exporters.script import (
+    LEARNING,
+    Expression,
+    Learner,
+    Recipe,
+    Task,
+    expression,
+    requirements,
+    script,
+)
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
@@ -37,65 +56,262 @@ from rlexp.store.secrets import mask_all, secret_values
 from rlexp.text import counted
 
 if TYPE_CHECKING:
-    from rlexp.exchange.exporters.script import Recipe
-import inspect
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
-
-from rlexp.algorithms.noise import Noise
-from rlexp.algorithms.schedules import Schedule
-from rlexp.environments.composed import ComposedTask
-from rlexp.exchange.exporters.script import LEARNING, Expression, Learner, Recipe, Task, expression
-from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
-
-if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
-from rlexp.config.plain_secrets import texts
-from rlexp.config.variables import has_variable
 
-HOMES: Mapping[str, str] = {
+SCRIPT, REQUIREMENTS = "evaluate.py", "requirements.txt"
+NEEDED = ("gymnasium", "numpy", "stable-baselines3", "torch")
+"""Packages that every script imports."""
+CONTRIB = "sb3-contrib"
+LONGEST_LIST = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedPolicy:
+    """The files of a run's script by name, and the packages that they need."""
+
+    algorithm: str
+    files: Mapping[str, Content]
+    foreign: tuple[str, ...]
+    final: Evaluated
+    phase: Phase
+
+
+def make_script(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
+    """Export a folder with the script, the parameters and the versions of packages.
+
+    Raises:
+        RlexpError: The target is not a single completed run, or it cannot be rebuilt without rlexp.
+    """
+    if len(request.targets) != 1:
+        raise ConfigError("a script is made from one run: name EXPERIMENT/RUN")
+    paths = find_run(request.targets[0], workspace)
+    command = ["rlexp", "export", "script", run_name(paths), "--output", request.output or ""]
+    policy = export_policy(paths, workspace, command)
+    final, name = policy.final, run_name(paths)
+    episodes = counted(len(final.returns), "episode")
+    score = f"{name}: mean return {final.mean:,.2f} of its final evaluation, n = {episodes}"
+    outcome = ExportedFiles(
+        format=request.format,
+        output=output.path,
+        phase=str(policy.phase),
+        n=1,
+        planned=1,
+        run=name,
+        mean_return=final.mean,
+        imports=policy.foreign,
+        remarks=(f"{score} of one run", *import_remarks(policy.foreign)),
+        next=(evaluation_command(output.path / SCRIPT, policy.foreign, workspace),),
+    )
+    return Export(contents=policy.files, folder=True, outcome=outcome)
+
+
+def find_run(name: str, workspace: Workspace) -> RunPaths:
+    """The run of this name, or the only run of the experiment of this name.
+
+    Raises:
+        RecordError: There is no such run, or the experiment has several runs; names them.
+    """
+    match = workspace.find(name)
+    if isinstance(match, RunPaths):
+        return match
+    runs = match.runs()
+    if len(runs) != 1:
+        names = [run_name(run) for run in runs[:LONGEST_LIST]]
+        run_list = (
+            f": {', '.join(names)}" + (", …" if len(runs) > LONGEST_LIST else "") if runs else ""
+        )
+        raise RecordError(
+            f"{match.name} is an experiment of {counted(len(runs), 'run')}, and a script is made "
+            f"from one: name EXPERIMENT/RUN{run_list}",
+        )
+    return runs[0]
+
+
+def run_name(paths: RunPaths) -> str:
+    """A run's name as commands accept it (`EXPERIMENT/RUN`)."""
+    return f"{paths.folder.parent.name}/{paths.folder.name}"
+
+
+def evaluation_command(
+    script_path: Path, foreign: Sequence[str], workspace: Workspace
+) -> NextCommand:
+    """The command that runs a script, with the workspace on the path for the run's own packages."""
+    variables = ["env", f"PYTHONPATH={workspace.folder}"] if foreign else []
+    return NextCommand(why="try it", command=shlex.join([*variables, "python", str(script_path)]))
+
+
+def import_remarks(foreign: Sequence[str]) -> list[str]:
+    """A sentence about the packages that a script imports and that the export lacks, if any."""
+    if not foreign:
+        return []
+    return [
+        f"The script imports {', '.join(foreign)}, which must be importable where it is executed"
+    ]
+
+
+def export_policy(
+    paths: RunPaths, workspace: Workspace, command: Sequence[str], model: str = "model.zip"
+) -> ExportedPolicy:
+    """The files of a run's script.
+
+    Args:
+        paths: The run.
+        workspace: The workspace, with the packages that it may import from.
+        command: The command to repeat with more allowed packages.
+        model: The name of the file with the parameters.
+
+    Raises:
+        RlexpError: The run has no final policy, its files are damaged or inconsistent, or a plug-in
+            cannot be written into a script.
+    """
+    stored = read_run(paths)
+    refuse_imported_run(stored.record.spec)
+    spec, final = stored.record.spec, _final(stored, paths)
+    policy = find_policy(paths, stored.record, None)
+    # Permission comes before everything that imports classes named by the record.
+    check_imports([spec], workspace.allowed, command)
+    check_exportable(spec)
+    # Sizes are checked before any library unpacks the archives.
+    check_archives(policy, paths)
+    workspace.make_allowed_importable()
+    recipe = _recipe(policy, stored, final, paths, workspace, model)
+    files: dict[str, Content] = {SCRIPT: script(recipe).encode(), model: copy_of(policy.model)}
+    if recipe.task.normalises:
+        files[policy.normalisation.name] = copy_of(policy.normalisation)
+    files[REQUIREMENTS] = _requirements(paths, spec, recipe).encode()
+    packages = {module.partition(".")[0] for module in foreign_modules(spec)}
+    return ExportedPolicy(
+        algorithm=recipe.learner.name,
+        files=files,
+        foreign=tuple(sorted(packages)),
+        final=final,
+        phase=spec.phase,
+    )
+
+
+def _final(stored: StoredRun, paths: RunPaths) -> Evaluated:
+    """The final evaluation of a completed run."""
+    record = stored.record
+    if record.state is State.COMPLETED and record.final is not None:
+        return record.final
+    kind = f" ({record.failure})" if record.failure else ""
+    reason = f": {record.reason}" if record.reason else ""
+    raise RecordError(
+        f"run {run_name(paths)} has no final policy to export: it is {record.state}{kind}{reason}"
+    )
+
+
+def _recipe(
+    policy: Policy,
+    stored: StoredRun,
+    final: Evaluated,
+    paths: RunPaths,
+    workspace: Workspace,
+    model: str,
+) -> "Recipe":
+    """Restore the policy, which shows that its files are intact, and describe how it is built."""
+    from rlexp.app.evaluation.playback import restored
+
+    spec = stored.record.spec
+    configuration = configuration_of(paths, spec)
+    about = {
+        "run": run_name(paths),
+        "label": configuration.label,
+        "task": configuration.task,
+        "phase": str(spec.phase),
+        "seed": spec.seed,
+        "environment steps": stored.record.step,
+    }
+    # An environment may print to standard output, which must hold nothing but the JSON result.
+    with redirect_stdout(sys.stderr), _errors_on_one_line():
+        player = restored(policy, draw=0, deterministic=None, allowed=workspace.allowed)
+        try:
+            return make_recipe(
+                player.training,
+                player.model,
+                about=mask_all(about, secret_values(environ)),
+                final=final,
+                evaluations=len(stored.record.evaluations),
+                files=(model, policy.normalisation.name),
+            )
+        finally:
+            if player.model.env is not None:
+                player.model.env.close()
+
+
+@contextmanager
+def _errors_on_one_line() -> Iterator[None]:
+    """Turn any error of an environment into an EnvironmentFault of one line."""
+    try:
+        yield
+    except RlexpError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise EnvironmentFault(f"the run's policy cannot be rebuilt: {reason}") from error
+
+
+def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
+    attempts = paths.attempts()
+    provenance = provenance_of(attempts[-1]) if attempts else {}
+    recorded = provenance.get("packages")
+    packages = recorded if isinstance(recorded, Mapping) else {}
+    names = {*NEEDED, *(name for name in collect_versions(spec) if name in packages)} - {
+        OWN_PACKAGE,
+        CONTRIB,
+    }
+    if recipe.learner.package == "sb3_contrib":
+        names.add(CONTRIB)
+    return requirements(names, packages, provenance.get("python"))
+
+
+EXPORTABLE_MODULES: Mapping[str, str] = {
     "agent": "rlexp.agents.",
     "algorithm": "rlexp.algorithms.",
     "environment": "rlexp.environments.gymnasium_task.",
 }
-"""Where the parts are from that a script knows how to write."""
+"""Prefixes of the modules whose plug-ins a script can rebuild, by group."""
 
 
-def check_parts(spec: RunSpec) -> None:
-    """Refuse parts that are not ours, environment variables and secrets.
+def check_exportable(spec: RunSpec) -> None:
+    """Refuse plug-ins from other packages, environment variables and secrets.
 
     Raises:
-        RecordError: There is one; says where.
+        RecordError: The run uses one of them; names its key.
     """
-    for group, home in HOMES.items():
-        part: Mapping[str, Any] = getattr(spec, group)
-        target = str(part.get("_target_"))
-        if not target.startswith(home):
+    for group, module_prefix in EXPORTABLE_MODULES.items():
+        plug_in: Mapping[str, Any] = getattr(spec, group)
+        target = str(plug_in.get("_target_"))
+        if not target.startswith(module_prefix):
             raise RecordError(
-                f"{group}._target_={target} is no part of {OURS} that a script of "
-                "Stable-Baselines3 alone can hold; 'rlexp evaluate' plays the run",
+                f"{group}._target_={target} is not a plug-in of {OWN_PACKAGE} that a script of "
+                "Stable-Baselines3 alone can rebuild; use 'rlexp evaluate' to evaluate the run",
             )
-        for path, _, text in texts(part, group):
+        for key, _, text in texts(plug_in, group):
             if has_variable(text):
                 raise RecordError(
-                    f"{path} is read from an environment variable ({text}), which a script would "
-                    "have to hold; 'rlexp evaluate' plays the run",
+                    f"{key} is read from an environment variable ({text}), whose value a script would "
+                    "contain; use 'rlexp evaluate' to evaluate the run",
                 )
-        if mask_all(part, secret_values(environ)) != part:
+        if mask_all(plug_in, secret_values(environ)) != plug_in:
             raise RecordError(
-                f"{group} holds what looks like a secret, and secrets are never exported; "
-                "'rlexp evaluate' plays the run",
+                f"{group} holds a value that looks like a secret, and secrets are never exported; "
+                "use 'rlexp evaluate' to evaluate the run",
             )
 
 
 WRAPPERS = "gymnasium.wrappers"
-MEASURING = {"rlexp:Measured"}
-"""Wrappers that change nothing of what a policy sees or earns."""
+
+
+MEASURING_WRAPPERS = {"rlexp:Measured"}
+"""Wrappers that change neither the observations nor the rewards of a policy."""
+
+
 NOISES = {"normal": "NormalActionNoise", "ornstein_uhlenbeck": "OrnsteinUhlenbeckActionNoise"}
 
 
-def describe(
+def make_recipe(
     training: "Training",
     model: Any,
     *,
@@ -104,18 +320,18 @@ def describe(
     evaluations: int,
     files: tuple[str, str],
 ) -> Recipe:
-    """The recipe of a script.
+    """Read the recipe of a script from a restored run.
 
     Args:
-        training: The parts of the run.
-        model: Its learner, restored.
-        about: What the script tells of the run.
-        final: Its final evaluation.
-        evaluations: How many came before that one.
-        files: Names of the files with the parameters and the statistics of normalisation.
+        training: The plug-ins and settings of the run.
+        model: The restored learner of the run.
+        about: Facts about the run that the script prints.
+        final: The final evaluation of the run.
+        evaluations: The number of evaluations before the final one.
+        files: Names of the files with the parameters and with the normalisation statistics.
 
     Raises:
-        RecordError: A value has no source in a script.
+        RecordError: A value cannot be written as source code.
     """
     streams = training.streams
     return Recipe(
@@ -149,11 +365,13 @@ def _task(training: "Training") -> Task:
         )
     if not isinstance(getattr(environment, "id", None), str):
         raise RecordError(
-            "a script can only make tasks that Gymnasium registers: this one is made by rlexp"
+            "a script can only make tasks that Gymnasium registers, but rlexp makes this one"
         )
-    wrappers = [w for w in environment.wrappers if w.name not in MEASURING]
-    if ours := [w.name for w in wrappers if w.name.startswith(("rlexp.", "rlexp:"))]:
-        raise RecordError(f"a script without rlexp cannot use its wrappers: {', '.join(ours)}")
+    wrappers = [w for w in environment.wrappers if w.name not in MEASURING_WRAPPERS]
+    if own_wrappers := [w.name for w in wrappers if w.name.startswith(("rlexp.", "rlexp:"))]:
+        raise RecordError(
+            f"a script without rlexp cannot use its wrappers: {', '.join(own_wrappers)}"
+        )
     module, _, name = environment.id.rpartition(":")
     limit, vector = environment.max_episode_steps, environment.vector
     normalised = vector.normalise_observations or vector.normalise_rewards
@@ -164,7 +382,7 @@ def _task(training: "Training") -> Task:
             **({} if limit is None else {"max_episode_steps": limit}),
             **environment.arguments,
         },
-        wrappers=tuple((*_place(w.name), w.arguments) for w in wrappers),
+        wrappers=tuple((*_split_wrapper_name(w.name), w.arguments) for w in wrappers),
         count=vector.count,
         frame_stack=vector.frame_stack,
         normalisation={
@@ -179,7 +397,7 @@ def _task(training: "Training") -> Task:
     )
 
 
-def _place(name: str) -> tuple[str, str]:
+def _split_wrapper_name(name: str) -> tuple[str, str]:
     """The module and the class that a wrapper's name stands for."""
     module, _, kind = name.rpartition(":" if ":" in name else ".")
     return module or WRAPPERS, kind
@@ -189,7 +407,7 @@ def _learner(training: "Training", model: Any) -> Learner:
     kind = type(model)
     package = kind.__module__.partition(".")[0]
     if package not in LEARNING:
-        raise RecordError(f"{kind.__name__} is no learner of {' or '.join(LEARNING)}")
+        raise RecordError(f"{kind.__name__} is not a learner of {' or '.join(LEARNING)}")
     algorithm: Any = training.algorithm
     return Learner(
         package=package,
@@ -207,7 +425,7 @@ def _learner(training: "Training", model: Any) -> Learner:
 
 
 def _value(value: Any) -> Any:
-    """A value as the library takes it, as source where it is no plain data."""
+    """A value as the library expects it, as source code where it is not plain data."""
     match value:
         case Schedule(shape="constant"):
             return Expression(f"ConstantSchedule({expression(value.initial)})")
@@ -229,199 +447,3 @@ def _activation(kind: type) -> str:
     if not kind.__module__.startswith("torch.nn.") or not name.isidentifier():
         raise RecordError(f"class {name} cannot be written into a script")
     return name
-
-
-SCRIPT, REQUIREMENTS = "evaluate.py", "requirements.txt"
-NEEDED = ("gymnasium", "numpy", "stable-baselines3", "torch")
-"""Packages that every script imports."""
-CONTRIB = "sb3-contrib"
-MOST_NAMES = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scripted:
-    """A run that is written as a script: its files by name, and what it needs."""
-
-    algorithm: str
-    files: Mapping[str, Content]
-    foreign: tuple[str, ...]
-    final: Evaluated
-    phase: Phase
-
-
-def make_script(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
-    """A folder with the script, the parameters and the versions of packages.
-
-    Raises:
-        RlexpError: The target is no single completed run, or it cannot be rebuilt without rlexp.
-    """
-    if len(request.targets) != 1:
-        raise ConfigError("a script is of one run: name EXPERIMENT/RUN")
-    paths = find_run(request.targets[0], workspace)
-    command = ["rlexp", "export", "script", run_name(paths), "--output", request.output or ""]
-    policy = scripted(paths, workspace, command)
-    final, name = policy.final, run_name(paths)
-    episodes = counted(len(final.returns), "episode")
-    score = f"{name}: mean return {final.mean:,.2f} of its final evaluation, n = {episodes}"
-    outcome = ExportedFiles(
-        format=request.format,
-        output=output.path,
-        phase=str(policy.phase),
-        n=1,
-        planned=1,
-        run=name,
-        mean_return=final.mean,
-        imports=policy.foreign,
-        remarks=(f"{score} of one run", *needed_lines(policy.foreign)),
-        next=(playing(output.path / SCRIPT, policy.foreign, workspace),),
-    )
-    return Export(contents=policy.files, folder=True, outcome=outcome)
-
-
-def find_run(name: str, workspace: Workspace) -> RunPaths:
-    """The run of this name, or the only run of the experiment of this name.
-
-    Raises:
-        RecordError: There is none, or there are several; names them.
-    """
-    found = workspace.find(name)
-    if isinstance(found, RunPaths):
-        return found
-    runs = found.runs()
-    if len(runs) != 1:
-        names = [run_name(run) for run in runs[:MOST_NAMES]]
-        told = f": {', '.join(names)}" + (", …" if len(runs) > MOST_NAMES else "") if runs else ""
-        raise RecordError(
-            f"{found.name} is an experiment of {counted(len(runs), 'run')}, and a script is of "
-            f"one: name EXPERIMENT/RUN{told}",
-        )
-    return runs[0]
-
-
-def run_name(paths: RunPaths) -> str:
-    """A run's name as commands take it."""
-    return f"{paths.folder.parent.name}/{paths.folder.name}"
-
-
-def playing(script_path: Path, foreign: Sequence[str], workspace: Workspace) -> NextCommand:
-    """The command that runs a script; what it imports may lie in the workspace's folder."""
-    variables = ["env", f"PYTHONPATH={workspace.folder}"] if foreign else []
-    return NextCommand(why="try it", command=shlex.join([*variables, "python", str(script_path)]))
-
-
-def needed_lines(foreign: Sequence[str]) -> list[str]:
-    """What is said where a script imports packages that it does not bring along."""
-    if not foreign:
-        return []
-    return [f"The script imports {', '.join(foreign)}, which must be importable where it is run"]
-
-
-def scripted(
-    paths: RunPaths, workspace: Workspace, command: Sequence[str], model: str = "model.zip"
-) -> Scripted:
-    """The files of a run's script.
-
-    Args:
-        paths: The run.
-        workspace: The workspace, with the packages that it may import from.
-        command: The command to repeat with more of them.
-        model: The name that the file with the parameters gets.
-
-    Raises:
-        RlexpError: The run has no final policy, its files are damaged or do not fit one another,
-            or a part of it cannot be written into a script; says which.
-    """
-    stored = read_run(paths)
-    refuse_imported_run(stored.record.spec)
-    spec, final = stored.record.spec, _final(stored, paths)
-    policy = find_policy(paths, stored.record, None)
-    check_imports([spec], workspace.allowed, command)
-    check_parts(spec)
-    check_archives(policy, paths)
-    workspace.make_allowed_importable()
-    recipe = _recipe(policy, stored, final, paths, workspace, model)
-    files: dict[str, Content] = {SCRIPT: script(recipe).encode(), model: copied(policy.model)}
-    if recipe.task.normalises:
-        files[policy.normalisation.name] = copied(policy.normalisation)
-    files[REQUIREMENTS] = _requirements(paths, spec, recipe).encode()
-    packages = {module.partition(".")[0] for module in foreign_modules(spec)}
-    return Scripted(
-        algorithm=recipe.learner.name,
-        files=files,
-        foreign=tuple(sorted(packages)),
-        final=final,
-        phase=spec.phase,
-    )
-
-
-def _final(stored: StoredRun, paths: RunPaths) -> Evaluated:
-    """The final evaluation of a completed run."""
-    record = stored.record
-    if record.state is State.COMPLETED and record.final is not None:
-        return record.final
-    kind = f" ({record.failure})" if record.failure else ""
-    reason = f": {record.reason}" if record.reason else ""
-    raise RecordError(
-        f"run {run_name(paths)} has no final policy to export: it is {record.state}{kind}{reason}"
-    )
-
-
-def _recipe(
-    policy: Policy,
-    stored: StoredRun,
-    final: Evaluated,
-    paths: RunPaths,
-    workspace: Workspace,
-    model: str,
-) -> "Recipe":
-    """Restore the policy, so that its files are known to be whole, and describe how it is built."""
-    from rlexp.app.evaluation.playback import restored
-
-    spec = stored.record.spec
-    configuration = configuration_of(paths, spec)
-    about = {
-        "run": run_name(paths),
-        "label": configuration.label,
-        "task": configuration.task,
-        "phase": str(spec.phase),
-        "seed": spec.seed,
-        "environment steps": stored.record.step,
-    }
-    # What an environment prints must not end up between the lines of a JSON value.
-    with redirect_stdout(sys.stderr), _one_line():
-        player = restored(policy, draw=0, deterministic=None, allowed=workspace.allowed)
-        try:
-            return describe(
-                player.training,
-                player.model,
-                about=mask_all(about, secret_values(environ)),
-                final=final,
-                evaluations=len(stored.record.evaluations),
-                files=(model, policy.normalisation.name),
-            )
-        finally:
-            if player.model.env is not None:
-                player.model.env.close()
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Show what an environment raises as one line."""
-    try:
-        yield
-    except RlexpError:
-        raise
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EnvironmentFault(f"the run's policy cannot be rebuilt: {reason}") from error
-
-
-def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
-    attempts = paths.attempts()
-    provenance = provenance_of(attempts[-1]) if attempts else {}
-    recorded = provenance.get("packages")
-    packages = recorded if isinstance(recorded, Mapping) else {}
-    names = {*NEEDED, *(name for name in versions(spec) if name in packages)} - {OURS, CONTRIB}
-    if recipe.learner.package == "sb3_contrib":
-        names.add(CONTRIB)
-    return requirements(names, packages, provenance.get("python"))

@@ -1,4 +1,7 @@
-"""Imported runs on disk: prepared where nobody looks, and then put in place by renaming."""
+"""Writes imported runs to disk: first in a hidden folder, then renamed into place.
+
+A killed import leaves at most a hidden folder, which the next one removes.
+"""
 
 import os
 import shutil
@@ -26,14 +29,14 @@ from rlexp.store.runs import new_attempt, read_definition, write_experiment, wri
 from rlexp.store.sealing import Seals
 
 HIDDEN = ".import-"
-"""What begins the name of a folder in which an import is prepared."""
+"""Prefix of the folders in which imports are prepared."""
 HOST = "imported"
-"""Where an imported run is said to have been made."""
+"""The host that is recorded for imported runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The names of runs that are new, and of those that were there before."""
+    """The names of new runs, and of runs that were imported before."""
 
     new: tuple[str, ...]
     there: tuple[str, ...] = ()
@@ -41,21 +44,21 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What is said of every run of one import."""
+    """Facts about one import that every run of it records."""
 
     kind: str
     command: Sequence[str]
-    wanted: Wanted
+    options: Wanted
     now: float
 
 
 def new_experiment(
-    layout: Layout, settled: Settled, command: Sequence[str], wanted: Wanted, *, dry: bool
+    layout: Layout, settled: Settled, command: Sequence[str], options: Wanted, *, dry: bool
 ) -> Written:
-    """Write an experiment whole, then give it its name.
+    """Write a new experiment into a hidden folder, then rename it.
 
     Raises:
-        RecordError: Another command has given the name to something meanwhile.
+        RecordError: Another command has created an experiment of this name meanwhile.
     """
     names = tuple(run.spec.name for run in settled.runs)
     if dry:
@@ -68,9 +71,9 @@ def new_experiment(
             write_experiment(paths, settled.experiment)
             seals = Seals(paths)
             for run in settled.runs:
-                _write_run(paths.run(run.spec.name), run, _origin(run, command, wanted))
+                _write_run(paths.run(run.spec.name), run, _origin(run, command, options))
                 seals.enter(paths.run(run.spec.name), 1)
-            _name(paths.folder, layout.root / name)
+            _rename_into_place(paths.folder, layout.root / name)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
     return Written(names)
@@ -81,36 +84,36 @@ def add_to_experiment(
     paths: ExperimentPaths,
     settled: Settled,
     command: Sequence[str],
-    wanted: Wanted,
+    options: Wanted,
     *,
     dry: bool,
 ) -> Written:
-    """Add runs that are new to an imported experiment.
+    """Add new runs to an imported experiment.
 
-    What is added becomes a part of it when its definition names it: that is written last.
+    The experiment's definition is written last: only then are the new runs part of the experiment.
 
     Args:
-        there: The experiment as it was when the runs were settled.
-        paths: Its place.
+        there: The experiment as it was when the runs were read.
+        paths: The experiment's folder.
         settled: The experiment as it will be, and the runs that were read.
-        command: What asks for it.
-        wanted: What the user says of the source.
-        dry: Whether to write nothing.
+        command: The command line, for the provenance.
+        options: The user's statements about the source.
+        dry: Whether to compare only, without writing.
 
     Raises:
-        RecordError: A run that is there has other content, or another command has added runs
-            meanwhile.
+        RecordError: An existing run has other content, or another command has added runs meanwhile.
     """
-    new, same = _compared(paths, settled)
-    known = there.imported == settled.experiment.imported
-    written = Written(tuple(r.spec.name for r in new), tuple(r.spec.name for r in same))
-    if dry or (not new and known):
+    new, unchanged = _compared(paths, settled)
+    is_current = there.imported == settled.experiment.imported
+    written = Written(tuple(r.spec.name for r in new), tuple(r.spec.name for r in unchanged))
+    if dry or (not new and is_current):
         return written
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
+        # The experiment was read before the lock was taken, so it is compared again under the lock.
         if read_definition(paths) != there:
             raise RecordError(
-                f"experiment {paths.name} was added to by another command meanwhile: repeat this "
-                "one; nothing was imported"
+                f"experiment {paths.name} was changed by another command meanwhile: repeat this "
+                "command; nothing was imported"
             )
         new, _ = _compared(paths, settled)
         remove_leftovers(paths.folder)
@@ -118,9 +121,11 @@ def add_to_experiment(
         seals = Seals(paths)
         try:
             for run in new:
-                _write_run(hidden.run(run.spec.name), run, _origin(run, command, wanted))
+                _write_run(hidden.run(run.spec.name), run, _origin(run, command, options))
             for run in new:
-                _name(hidden.run(run.spec.name).folder, paths.run(run.spec.name).folder)
+                _rename_into_place(
+                    hidden.run(run.spec.name).folder, paths.run(run.spec.name).folder
+                )
                 seals.enter(paths.run(run.spec.name), 1)
         finally:
             shutil.rmtree(hidden.folder, ignore_errors=True)
@@ -130,31 +135,35 @@ def add_to_experiment(
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what imports left that were killed; one that is under way holds its lock."""
-    for left in folder.glob(f"{HIDDEN}*"):
+    """Remove hidden folders of killed imports; a running import holds its folder's lock."""
+    for folder_left in folder.glob(f"{HIDDEN}*"):
         with suppress(OSError):
-            if left.is_dir() and not left.is_symlink() and not is_held(left / ".lock"):
-                shutil.rmtree(left)
+            if (
+                folder_left.is_dir()
+                and not folder_left.is_symlink()
+                and not is_held(folder_left / ".lock")
+            ):
+                shutil.rmtree(folder_left)
 
 
 def _compared(
     paths: ExperimentPaths, settled: Settled
 ) -> tuple[list[SettledRun], list[SettledRun]]:
-    """The runs that are new, and those that are there with the same content."""
-    new, same = list[SettledRun](), list[SettledRun]()
+    """The new runs, and the runs that exist with the same content."""
+    new, unchanged = list[SettledRun](), list[SettledRun]()
     for run in settled.runs:
-        there = paths.run(run.spec.name)
-        if not there.folder.exists():
+        existing = paths.run(run.spec.name)
+        if not existing.folder.exists():
             new.append(run)
-        elif _content(there) == run.content:
-            same.append(run)
+        elif _content(existing) == run.content:
+            unchanged.append(run)
         else:
             raise RecordError(
-                f"{run.source} was imported before with other content, which stays as it is: "
-                f"another --seed, --label or --experiment tells it apart, and 'rlexp rm "
-                f"{paths.name}/{run.spec.name} --yes' makes room for it; nothing was imported"
+                f"{run.source} was imported before with other content, which is kept: "
+                f"use another --seed, --label or --experiment, or remove the old run with 'rlexp rm "
+                f"{paths.name}/{run.spec.name} --yes'; nothing was imported"
             )
-    return new, same
+    return new, unchanged
 
 
 def _content(run: RunPaths) -> str | None:
@@ -165,22 +174,23 @@ def _content(run: RunPaths) -> str | None:
         return None
 
 
-def _name(folder: Path, target: Path) -> None:
+def _rename_into_place(folder: Path, target: Path) -> None:
     try:
+        # Renaming fails on a folder with content, so that two imports cannot overwrite each other.
         os.rename(folder, target)  # noqa: PTH104
     except OSError as error:
         if error.errno not in {EEXIST, ENOTEMPTY, ENOTDIR}:
             raise
         raise RecordError(
-            f"{target} was made by another command meanwhile: repeat this one"
+            f"{target} was created by another command meanwhile: repeat this command"
         ) from error
     with suppress(OSError):
         sync(target.parent)
 
 
-def _origin(run: SettledRun, command: Sequence[str], wanted: Wanted) -> _Origin:
+def _origin(run: SettledRun, command: Sequence[str], options: Wanted) -> _Origin:
     kind = str(run.configuration.algorithm["imported"]["kind"])
-    return _Origin(kind, command, wanted, time.time())
+    return _Origin(kind, command, options, time.time())
 
 
 def _write_run(paths: RunPaths, run: SettledRun, origin: _Origin) -> None:
@@ -200,8 +210,8 @@ def _provenance(run: SettledRun, origin: _Origin) -> dict[str, Any]:
             "task": source.task,
             "seed": None if run.numbered else source.seed,
             "returns": str(source.returns),
-            "files": [{"name": name, "sha256": own} for name, own in source.files],
-            "steps": (origin.wanted.unit or ENVIRONMENT).plain(),
+            "files": [{"name": name, "sha256": digest} for name, digest in source.files],
+            "steps": (origin.options.unit or ENVIRONMENT).plain(),
             "asked_steps": source.steps,
             "beyond_budget": run.cut,
             "details": dict(source.details),
@@ -212,20 +222,20 @@ def _provenance(run: SettledRun, origin: _Origin) -> dict[str, Any]:
 
 
 def _events(run: SettledRun, now: float) -> list[Event]:
-    """The journal: times as the source tells them, or else that of the import."""
-    known = run.source.started is not None and all(p.time is not None for p in run.points)
-    started = run.source.started if known and run.source.started is not None else now
-    times = [point.time if known and point.time is not None else now for point in run.points]
+    """The events of an imported run; their times come from the source, or else from the import."""
+    has_times = run.source.started is not None and all(p.time is not None for p in run.points)
+    started = run.source.started if has_times and run.source.started is not None else now
+    times = [point.time if has_times and point.time is not None else now for point in run.points]
     evaluated = [_evaluated(p, moment) for p, moment in zip(run.points, times, strict=True)]
     last = evaluated[-1].time if evaluated else started
-    trouble = run.trouble
+    failure = run.trouble
     ended = RunEnded(
         time=last,
         step=run.step,
-        ending=trouble.ending if trouble else Ending.COMPLETED,
-        seconds=last - started if known and last >= started else float("nan"),
-        failure=trouble.failure if trouble else None,
-        reason=trouble.reason if trouble else None,
+        ending=failure.ending if failure else Ending.COMPLETED,
+        seconds=last - started if has_times and last >= started else float("nan"),
+        failure=failure.failure if failure else None,
+        reason=failure.reason if failure else None,
     )
     return [RunStarted(time=started, attempt=1, pid=0, host=HOST), *evaluated, ended]
 

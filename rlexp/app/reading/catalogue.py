@@ -1,4 +1,4 @@
-"""Where the catalogue of an experiment is: beside it, or in the user's cache."""
+"""Opens the catalogue (cached run records) of an experiment, beside it or in the user's cache."""
 
 import gc
 import time
@@ -14,9 +14,9 @@ from rlexp.store.layout import ExperimentPaths
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Read much at once without a search for garbage: all of it is kept.
+    """Pause the garbage collector while many records are read, none of which is discarded.
 
-    The collector looks through everything again and again as it grows, for a third of the time.
+    The collector would search all of them again and again, which takes a third of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -28,15 +28,15 @@ def collector_paused() -> Iterator[None]:
 
 
 def catalogue_of(paths: ExperimentPaths) -> Catalogue:
-    """The catalogue of an experiment; one that cannot be written there is in the cache.
+    """The catalogue of an experiment, in the user's cache where it cannot be written in place.
 
-    So is one that several machines see: they would all write it, and one of them may read what
-    another has half replaced.
+    The cache is also used for a folder that several machines share: all of them would write the
+    same catalogue, and one might read it while another replaces it.
     """
     if not paths.folder.is_dir():
-        # It may be a link that leads to itself.
+        # The folder may be missing, or a link that leads to itself, which `resolve` refuses.
         return Catalogue([], time.time)
     name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
-    own = cache_folder() / "catalogues" / name
+    in_cache = cache_folder() / "catalogues" / name
     shared = is_shared(paths.catalogue)
-    return Catalogue.read([own] if shared else [paths.catalogue, own], time.time)
+    return Catalogue.read([in_cache] if shared else [paths.catalogue, in_cache], time.time)

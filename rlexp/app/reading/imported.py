@@ -1,4 +1,4 @@
-"""What another tool made: it is looked at as any run is, and never executed."""
+"""Finds and describes imported runs, and refuses to execute them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,60 +15,60 @@ from rlexp.text import counted
 
 
 def refuse_imported(experiment: Experiment, instead: str = "") -> None:
-    """Refuse to run anything of an experiment that was imported.
+    """Refuse to execute runs of an imported experiment.
 
     Args:
-        experiment: Any.
-        instead: What to do instead, after a comma or a semicolon.
+        experiment: Any experiment.
+        instead: What to do instead, beginning with a comma or a semicolon.
 
     Raises:
-        RecordError: It was.
+        RecordError: The experiment was imported.
     """
     if experiment.imported is not None:
         _refuse(f"experiment {experiment.name}", instead)
 
 
 def refuse_imported_run(spec: RunSpec) -> None:
-    """Refuse to play or to repeat a run that was imported.
+    """Refuse to evaluate or to reproduce an imported run.
 
     Raises:
-        RecordError: It was.
+        RecordError: The run was imported.
     """
     if spec.imported is not None:
         _refuse(f"run {spec.name}")
 
 
 def refuse_external_run(spec: RunSpec) -> None:
-    """Refuse to play a run that a training script made.
+    """Refuse to evaluate a run of a training script.
 
     Raises:
-        RecordError: One did.
+        RecordError: A training script made the run.
     """
     if spec.external:
         raise RecordError(
-            f"run {spec.name} was trained by a script, and has no stable-baselines3 model to play: "
+            f"run {spec.name} was trained by a script, so it has no stable-baselines3 model to evaluate: "
             "what the script saved is in attempts/…/files of the run"
         )
 
 
 def _refuse(what: str, instead: str = "") -> NoReturn:
     raise RecordError(
-        f"{what} was imported: another tool made it, and there is nothing here to execute"
-        f"{instead or '; report, compare, power, ls, show and verify take it'}"
+        f"{what} was imported from another tool, so rlexp cannot execute it"
+        f"{instead or '; report, compare, power, ls, show and verify accept it'}"
     )
 
 
 def source_in_words(spec: RunSpec) -> str | None:
-    """Where an imported run comes from (`imported from sb3-monitor: training episodes`)."""
-    marked = spec.imported
-    if marked is None:
+    """The source of an imported run as text (`imported from sb3-monitor: training episodes`)."""
+    source = spec.imported
+    if source is None:
         return None
-    binned = ", put together in hundredths of the budget" if marked.get("binned") else ""
-    return f"imported from {marked.get('kind')}: {marked.get('returns')}{binned}"
+    binned = ", put together in hundredths of the budget" if source.get("binned") else ""
+    return f"imported from {source.get('kind')}: {source.get('returns')}{binned}"
 
 
 def imported_counts(experiment: Experiment) -> dict[str, int]:
-    """How many runs were imported, by their source and the kind of their returns, in words."""
+    """The number of imported runs, by a text with their source and the kind of their returns."""
     counts: Counter[str] = Counter()
     for configuration in experiment.configurations:
         source = source_in_words(configuration.spec(Phase.TEST, 0, 0))
@@ -79,43 +79,45 @@ def imported_counts(experiment: Experiment) -> dict[str, int]:
 
 
 def imported_lines(experiment: Experiment) -> Iterator[str]:
-    """The same, a line for each source."""
+    """Yield the number of imported runs and their source, one line for each source."""
     counts = imported_counts(experiment)
     yield from (f"{counted(number, 'run')} {source}" for source, number in counts.items())
 
 
 def recorded_content(provenance: Mapping[str, Any]) -> str | None:
-    """The sum of what was read of a run when it was imported, as its provenance says."""
+    """The hash of the content that was imported for a run, from its provenance, or None."""
     imported = provenance.get("imported")
     content = imported.get("content") if isinstance(imported, Mapping) else None
     return content if isinstance(content, str) else None
 
 
 def found_before(paths: ExperimentPaths) -> Experiment | None:
-    """The imported experiment of this name, or nothing where there is none.
+    """The imported experiment of this name, or None where no folder has the name.
 
     Raises:
-        RecordError: The name is taken by something else, or it is damaged.
+        RecordError: The name belongs to something else, or the experiment is damaged.
     """
     if not paths.folder.exists() and not paths.folder.is_symlink():
         return None
     if not paths.definition.exists():
         raise RecordError(
-            f"{paths.folder} is there, and holds no experiment: choose another name with "
+            f"{paths.folder} exists and is not an experiment: choose another name with "
             "--experiment"
         )
-    there = read_definition(paths)
-    if there.imported is None:
+    experiment = read_definition(paths)
+    if experiment.imported is None:
         raise RecordError(
-            f"experiment {paths.name} holds runs of rlexp, to which nothing is imported: choose "
+            f"experiment {paths.name} holds runs of rlexp, and results cannot be imported into it: choose "
             "another name with --experiment"
         )
-    refuse_older(there)
-    if not all(_is_marked(c.algorithm) for c in there.configurations):
-        raise RecordError(f"{paths.definition} is damaged: a configuration says not whence it is")
-    return there
+    refuse_older(experiment)
+    if not all(_is_marked(c.algorithm) for c in experiment.configurations):
+        raise RecordError(
+            f"{paths.definition} is damaged: a configuration does not name its source"
+        )
+    return experiment
 
 
 def _is_marked(algorithm: Mapping[str, Any]) -> bool:
-    marked = algorithm.get("imported")
-    return isinstance(marked, Mapping) and {"kind", "returns", "binned"} <= set(marked)
+    source = algorithm.get("imported")
+    return isinstance(source, Mapping) and {"kind", "returns", "binned"} <= set(source)

@@ -1,4 +1,7 @@
-"""The records of an experiment compared with its ledger."""
+"""Compares the records of an experiment with the sums in its ledger.
+
+`examine` is the entry. A finding says what is missing, edited, copied or damaged, and in which run.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,18 +29,18 @@ from rlexp.store.sealing import unsealed
 from rlexp.text import counted, listed, shortened
 
 OF_ONE_RUN = ("events.jsonl", "verdict.json", "spec.json", "model.zip", "normalisation.npz")
-"""Files that no two runs have in common."""
+"""Files whose content differs between any two runs, so that an equal file is a copy."""
 
 
 @dataclass(slots=True)
-class Tally:
-    """What is found; `owners` knows whose a file is, by its name and sum.
+class IntegrityFindings:
+    """Collects the findings, and counts the attempts that were compared.
 
     Attributes:
-        owners: By name and sha256, the run that a file was first seen of.
-        findings: In the order in which they were made.
-        attempts: Those that ended.
-        matching: Those whose files are what they were.
+        owners: The run to which a file was first attributed, by the file's name and sha256.
+        findings: The findings, in the order in which they were made.
+        attempts: The number of ended attempts.
+        matching: The number of attempts whose files match their sums.
     """
 
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -46,256 +49,275 @@ class Tally:
     matching: int = 0
 
     def find(self, kind: Kind, text: str, run: str | None = None) -> None:
-        """Make a finding."""
+        """Add a finding."""
         self.findings.append(Finding(kind=kind, text=text, run=run))
 
     def own(self, name: str, files: Mapping[str, str]) -> None:
-        """Remember whose files these are, by their path and sha256."""
+        """Attribute files, given as sha256 by path, to a run."""
         for path, text in files.items():
             if (base := path.rpartition("/")[2]) in OF_ONE_RUN:
                 self.owners.setdefault((base, text), name)
 
     def owner(self, path: str, text: str | None, name: str) -> str | None:
-        """The other run whose file this is, if it is one's."""
-        found = self.owners.get((path.rpartition("/")[2], text or ""))
-        return None if found == name else found
+        """The other run that a file was copied from, or None."""
+        owning_run = self.owners.get((path.rpartition("/")[2], text or ""))
+        return None if owning_run == name else owning_run
 
     def is_faulty(self, name: str) -> bool:
-        """Whether something is wrong with a run already."""
+        """Whether a fault of the run has been found already."""
         return any(f.is_fault and f.run == name for f in self.findings)
 
 
 Attempts = Mapping[int, SealedAttempt]
 
 
-def compare_runs(paths: ExperimentPaths, account: Account, tally: Tally) -> None:
-    """Compare every run that the ledger or the folder knows."""
+@collector_paused()
+def examine(survey: Survey, head: str | None = None) -> Integrity:
+    """Compare an experiment's folder with its ledger.
+
+    Args:
+        survey: The content of the folder.
+        head: The first characters of the sum of a ledger line that the user noted earlier, if any.
+    """
+    paths, findings = survey.paths, IntegrityFindings()
+    # The ledger gets a document's sum before the document is written. Reading the documents first,
+    # then the ledger, therefore finds an entry for each of them.
+    documents = {name: sum_of_file(paths.folder / name) for name in DOCUMENTS}
+    ledger = _read(paths, findings)
+    account = Account.of(ledger.entries if ledger else ())
+    if head is not None and not any(s.startswith(head) for s in (ledger.sums if ledger else ())):
+        text = f"no line of the ledger has the sum {head}: it was rewritten, or cut, since then"
+        findings.find(Kind.REWRITTEN, text)
+    if ledger:
+        _documents(paths, documents, account, findings)
+    compare_runs(paths, account, findings)
+    _as_read(survey, findings)
+    sealed = [a for attempts in account.runs.values() for a in attempts.values()]
+    return Integrity(
+        experiment=paths.name,
+        attempts=findings.attempts,
+        matching=findings.matching,
+        late=sum(a.late for a in sealed),
+        lines=len(ledger.sums) if ledger else 0,
+        head=ledger.head if ledger else None,
+        findings=tuple(sorted(findings.findings, key=lambda f: list(Kind).index(f.kind))),
+    )
+
+
+def compare_runs(paths: ExperimentPaths, account: Account, findings: IntegrityFindings) -> None:
+    """Compare every run that is in the ledger or in the folder."""
     try:
-        there = {run.folder.name: run for run in paths.runs()}
+        present = {run.folder.name: run for run in paths.runs()}
     except RecordError as error:
-        tally.find(Kind.DAMAGED, str(error))
+        findings.find(Kind.DAMAGED, str(error))
         return
-    for name, own in account.runs.items():
-        for sealed in own.values():
-            tally.own(name, sealed.files)
-    for name, own in account.runs.items():
-        _run(paths.run(name), own, tally)
-    for name, own in account.gone.items():
-        if name in there:
-            tally.find(Kind.REMARK, "it was run anew after its records were removed by hand", name)
+    # All files are attributed first, so that a copy is found whichever run is compared first.
+    for name, attempts in account.runs.items():
+        for sealed in attempts.values():
+            findings.own(name, sealed.files)
+    for name, attempts in account.runs.items():
+        _run(paths.run(name), attempts, findings)
+    for name, attempts in account.gone.items():
+        if name in present:
+            findings.find(
+                Kind.REMARK, "it was run again after its records were removed by hand", name
+            )
         else:
-            _gone(name, own, tally)
-    for name in sorted(account.anew & there.keys()):
-        tally.find(Kind.REMARK, "an attempt was made anew after it was removed by hand", name)
-    known = {name: set(own) for name, own in account.runs.items()}
-    _unsealed(paths, list(unsealed(there.values(), known)), tally)
+            _gone(name, attempts, findings)
+    for name in sorted(account.anew & present.keys()):
+        findings.find(Kind.REMARK, "an attempt was made again after it was removed by hand", name)
+    sealed_numbers = {name: set(attempts) for name, attempts in account.runs.items()}
+    _unsealed(paths, list(unsealed(present.values(), sealed_numbers)), findings)
 
 
-def _gone(name: str, own: Attempts, tally: Tally) -> None:
-    tally.attempts += len(own)
-    tally.find(Kind.MISSING, f"it is gone, with {counted(len(own), 'attempt')}", name)
+def _gone(name: str, attempts: Attempts, findings: IntegrityFindings) -> None:
+    findings.attempts += len(attempts)
+    findings.find(Kind.MISSING, f"it is gone, with {counted(len(attempts), 'attempt')}", name)
 
 
-def _run(run: RunPaths, own: Attempts, tally: Tally) -> None:
-    """Compare the files of a run with what they were; the last attempt's sums count."""
+def _run(run: RunPaths, attempts: Attempts, findings: IntegrityFindings) -> None:
+    """Compare the files of a run with the ledger; the last attempt's entry for a file decides."""
     name = run.folder.name
     if not os.path.lexists(run.folder):
-        _gone(name, own, tally)
+        _gone(name, attempts, findings)
         return
-    tally.attempts += len(own)
-    expected = {path: text for _, a in sorted(own.items()) for path, text in a.files.items()}
-    found = {path: sum_of_file(run.folder / path) for path in expected}
-    wrong = {path: text for path, text in found.items() if text != expected[path]}
-    added = {path: a for a in own for path in _added(run, own[a])}
-    tally.matching += sum(
+    findings.attempts += len(attempts)
+    # A later attempt may replace a file of an earlier one, so its sum comes last.
+    expected = {path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()}
+    sums = {path: sum_of_file(run.folder / path) for path in expected}
+    wrong = {path: text for path, text in sums.items() if text != expected[path]}
+    added = {path: a for a in attempts for path in _added(run, attempts[a])}
+    findings.matching += sum(
         not (wrong.keys() & sealed.files.keys()) and number not in added.values()
-        for number, sealed in own.items()
+        for number, sealed in attempts.items()
     )
-    lost = [number for number in own if not os.path.lexists(run.attempt(number).folder)]
+    lost = [number for number in attempts if not os.path.lexists(run.attempt(number).folder)]
     for number in lost:
-        tally.find(Kind.MISSING, f"attempt {number} is gone", name)
-    told = {p: t for p, t in wrong.items() if not any(_is_of(p, number) for number in lost)}
-    _tell(run, told, list(added), tally)
+        findings.find(Kind.MISSING, f"attempt {number} is gone", name)
+    reported = {
+        p: t for p, t in wrong.items() if not any(_belongs_to(p, number) for number in lost)
+    }
+    _report_files(run, reported, list(added), findings)
 
 
-def _is_of(path: str, number: int) -> bool:
+def _belongs_to(path: str, number: int) -> bool:
     return path.startswith(f"attempts/{number}/")
 
 
 def _added(run: RunPaths, sealed: SealedAttempt) -> Iterator[str]:
-    """Files that the attempt did not have when it ended, and that would have been entered."""
+    """Yield files that were added to an attempt after its end."""
     names = (f"attempts/{sealed.attempt}/{name}" for name in OF_THE_ATTEMPT)
     yield from (n for n in names if n not in sealed.files and os.path.lexists(run.folder / n))
 
 
-def _tell(
-    run: RunPaths, wrong: Mapping[str, str | None], added: Sequence[str], tally: Tally
+def _report_files(
+    run: RunPaths,
+    wrong: Mapping[str, str | None],
+    added: Sequence[str],
+    findings: IntegrityFindings,
 ) -> None:
     name = run.folder.name
     copied: dict[str, list[str]] = {}
     edited: list[str] = []
     for path, text in sorted(wrong.items()):
-        source = tally.owner(path, text, name)
+        source = findings.owner(path, text, name)
         if source is not None:
             copied.setdefault(source, []).append(path)
         elif text is None and not os.path.lexists(run.folder / path):
-            tally.find(Kind.MISSING, f"{path} is gone", name)
+            findings.find(Kind.MISSING, f"{path} is gone", name)
         else:
             edited.append(path)
     for source, paths in copied.items():
         verb = "is that" if len(paths) == 1 else "are those"
-        tally.find(Kind.COPIED, f"{listed(paths)} {verb} of {source}", name)
+        findings.find(Kind.COPIED, f"{listed(paths)} {verb} of {source}", name)
     if edited:
         verb = "is" if len(edited) == 1 else "are"
-        tally.find(Kind.EDITED, f"{listed(edited)} {verb} not what was written", name)
+        findings.find(Kind.EDITED, f"{listed(edited)} {verb} not what was written", name)
     for path in added:
-        tally.find(Kind.EDITED, f"{path} was added", name)
+        findings.find(Kind.EDITED, f"{path} was added", name)
 
 
 def _unsealed(
-    paths: ExperimentPaths, found: Sequence[tuple[RunPaths, StoredAttempt]], tally: Tally
+    paths: ExperimentPaths,
+    attempts: Sequence[tuple[RunPaths, StoredAttempt]],
+    findings: IntegrityFindings,
 ) -> None:
-    """Attempts that ended and are in no ledger; while a command drives, they are soon."""
+    """Report ended attempts that the ledger lacks, unless a command is about to add them."""
+    # A running command adds its ended attempts soon.
     if is_held(paths.lock):
         return
-    tally.attempts += len(found)
-    for run, attempt in found:
+    findings.attempts += len(attempts)
+    for run, attempt in attempts:
         name, path = run.folder.name, attempt.paths.journal
         text = sum_of_file(path)
-        source = tally.owner(path.name, text, name) if attempt.events else None
+        source = findings.owner(path.name, text, name) if attempt.events else None
         if source is not None:
-            tally.find(Kind.COPIED, f"{path.relative_to(run.folder)} is that of {source}", name)
+            findings.find(Kind.COPIED, f"{path.relative_to(run.folder)} is that of {source}", name)
         elif text is not None and attempt.events:
-            tally.own(name, {path.name: text})
-    if names := list(dict.fromkeys(run.folder.name for run, _ in found)):
-        tally.find(
+            findings.own(name, {path.name: text})
+    if names := list(dict.fromkeys(run.folder.name for run, _ in attempts)):
+        findings.find(
             Kind.UNSEALED,
-            f"{counted(len(found), 'attempt')} of {shortened(names, 3)} ended and "
-            f"{'is' if len(found) == 1 else 'are'} not in the ledger; repeating the command that "
+            f"{counted(len(attempts), 'attempt')} of {shortened(names, 3)} ended and "
+            f"{'is' if len(attempts) == 1 else 'are'} not in the ledger; repeating the command that "
             "made them enters them",
         )
 
 
-@collector_paused()
-def examine(survey: Survey, head: str | None = None) -> Integrity:
-    """Compare what lies in an experiment's folder with what its ledger says was written.
-
-    Args:
-        survey: What lies there.
-        head: The beginning of the sum of a line that the ledger had once, if one was noted.
-    """
-    paths, tally = survey.paths, Tally()
-    # A document is entered before it is written: read in the other order, none is found too early.
-    documents = {name: sum_of_file(paths.folder / name) for name in DOCUMENTS}
-    ledger = _read(paths, tally)
-    account = Account.of(ledger.entries if ledger else ())
-    if head is not None and not any(s.startswith(head) for s in (ledger.sums if ledger else ())):
-        text = f"no line of the ledger has the sum {head}: it was rewritten, or cut, since then"
-        tally.find(Kind.REWRITTEN, text)
-    if ledger:
-        _documents(paths, documents, account, tally)
-    compare_runs(paths, account, tally)
-    _as_read(survey, tally)
-    sealed = [a for own in account.runs.values() for a in own.values()]
-    return Integrity(
-        experiment=paths.name,
-        attempts=tally.attempts,
-        matching=tally.matching,
-        late=sum(a.late for a in sealed),
-        lines=len(ledger.sums) if ledger else 0,
-        head=ledger.head if ledger else None,
-        findings=tuple(sorted(tally.findings, key=lambda f: list(Kind).index(f.kind))),
-    )
-
-
-def _read(paths: ExperimentPaths, tally: Tally) -> Ledger | None:
+def _read(paths: ExperimentPaths, findings: IntegrityFindings) -> Ledger | None:
     try:
         ledger = read_ledger(paths)
     except RecordError as error:
-        tally.find(Kind.BROKEN, str(error).replace(f"{paths.folder}{os.sep}", ""))
+        findings.find(Kind.BROKEN, str(error).replace(f"{paths.folder}{os.sep}", ""))
         return None
     for text in ledger.breaks if ledger else ():
-        tally.find(Kind.BROKEN, text)
+        findings.find(Kind.BROKEN, text)
     if ledger and ledger.torn:
-        tally.find(Kind.REMARK, "the last line of the ledger was not finished, and is left out")
+        findings.find(Kind.REMARK, "the last line of the ledger is incomplete and is ignored")
     return ledger
 
 
 def _documents(
-    paths: ExperimentPaths, found: Mapping[str, str | None], account: Account, tally: Tally
+    paths: ExperimentPaths,
+    sums: Mapping[str, str | None],
+    account: Account,
+    findings: IntegrityFindings,
 ) -> None:
-    for name, sha256 in found.items():
+    for name, sha256 in sums.items():
         entries = account.documents.get(name, [])
         if entries:
-            _document(paths, entries, sha256, account, tally)
+            _document(paths, entries, sha256, account, findings)
         elif sha256 is not None:
-            tally.find(Kind.UNSEALED, f"{name} is not in the ledger")
+            findings.find(Kind.UNSEALED, f"{name} is not in the ledger")
 
 
 def _document(
     paths: ExperimentPaths,
     entries: Sequence[SealedDocument],
-    found: str | None,
+    actual: str | None,
     account: Account,
-    tally: Tally,
+    findings: IntegrityFindings,
 ) -> None:
     entry, name = entries[-1], entries[-1].name
     allowed: set[str | None] = {entry.sha256}
     if account.last is entry:
-        # What was entered last may not have been written: its command was killed in between.
-        # Whoever enters more enters first what is there.
+        # After the last entry its command may have been killed before it wrote the document. The
+        # former document is then still right; the next command repairs the ledger before it adds
+        # anything.
         allowed.add(entries[-2].sha256 if len(entries) > 1 else None)
-    unreadable = found is None and os.path.lexists(paths.folder / name)
-    if found not in allowed or unreadable:
-        _absent_or_edited(paths.folder, name, tally)
+    unreadable = actual is None and os.path.lexists(paths.folder / name)
+    if actual not in allowed or unreadable:
+        _absent_or_edited(paths.folder, name, findings)
     if any(e.instead_of is not None for e in entries):
-        tally.find(Kind.EDITED, f"{name} had been edited when a command wrote it again")
-    if entry.trials is None or (found is None and None in allowed):
+        findings.find(Kind.EDITED, f"{name} had been edited when a command wrote it again")
+    if entry.trials is None or (actual is None and None in allowed):
         return
     if sum_of_file(paths.trials, entry.trials.bytes) != entry.trials.sha256:
-        _absent_or_edited(paths.folder, paths.trials.name, tally)
+        _absent_or_edited(paths.folder, paths.trials.name, findings)
     elif paths.trials.stat().st_size > entry.trials.bytes:
-        tally.find(Kind.EDITED, f"{paths.trials.name} has grown since the choice was made")
+        findings.find(Kind.EDITED, f"{paths.trials.name} has grown since the choice was made")
 
 
-def _absent_or_edited(folder: Path, name: str, tally: Tally) -> None:
+def _absent_or_edited(folder: Path, name: str, findings: IntegrityFindings) -> None:
     if os.path.lexists(folder / name):
-        tally.find(Kind.EDITED, f"{name} is not what was written")
+        findings.find(Kind.EDITED, f"{name} is not what was written")
     else:
-        tally.find(Kind.MISSING, f"{name} is gone")
+        findings.find(Kind.MISSING, f"{name} is gone")
 
 
-def _as_read(survey: Survey, tally: Tally) -> None:
-    """What reading the records met that no sum tells."""
-    if survey.problem and not any(f.is_fault and f.run is None for f in tally.findings):
-        tally.find(Kind.DAMAGED, survey.problem)
+def _as_read(survey: Survey, findings: IntegrityFindings) -> None:
+    """Report damage that was met while the records were read and that no sum shows."""
+    if survey.problem and not any(f.is_fault and f.run is None for f in findings.findings):
+        findings.find(Kind.DAMAGED, survey.problem)
     for run in survey.runs:
-        if run.damaged and not tally.is_faulty(run.name):
-            _damaged(survey.paths.run(run.name), str(run.problem), tally)
+        if run.damaged and not findings.is_faulty(run.name):
+            _damaged(survey.paths.run(run.name), str(run.problem), findings)
         elif not (run.damaged or run.planned or survey.experiment is None):
-            tally.find(Kind.FOREIGN, "the experiment's definition does not ask for it", run.name)
+            findings.find(
+                Kind.FOREIGN, "the experiment's definition does not include it", run.name
+            )
         if unreadable := _unreadable(run):
             text = f"{counted(unreadable, 'line')} of its journal cannot be read"
-            tally.find(Kind.REMARK, text, run.name)
+            findings.find(Kind.REMARK, text, run.name)
 
 
-def _damaged(run: RunPaths, problem: str, tally: Tally) -> None:
-    held = _held(run)
-    if held in {None, run.folder.name}:
-        tally.find(Kind.DAMAGED, problem, run.folder.name)
+def _damaged(run: RunPaths, problem: str, findings: IntegrityFindings) -> None:
+    actual_run = _run_in_folder(run)
+    if actual_run in {None, run.folder.name}:
+        findings.find(Kind.DAMAGED, problem, run.folder.name)
     else:
-        tally.find(Kind.COPIED, f"spec.json is that of {held}", run.folder.name)
+        findings.find(Kind.COPIED, f"spec.json is that of {actual_run}", run.folder.name)
 
 
 def _unreadable(run: Found) -> int:
-    """Lines of its journals that cannot be read; while it runs, the last one is being written."""
+    """The number of unreadable journal lines; a running run is still writing its last line."""
     if run.stored is None or run.stored.record.state is State.RUNNING:
         return 0
     return run.stored.torn + run.stored.quarantined
 
 
-def _held(run: RunPaths) -> str | None:
-    """The name of the run whose specification is in the folder, if one is."""
+def _run_in_folder(run: RunPaths) -> str | None:
+    """The name of the run whose specification the folder holds, or None."""
     try:
         return read_spec(run).name
     except RlexpError:

@@ -1,4 +1,4 @@
-"""The aggregate that surfaces lead with: the one that reports lead with, made in the same way."""
+"""The headline aggregate: the aggregate that commands show first, computed as in reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from rlexp.protocol.identity import Plain
 from rlexp.stats.aggregate import aggregate_of
 from rlexp.stats.task_scores import TaskScores
 
-OWN_SETTINGS = ("conf/report.yaml", "conf/metric")
-"""What a workspace has that changes the settings of its reports."""
+REPORT_SETTINGS = ("conf/report.yaml", "conf/metric")
+"""Files of a workspace that change the settings of its reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leading:
-    """The leading aggregate, and how its interval is made; by default as `conf/report.yaml` says.
+    """The headline aggregate and its interval; by default as in the packaged `conf/report.yaml`.
 
     Attributes:
-        name: Of the metric in `conf/metric/`.
-        metric: The aggregate, of raw scores on one task.
-        estimator: Method, level, repetitions and seed of its interval.
+        name: The metric's name in `conf/metric/`.
+        metric: The aggregate of raw scores on one task.
+        estimator: Method, level, repetitions and seed of the interval.
     """
 
     name: str = "iqm"
@@ -31,14 +31,14 @@ class Leading:
 
     @property
     def title(self) -> str:
-        """What tables call it (`IQM`)."""
+        """The aggregate's title in tables (`IQM`)."""
         return self.metric.title
 
     def estimate(self, scores: Sequence[float], reference: Plain) -> Estimate | None:
-        """The aggregate of scores on one task; nothing without a score.
+        """The aggregate of scores on one task, or None without scores.
 
         Args:
-            scores: Of the runs, of shape (n,).
+            scores: Scores of the runs, of shape (n,).
             reference: Known scores of the task (`environment.reference`).
         """
         if not scores:
@@ -48,19 +48,20 @@ class Leading:
 
 
 def leading_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Leading:
-    """The aggregate that reports on a workspace lead with, of those that raw scores have.
+    """The first aggregate of a workspace's reports that applies to raw scores.
 
-    A workspace without settings of its own has the packaged ones, which are known here: to
-    compose them takes longer than all else that is read.
+    A workspace without report settings uses the packaged ones, which are the defaults of
+    `HeadlineAggregate`: composing the configuration would take longer than everything else that is
+    read.
 
     Args:
-        folder: The workspace, whose `conf/` wins over the packaged one.
+        folder: The workspace; its `conf/` overrides the packaged one.
         allowed: Further packages whose classes `_target_` may name.
 
     Raises:
-        ConfigError: The settings of its reports are wrong.
+        ConfigError: The report settings of the workspace are invalid.
     """
-    if not any((folder / name).exists() for name in OWN_SETTINGS):
+    if not any((folder / name).exists() for name in REPORT_SETTINGS):
         return Leading()
     from rlexp.config.report import read_report
     from rlexp.config.sources import packaged_root

@@ -1,4 +1,4 @@
-"""Experiments of an older schema: they are read, and no run is added to them."""
+"""Refuses to execute runs of experiments that were written in an older schema."""
 
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
@@ -7,16 +7,16 @@ from rlexp.store.schemas import EXPERIMENT, SPEC
 
 
 def refuse_older(experiment: Experiment) -> None:
-    """Refuse to run anything of an experiment of an older schema.
+    """Refuse to execute runs of an experiment in an older schema.
 
     Raises:
-        RecordError: It is; says what to do instead.
+        RecordError: The experiment has an older schema.
     """
     if experiment.schema < EXPERIMENT.version:
         raise RecordError(
             f"experiment {experiment.name} was written in schema {experiment.schema}, in which runs "
-            "have other names than now: no run is added to it. Choose another name with "
-            "experiment=…; ls, show, verify, compare, report and export take it as it is"
+            "have other names: runs cannot be added to it. Choose another name with "
+            "experiment=…; ls, show, verify, compare, report and export accept it"
         )
 
 
@@ -24,10 +24,10 @@ def refuse_older_run(spec: RunSpec) -> None:
     """Refuse to execute a run of an older schema.
 
     Raises:
-        RecordError: It is; says what to do instead.
+        RecordError: The run has an older schema.
     """
     if spec.schema < SPEC.version:
         raise RecordError(
-            f"run {spec.name} was written in schema {spec.schema}, in which nothing is executed any "
-            "more: ask for the same under another experiment=…, as the command in its provenance does"
+            f"run {spec.name} was written in schema {spec.schema}, whose runs cannot be executed any "
+            "more: repeat the command in its provenance with another experiment=…"
         )

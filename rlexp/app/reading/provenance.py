@@ -1,11 +1,11 @@
-"""How an experiment was driven last: its command and its settings, as its attempts recorded them."""
+"""Reads the last command of an experiment and its settings, as its attempts recorded them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.reading.survey import DAMAGE, Survey
+from rlexp.app.reading.survey import READ_ERRORS, Survey
 from rlexp.errors import RlexpError
 from rlexp.store.files import read_json
 from rlexp.store.layout import AttemptPaths
@@ -14,12 +14,12 @@ from rlexp.store.runs import StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the newest attempt says; everything is empty where there is none, or it is damaged.
+    """The record of the newest attempt; every field is empty where it is missing or damaged.
 
     Attributes:
-        command: What the user typed, secrets masked.
-        folder: The folder of the workspace where it was typed.
-        settings: What the attempt was asked for besides its run.
+        command: The command line that the user typed, with secrets masked.
+        folder: The folder of the workspace in which the command was given.
+        settings: The settings of the attempt.
     """
 
     command: tuple[str, ...] = ()
@@ -27,18 +27,18 @@ class Recorded:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_recorded(found: Survey) -> Recorded:
-    """Read what the newest attempt of an experiment recorded."""
-    stored = [f.stored for f in found.runs if f.stored and f.stored.record.attempts]
+def read_recorded(scan: Survey) -> Recorded:
+    """Read the record of the newest attempt of an experiment."""
+    stored = [f.stored for f in scan.runs if f.stored and f.stored.record.attempts]
     if not stored:
         return Recorded()
     newest = max(stored, key=_time).paths.attempts()[-1]
     provenance = provenance_of(newest)
-    words = provenance.get("command")
+    command = provenance.get("command")
     return Recorded(
-        command=tuple(map(str, words)) if isinstance(words, list) else (),
+        command=tuple(map(str, command)) if isinstance(command, list) else (),
         folder=str(provenance.get("folder") or ""),
-        settings=_whatever(newest.settings),
+        settings=_read_leniently(newest.settings),
     )
 
 
@@ -48,12 +48,12 @@ def _time(stored: StoredRun) -> float:
 
 
 def provenance_of(attempt: AttemptPaths) -> Mapping[str, Any]:
-    """Where an attempt's numbers come from; nothing where that is missing or damaged."""
-    return _whatever(attempt.provenance)
+    """The provenance of an attempt; empty where it is missing or damaged."""
+    return _read_leniently(attempt.provenance)
 
 
-def _whatever(path: Path) -> Mapping[str, Any]:
+def _read_leniently(path: Path) -> Mapping[str, Any]:
     try:
         return read_json(path)
-    except (RlexpError, *DAMAGE):
+    except (RlexpError, *READ_ERRORS):
         return {}

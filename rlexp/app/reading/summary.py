@@ -1,4 +1,7 @@
-"""What the records of an experiment say: scores, intervals, and what is failed or missing."""
+"""Summaries of an experiment's records: attempts, checkpoint costs, runs, scores and intervals.
+
+`read_entries` reads the runs of a phase, and `summarise` computes scores and intervals.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -24,22 +27,22 @@ from rlexp.store.runs import StoredAttempt, StoredRun, read_run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """How one attempt of a run began and ended, by itself.
+    """The start and the end of one attempt of a run.
 
     Attributes:
-        attempt: Its number.
-        started: When it began, in seconds since 1970.
-        began: Where it began (`step 0`, `checkpoint at step 40`).
+        attempt: The attempt's number.
+        started: Time of the start, in seconds since 1970.
+        began: Where the attempt started (`step 0`, `checkpoint at step 40`).
         continued: The step of the checkpoint from which it continued, if it did.
         refused: Checkpoints that it did not continue from.
-        drift: What had changed since the checkpoint from which it continued all the same.
+        drift: Changes of versions since the checkpoint from which it continued all the same.
         state: The state in which it left the run.
         failure: The kind of its failure.
         reason: Why it ended as it did.
         step: Environment steps that the run had at its end.
         seconds: Its duration in seconds, if its end was recorded.
         checkpoints: Checkpoints that it wrote.
-        host: The machine on which it ran.
+        host: The machine that executed it.
         pid: The number of its process.
     """
 
@@ -61,14 +64,14 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCost:
-    """What the checkpoints of all attempts of a run cost.
+    """The cost of the checkpoints of all attempts of a run.
 
     Attributes:
-        count: Their number.
-        seconds: What writing them took, in seconds.
+        count: The number of checkpoints.
+        seconds: The time that writing them took, in seconds.
         bytes: Their size, in bytes.
-        share: `seconds` as a share of the duration of all attempts; nothing where no duration is
-            known. The duration of an attempt that was killed is not known.
+        share: `seconds` as a share of the duration of all attempts, or None where no duration is
+            known, as for killed attempts.
     """
 
     count: int
@@ -80,12 +83,12 @@ class CheckpointCost:
 def describe_attempts(
     stored: StoredRun, attempts: Sequence[StoredAttempt]
 ) -> tuple[AttemptRow, ...]:
-    """Every attempt of a run, by itself."""
+    """Describe every attempt of a run separately."""
     return tuple(_attempt(attempt, attempts, stored) for attempt in attempts)
 
 
 def checkpoint_cost(record: RunRecord, attempts: Sequence[StoredAttempt]) -> CheckpointCost | None:
-    """What the checkpoints of all attempts cost; nothing where there was none."""
+    """The cost of the checkpoints of all attempts, or None without checkpoints."""
     events = [e for a in attempts for e in a.events if isinstance(e, Checkpointed)]
     if not events:
         return None
@@ -116,7 +119,7 @@ def _attempt(
         drift=continued.drift if continued else None,
         state=str(record.state),
         failure=record.failure,
-        reason=record.reason if started else record.reason or "its process never began",
+        reason=record.reason if started else record.reason or "its process never started",
         step=stored.record.step if alive else record.step,
         seconds=record.seconds,
         checkpoints=sum(isinstance(e, Checkpointed) for e in attempt.events),
@@ -137,7 +140,7 @@ def _began(
 
 
 Entry = tuple[Configuration, StoredRun]
-"""A run as its folder tells it, and the configuration that it belongs to."""
+"""A configuration, and one of its runs as stored on disk."""
 
 
 @collector_paused()
@@ -146,9 +149,9 @@ def read_entries(
     experiment: Experiment,
     phase: Phase,
 ) -> list[Entry]:
-    """Every run that the experiment asks for in a phase, as its folder tells it.
+    """Read every planned run of a phase from disk.
 
-    Those that are over are told in brief, which the experiment's catalogue has.
+    Records of ended runs come from the experiment's catalogue, without their curves.
     """
     catalogue = catalogue_of(paths)
     entries = [
@@ -166,7 +169,8 @@ def _read(run: RunPaths, spec: RunSpec, catalogue: Catalogue) -> StoredRun:
         stored = catalogue.look(run, read_run, spec)
         if stored.record.spec.id == spec.id:
             return stored
-    # What lies there is damaged, or another run's: what is asked for is what its folder's name says.
+    # The folder is damaged or holds another run. Reading it with the planned specification gives an
+    # error for the first, and a run without events for the second.
     return read_run(run, spec)
 
 
@@ -179,15 +183,15 @@ class Cell:
         task: The task.
         score: The rule by which a run is scored: `final`, `auc` or `last_window`.
         scores: Scores by seed, in units of the task's return.
-        threshold: The return from which on the task counts as solved, if it is declared.
-        planned: Runs that were asked for.
-        n: Scores that the aggregate rests on.
-        counted_as_worst: Runs without a score that count as the declared minimum.
-        failed: Runs that failed.
-        missing: Runs that have neither a score nor a failure.
+        threshold: The return at which the task counts as solved, if it is declared.
+        planned: Number of planned runs.
+        n: Number of scores in the aggregate.
+        counted_as_worst: Number of runs without a score that count as the declared minimum.
+        failed: Number of failed runs.
+        missing: Number of runs with neither a score nor a failure.
         metric: The name of the aggregate (`iqm`).
-        title: What tables call it (`IQM`).
-        estimate: The aggregate with its interval; nothing where no run has a score.
+        title: The aggregate's title in tables (`IQM`).
+        estimate: The aggregate with its interval, or None where no run has a score.
     """
 
     label: str
@@ -207,7 +211,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run in a few values.
+    """A summary of one run.
 
     Attributes:
         run: Its name.
@@ -215,19 +219,19 @@ class RunRow:
         task: Its task.
         seed: Its seed within the phase.
         state: `planned`, `running`, `completed`, `failed`, `pruned`, `interrupted` or `lost`.
-        score: Its score, in units of the task's return; nothing where it has none.
+        score: Its score, in units of the task's return, or None.
         step: Environment steps so far.
         steps: Environment steps of its budget.
-        seconds: Duration of the attempts that its record consists of, in seconds.
+        seconds: Duration of the attempts that count for its record, in seconds.
         seconds_spent: Duration of all attempts, in seconds.
-        attempts: Their number.
+        attempts: Number of all attempts.
         continued: Steps of the checkpoints from which attempts continued.
-        restarts: Attempts that began anew though an earlier one had got further.
-        refused: Checkpoints that were not continued from.
-        drift: What had changed where an attempt continued all the same.
+        restarts: Attempts that started at step 0 although an earlier one had trained.
+        refused: Checkpoints that could not be used.
+        drift: Changes of versions, for each attempt that continued in spite of them.
         failure: The kind of its failure.
         reason: Why it ended as it did.
-        unreadable_lines: Lines of its journal that cannot be read.
+        unreadable_lines: Number of unreadable lines in its journal.
     """
 
     run: str
@@ -252,16 +256,16 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseSummary:
-    """What the records of one phase of an experiment say.
+    """The scores and runs of one phase of an experiment.
 
     Attributes:
         experiment: Its name.
         phase: `test`, `selection` or `tuning`.
-        folder: Where its records are.
+        folder: The folder of its records.
         failures: How a run without a score counts: `missing` or `worst`.
-        past: How runs continued from checkpoints or began anew.
+        past: How runs continued from checkpoints or started again.
         cells: The scores of every label on every task.
-        runs: Every run that the phase asks for.
+        runs: Every planned run of the phase.
     """
 
     experiment: str
@@ -280,14 +284,14 @@ def summarise(
     entries: Sequence[Entry],
     leading: Leading,
 ) -> PhaseSummary:
-    """Scores, intervals, and everything that is failed or missing.
+    """Compute scores and intervals, and count failed and missing runs.
 
     Args:
         paths: The experiment's folder.
         experiment: Its definition.
-        phase: Whose runs.
-        entries: These runs.
-        leading: The aggregate, and how its interval is made.
+        phase: The phase.
+        entries: The runs of the phase, from `read_entries`.
+        leading: The aggregate, with the settings of its interval.
     """
     table = scores.ScoreTable.from_records(
         (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
@@ -311,7 +315,7 @@ def summarise(
 
 
 def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
-    """One run in a few values."""
+    """Summarise one run."""
     record = stored.record
     return RunRow(
         run=stored.paths.folder.name,
@@ -338,7 +342,7 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
 def worst_scores(
     configuration: Configuration, experiment: Experiment, scoreless: int
 ) -> list[float]:
-    """What so many runs without a score count as: the declared minimum each, or nothing."""
+    """The scores of runs without one: the declared minimum for each, or an empty list."""
     minimum = configuration.reference.get("minimum")
     return [minimum] * scoreless if experiment.failures == "worst" and minimum is not None else []
 

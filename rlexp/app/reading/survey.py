@@ -1,4 +1,4 @@
-"""What lies in an experiment's folder: every run, planned or not, damaged or not."""
+"""Scans an experiment's folder: every run, planned or not, intact or damaged."""
 
 import os
 from collections.abc import Mapping
@@ -19,16 +19,21 @@ from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_experiment, read_run
 
-DAMAGE = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, OSError)
-"""What files raise whose content is well-formed and makes no sense."""
+READ_ERRORS = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, OSError)
+"""Errors raised by files that are well-formed and have senseless content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A run of the plan, of the disk, or of both.
+    """A run that is planned, stored on disk, or both.
 
-    `configuration` and `stored` are missing where nothing of the run can be read. `planned` says
-    whether the experiment's definition asks for it; `problem`, what is wrong with its folder.
+    Attributes:
+        name: The run's name.
+        configuration: Its configuration, or None where nothing of the run can be read.
+        stored: The run on disk, or None where nothing of the run can be read.
+        planned: Whether the experiment's definition includes the run.
+        problem: What is wrong with the run's folder.
+        damaged: Whether its records cannot be read.
     """
 
     name: str
@@ -41,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """An experiment as its folder tells it; `problem` says why its definition is missing."""
+    """An experiment and its runs on disk; `problem` says why the definition is missing."""
 
     paths: ExperimentPaths
     experiment: Experiment | None
@@ -55,7 +60,7 @@ class Survey:
         return tuple(phase for phase in Phase if phase in present)
 
     def entries(self, phase: Phase) -> list[Entry]:
-        """The planned runs of a phase; one that cannot be read stands there as never run."""
+        """The planned runs of a phase; an unreadable run counts as never started."""
         return [
             (f.configuration, f.stored)
             for f in self.runs
@@ -64,69 +69,68 @@ class Survey:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is wrong, a line each."""
-        own = [self.problem] if self.problem else []
-        return own + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
+        """Every problem, as one line."""
+        definition_problem = [self.problem] if self.problem else []
+        return definition_problem + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
 
 
 @collector_paused()
 def survey(paths: ExperimentPaths, *, brief: bool = False) -> Survey:
-    """Read everything in an experiment's folder; what cannot be read is said, never raised.
+    """Read an experiment's folder; unreadable files are reported as problems, never raised.
 
-    Of the phases, those are planned that have a run on disk; without any, the test phase.
+    Planned runs are those of the phases that have a run on disk, or of the test phase where none
+    has.
 
     Args:
         paths: The experiment.
-        brief: Whether records in brief are enough, which its catalogue has. A sweep's never are:
-            its trials are judged by their curves.
+        brief: Whether records without curves suffice, which the catalogue holds. For a sweep they
+            do not: its trials are judged by their curves.
     """
     try:
         experiment, problem = read_experiment(paths), None
         planned = _planned(experiment)
-    except (RlexpError, *DAMAGE) as error:
-        experiment, problem, planned = None, _said(error, paths.folder), {}
+    except (RlexpError, *READ_ERRORS) as error:
+        experiment, problem, planned = None, _describe_error(error, paths.folder), {}
     catalogue = None
     if brief and (experiment is None or experiment.sweep is None):
         catalogue = catalogue_of(paths)
     try:
-        found = {
+        runs = {
             run.folder.name: _look(run, planned, experiment, catalogue) for run in paths.runs()
         }
     except RecordError as error:
-        found, problem = {}, _said(error, paths.folder)
+        runs, problem = {}, _describe_error(error, paths.folder)
     if catalogue is not None:
         catalogue.save(complete=True)
-    phases = {s.record.spec.phase for f in found.values() if f.planned and (s := f.stored)}
+    phases = {s.record.spec.phase for f in runs.values() if f.planned and (s := f.stored)}
     for name, (configuration, spec) in planned.items():
         if (
-            name not in found
+            name not in runs
             and not _is_open(spec.phase, experiment)
             and spec.phase in (phases or {Phase.TEST})
         ):
             stored = StoredRun(paths.run(name), RunRecord(spec=spec))
-            found[name] = Found(
-                name=name, configuration=configuration, stored=stored, planned=True
-            )
+            runs[name] = Found(name=name, configuration=configuration, stored=stored, planned=True)
     order = {name: position for position, name in enumerate(planned)}
-    runs = sorted(found.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
-    return Survey(paths=paths, experiment=experiment, runs=tuple(runs), problem=problem)
+    ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
+    return Survey(paths=paths, experiment=experiment, runs=tuple(ordered), problem=problem)
 
 
 def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
-    """The configuration of a run as its experiment labels it, or else as its spec suggests."""
+    """The configuration of a run from its experiment, or one made from its specification."""
     try:
         configurations = read_experiment(ExperimentPaths(paths.folder.parent)).configurations
-        own = [c for c in configurations if c.fingerprint == spec.fingerprint]
-    except (RlexpError, *DAMAGE):
-        own = []
-    return own[0] if own else _unlabelled(spec)
+        matches = [c for c in configurations if c.fingerprint == spec.fingerprint]
+    except (RlexpError, *READ_ERRORS):
+        matches = []
+    return matches[0] if matches else _unlabelled(spec)
 
 
 Planned = Mapping[str, tuple[Configuration, RunSpec]]
 
 
 def _planned(experiment: Experiment) -> Planned:
-    """Every run that is asked for, or may be, by name; trials that share it leave it to the first."""
+    """Every run that is planned or may be, by name; of trials that share a run, the first one's."""
     pairs = [pair for phase in Phase for pair in experiment.specs(phase)]
     if _is_open(Phase.SELECTION, experiment):
         pairs += replace(experiment, finalists=experiment.trials).specs(Phase.SELECTION)
@@ -137,7 +141,7 @@ def _planned(experiment: Experiment) -> Planned:
 
 
 def _is_open(phase: Phase, experiment: Experiment | None) -> bool:
-    """Whether it is not known before they are made which runs a sweep makes in a phase."""
+    """Whether a sweep decides only during its search which runs a phase has."""
     if experiment is None or experiment.sweep is None:
         return False
     return phase is Phase.TUNING or (phase is Phase.SELECTION and not experiment.finalists)
@@ -153,18 +157,18 @@ def _look(
     configuration, spec = planned.get(name, (None, None))
     try:
         stored = catalogue.look(paths, read_intact, spec) if catalogue else read_intact(paths)
-        own = stored.record.spec
-        if spec is not None and own is not spec and repr(own) == repr(spec):
-            # In memory once for all runs of a configuration.
+        read_spec = stored.record.spec
+        if spec is not None and read_spec is not spec and repr(read_spec) == repr(spec):
+            # Equal specifications are shared, to save memory where there are thousands of runs.
             stored = replace(stored, record=replace(stored.record, spec=spec))
         configuration = configuration or _unlabelled(stored.record.spec)
-    except (RlexpError, *DAMAGE) as error:
+    except (RlexpError, *READ_ERRORS) as error:
         return Found(
             name=name,
             configuration=configuration,
             stored=StoredRun(paths, RunRecord(spec=spec)) if spec else None,
             planned=spec is not None,
-            problem=_said(error, paths.folder),
+            problem=_describe_error(error, paths.folder),
             damaged=True,
         )
     return Found(
@@ -177,10 +181,10 @@ def _look(
 
 
 def read_now(paths: RunPaths) -> StoredRun:
-    """Read a run; while it runs, its step is the one that it is at, not that of its last event.
+    """Read a run; a running one gets its current step instead of that of its last event.
 
     Raises:
-        RecordError: It is damaged.
+        RecordError: The run is damaged.
     """
     stored = read_run(paths)
     if stored.record.state is not State.RUNNING:
@@ -191,10 +195,10 @@ def read_now(paths: RunPaths) -> StoredRun:
 
 
 def read_intact(paths: RunPaths) -> StoredRun:
-    """Read a run, and find out whether what its folder says makes sense.
+    """Read a run and check that its content makes sense.
 
     Raises:
-        RecordError: It does not; so it may with the errors in `DAMAGE`.
+        RecordError: The content is damaged; the errors in `READ_ERRORS` may be raised as well.
     """
     stored = read_now(paths)
     name = stored.record.spec.name
@@ -207,13 +211,13 @@ def read_intact(paths: RunPaths) -> StoredRun:
 def _problem(stored: StoredRun, *, foreign: bool) -> str | None:
     running = stored.record.state is State.RUNNING
     unreadable = stored.quarantined + (0 if running else stored.torn)
-    told = []
+    problems = []
     if unreadable:
         lines = "line" if unreadable == 1 else "lines"
-        told.append(f"{unreadable} {lines} of its journal cannot be read")
+        problems.append(f"{unreadable} {lines} of its journal cannot be read")
     if foreign:
-        told.append("the experiment's definition does not ask for it")
-    return "; ".join(told) or None
+        problems.append("the experiment's definition does not include it")
+    return "; ".join(problems) or None
 
 
 def _unlabelled(spec: RunSpec) -> Configuration:
@@ -229,7 +233,7 @@ def _unlabelled(spec: RunSpec) -> Configuration:
     )
 
 
-def _said(error: Exception, folder: Path) -> str:
-    """What is wrong with a folder; its files are named as they stand in it."""
+def _describe_error(error: Exception, folder: Path) -> str:
+    """The error as text, with the paths of files relative to the folder."""
     text = str(error) if isinstance(error, RlexpError) else f"its records are damaged: {error!r}"
     return text.replace(f"{folder}{os.sep}", "")

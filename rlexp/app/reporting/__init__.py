@@ -1,1 +1,1 @@
-"""Reports: from the records of experiments to files."""
+"""Collects the evidence of a report from experiments, and writes the report's files."""

@@ -1,4 +1,4 @@
-"""A report from evidence: computed once, then written in several formats."""
+"""Computes a report from evidence once, and writes it in several formats."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from rlexp.text import counted, listed
 FORMATS = ("html", "latex", "csv", "json", "md")
 
 
-def read_formats(words: Sequence[str]) -> list[str]:
-    """Formats from words, several of which may stand in one, told apart by commas.
+def read_formats(values: Sequence[str]) -> list[str]:
+    """Parse the values of `--format`, each of which may list several formats with commas.
 
     Raises:
-        ConfigError: There is no such format.
+        ConfigError: A format is unknown, or none is named.
     """
-    names = [name for word in words for name in word.split(",") if name]
+    names = [name for value in values for name in value.split(",") if name]
     for name in names:
         if name not in FORMATS:
             raise ConfigError.unknown(
@@ -35,20 +35,20 @@ def read_formats(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def read_phase(word: str | None) -> Phase | None:
-    """A phase from its name.
+def read_phase(name: str | None) -> Phase | None:
+    """The phase of this name; None without a name.
 
     Raises:
-        ConfigError: There is no such phase.
+        ConfigError: The phase is unknown.
     """
-    known = [str(phase) for phase in Phase]
-    if word is not None and word not in known:
-        raise ConfigError.unknown(f"there is no phase {word!r}", word, known, key="--phase")
-    return Phase(word) if word else None
+    names = [str(phase) for phase in Phase]
+    if name is not None and name not in names:
+        raise ConfigError.unknown(f"there is no phase {name!r}", name, names, key="--phase")
+    return Phase(name) if name else None
 
 
 def make_study(evidence: Evidence, parts: ReportParts) -> Study:
-    """Compute every section once."""
+    """Compute every section of a report."""
     inquiry = Inquiry(
         evidence=evidence,
         settings=parts.settings,
@@ -69,11 +69,13 @@ def make_study(evidence: Evidence, parts: ReportParts) -> Study:
 def rendered(
     study: Study, formats: Sequence[str], folder: Path, figures: Path | None
 ) -> dict[Path, bytes]:
-    """Every file of a report; figures for print only where a folder for them is named."""
+    """The content of every file of a report; figures for print only where they have a folder."""
     links = {"figures": os.path.relpath(figures, folder)} if figures else {}
     files: dict[Path, bytes] = {}
     for name in formats:
-        files |= {folder / path: own for path, own in _rendered(study, name, links).items()}
+        files |= {
+            folder / path: content for path, content in _rendered(study, name, links).items()
+        }
     if figures:
         drawn = import_module("rlexp.reports.figures").draw(study)
         files |= {figures / name: content for name, content in drawn.items()}
@@ -81,17 +83,17 @@ def rendered(
 
 
 def _counts(evidence: Evidence) -> Iterator[str]:
-    """What the report is about, in numbers."""
-    if trials := sum(len(own.trials) for own in evidence.sweeps):
+    """Yield the numbers of trials, labels, tasks and runs of the report."""
+    if trials := sum(len(sweep.trials) for sweep in evidence.sweeps):
         yield counted(trials, "trial")
     if evidence.labels or not evidence.sweeps:
         yield counted(len(evidence.labels), "label")
         yield counted(len(evidence.tasks), "task")
-    yield f"{counted(len(evidence.members), f'{evidence.phase} run')} asked for"
+    yield f"{counted(len(evidence.members), f'{evidence.phase} run')} planned"
 
 
 def _rendered(study: Study, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
-    """Files of a format by name; some formats link the figures, relative to themselves."""
+    """The files of one format by name; some formats link the figures by relative paths."""
     if name == "html":
         page: str = import_module("rlexp.reports.page.html").render_html(study)
         return {"report.html": page.encode()}

@@ -1,4 +1,4 @@
-"""From targets on the command line to evidence: whole experiments, or single labels of them."""
+"""Collects evidence from the targets of a command: whole experiments, or single labels."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class Target:
 
 
 def read_target(text: str) -> Target:
-    """Read `EXPERIMENT` or `EXPERIMENT/LABEL`; a folder's slash at the end is ignored."""
+    """Parse `EXPERIMENT` or `EXPERIMENT/LABEL`; `./`, `runs/` and a final slash are ignored."""
     experiment, _, label = text.removeprefix("./").removeprefix("runs/").rstrip("/").partition("/")
     return Target(experiment, label or None)
 
@@ -43,45 +43,45 @@ def gather(
     importance: bool = False,
     integrity: bool = False,
 ) -> Evidence:
-    """Gather the planned runs of the targets, in one phase.
+    """Collect the planned runs of the targets in one phase.
 
     Args:
         targets: Experiments, or labels of them.
-        phase: Wanted phase; without one, test, or tuning where no target has test runs.
-        workspace: Where the experiments are.
-        importance: Whether to find out which parameters of a sweep matter, which takes seconds.
+        phase: The phase; by default test, or tuning where no target has test runs.
+        workspace: The workspace of the experiments.
+        importance: Whether to compute parameter importances of sweeps, which takes seconds.
         integrity: Whether to compare the records with their ledgers, which reads every file.
 
     Raises:
-        RecordError: There is no such experiment or label, or its definition cannot be read.
+        RecordError: An experiment or label does not exist, or its definition cannot be read.
         ProtocolError: The targets have no phase in common.
     """
-    asked = [read_target(text) for text in dict.fromkeys(targets)]
-    surveys = {t.experiment: survey(workspace.experiment(t.experiment)) for t in asked}
-    for name, found in surveys.items():
-        if found.experiment is None:
-            raise RecordError(f"{found.problem}; 'rlexp ls {name}' lists its runs")
-    for target in asked:
-        _check_label(target, surveys[target.experiment])
-    chosen = phase or _common_phase(surveys)
+    parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
+    scans = {t.experiment: survey(workspace.experiment(t.experiment)) for t in parsed_targets}
+    for name, scan in scans.items():
+        if scan.experiment is None:
+            raise RecordError(f"{scan.problem}; 'rlexp ls {name}' lists its runs")
+    for target in parsed_targets:
+        _check_label(target, scans[target.experiment])
+    chosen = phase or _common_phase(scans)
     members = [
-        m for name in surveys for m in _members(surveys[name], _labels(name, asked), chosen)
+        m for name in scans for m in _members(scans[name], _labels(name, parsed_targets), chosen)
     ]
     names = unambiguous(_configurations(members))
     renamed = dict(zip(_configurations(members), names, strict=True))
     labelled = [replace(m, label=renamed[m.experiment, m.label, m.task]) for m in members]
     return Evidence(
         phase=chosen,
-        experiments=tuple(s.experiment for s in surveys.values() if s.experiment),
+        experiments=tuple(s.experiment for s in scans.values() if s.experiment),
         members=tuple(_ordered(labelled)),
-        left_out=_left_out(surveys, chosen),
-        problems=tuple(f"{n}: {line}" for n, s in surveys.items() for line in s.problems),
-        folders={n: str(s.paths.folder) for n, s in surveys.items()},
-        sweeps=tuple(_sweeps(surveys, workspace, with_importance=importance)),
-        integrity=tuple(examine(s) for s in surveys.values()) if integrity else (),
+        left_out=_left_out(scans, chosen),
+        problems=tuple(f"{n}: {line}" for n, s in scans.items() for line in s.problems),
+        folders={n: str(s.paths.folder) for n, s in scans.items()},
+        sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
+        integrity=tuple(examine(s) for s in scans.values()) if integrity else (),
         running=sum(
             f.stored is not None and f.stored.record.state is State.RUNNING
-            for s in surveys.values()
+            for s in scans.values()
             for f in s.runs
         ),
     )
@@ -90,43 +90,45 @@ def gather(
 def _sweeps(
     surveys: Mapping[str, Survey], workspace: Workspace, *, with_importance: bool
 ) -> Iterator[SweepEvidence]:
-    for found in surveys.values():
-        experiment = found.experiment
+    for scan in surveys.values():
+        experiment = scan.experiment
         if experiment is not None and experiment.sweep is not None:
-            runs = [f.stored for f in found.runs if f.stored is not None and not f.damaged]
+            runs = [f.stored for f in scan.runs if f.stored is not None and not f.damaged]
             yield read_sweep_evidence(
-                found.paths, experiment, runs, workspace, with_importance=with_importance
+                scan.paths, experiment, runs, workspace, with_importance=with_importance
             )
 
 
-def _labels(experiment: str, asked: Sequence[Target]) -> frozenset[str] | None:
-    """The labels wanted of an experiment, or nothing where it is wanted whole."""
-    own = [t.label for t in asked if t.experiment == experiment]
-    return None if None in own else frozenset(label for label in own if label)
+def _labels(experiment: str, targets: Sequence[Target]) -> frozenset[str] | None:
+    """The requested labels of an experiment, or None where all are requested."""
+    labels = [t.label for t in targets if t.experiment == experiment]
+    return None if None in labels else frozenset(label for label in labels if label)
 
 
-def _check_label(target: Target, found: Survey) -> None:
-    assert found.experiment is not None
-    known = [c.label for c in found.experiment.configurations]
-    if target.label is not None and target.label not in known:
+def _check_label(target: Target, scan: Survey) -> None:
+    assert scan.experiment is not None
+    labels = [c.label for c in scan.experiment.configurations]
+    if target.label is not None and target.label not in labels:
         raise RecordError.unknown(
             f"{target.experiment} has no label {target.label!r}",
             target.label,
-            dict.fromkeys(known),
+            dict.fromkeys(labels),
             key=target.experiment,
         )
 
 
-def _members(found: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
-    known: dict[bytes, Mapping[str, Any]] = {}
-    for run in found.runs:
+def _members(scan: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
+    provenances: dict[bytes, Mapping[str, Any]] = {}
+    for run in scan.runs:
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
-                yield _member(found.paths, run, known)
+                yield _member(scan.paths, run, provenances)
 
 
-def _member(paths: ExperimentPaths, run: Found, known: dict[bytes, Mapping[str, Any]]) -> Member:
+def _member(
+    paths: ExperimentPaths, run: Found, provenances: dict[bytes, Mapping[str, Any]]
+) -> Member:
     assert run.configuration is not None
     assert run.stored is not None
     return Member(
@@ -134,15 +136,15 @@ def _member(paths: ExperimentPaths, run: Found, known: dict[bytes, Mapping[str, 
         label=run.configuration.label,
         configuration=run.configuration,
         record=run.stored.record,
-        provenance=_provenance(run, known),
+        provenance=_provenance(run, provenances),
         problem=run.problem,
     )
 
 
-def _provenance(run: Found, known: dict[bytes, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What the last attempt wrote of itself; damage is no reason to lose the run's score.
+def _provenance(run: Found, provenances: dict[bytes, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The provenance of a run's last attempt; empty where it is damaged, so that the score is kept.
 
-    `known` gathers it by what the file holds: runs of one command have it in common.
+    `provenances` holds those read so far by file content, because runs of one command share theirs.
     """
     assert run.stored is not None
     attempts = run.stored.paths.attempts() if run.stored.record.attempts else []
@@ -152,19 +154,22 @@ def _provenance(run: Found, known: dict[bytes, Mapping[str, Any]]) -> Mapping[st
         content = read_file(attempts[-1].provenance)
     except OSError:
         return {}
-    if content not in known:
-        plain = provenance_of(attempts[-1])
-        masked: Mapping[str, Any] = mask_all(plain, secret_values(os.environ))
-        known[content] = masked if _is_provenance(masked) else {}
-    return known[content]
+    if content not in provenances:
+        provenance = provenance_of(attempts[-1])
+        # Masked when it is read: a variable may have been declared secret after the run.
+        masked: Mapping[str, Any] = mask_all(provenance, secret_values(os.environ))
+        provenances[content] = masked if _is_provenance(masked) else {}
+    return provenances[content]
 
 
-def _is_provenance(plain: Mapping[str, Any]) -> bool:
-    """Whether its parts are what `rlexp.store.provenance.collect` writes."""
-    parts = code, machine, packages = [plain.get(k, {}) for k in ("code", "machine", "packages")]
+def _is_provenance(document: Mapping[str, Any]) -> bool:
+    """Whether the document has the structure that `rlexp.store.provenance.collect` writes."""
+    parts = code, machine, packages = [
+        document.get(k, {}) for k in ("code", "machine", "packages")
+    ]
     if not all(isinstance(part, Mapping) for part in parts):
         return False
-    lists = [plain.get("command") or [], code.get("dirty") or [], code.get("untracked") or []]
+    lists = [document.get("command") or [], code.get("dirty") or [], code.get("untracked") or []]
     if not all(isinstance(values, list) for values in lists):
         return False
     texts = [*map(code.get, ("commit", "branch", "remote")), *chain(*lists)]
@@ -176,36 +181,41 @@ def _is_provenance(plain: Mapping[str, Any]) -> bool:
 
 
 def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
-    """Test where every target has test runs, or else the one phase that all of them have.
+    """The phase that all targets have: test before tuning before selection.
 
     Raises:
-        ProtocolError: Their phases differ.
+        ProtocolError: The targets have no phase in common.
     """
     if not surveys:
         raise ConfigError("name an experiment: EXPERIMENT or EXPERIMENT/LABEL; see 'rlexp ls'")
-    phases = {name: _phases(found) for name, found in surveys.items()}
+    phases = {name: _phases(scan) for name, scan in surveys.items()}
     common = set.intersection(*phases.values())
     for phase in (Phase.TEST, Phase.TUNING, Phase.SELECTION):
         if phase in common:
             return phase
-    told = "; ".join(f"{n} has {', '.join(sorted(own))} runs" for n, own in phases.items())
-    raise ProtocolError(f"scores of different phases are never put together: {told}")
+    phase_list = "; ".join(
+        f"{n} has {', '.join(sorted(phases_of_target))} runs"
+        for n, phases_of_target in phases.items()
+    )
+    raise ProtocolError(f"scores of different phases are never combined: {phase_list}")
 
 
-def _phases(found: Survey) -> set[Phase]:
-    """Phases that targets may be compared in: of a sweep, only what the choice has not seen."""
-    is_sweep = found.experiment is not None and found.experiment.sweep is not None
-    return {Phase.TEST} if is_sweep else set(found.phases) or {Phase.TEST}
+def _phases(scan: Survey) -> set[Phase]:
+    """The phases in which a target can be compared; of a sweep, only test, unseen by its choice."""
+    is_sweep = scan.experiment is not None and scan.experiment.sweep is not None
+    return {Phase.TEST} if is_sweep else set(scan.phases) or {Phase.TEST}
 
 
 def _left_out(surveys: Mapping[str, Survey], chosen: Phase) -> dict[Phase, int]:
     counts: dict[Phase, int] = {}
-    # What led to a sweep's winner is told as what it is, not left out.
-    plain = [s for s in surveys.values() if s.experiment is None or s.experiment.sweep is None]
-    for found in plain:
-        for phase in found.phases:
+    # Reports describe the search of a sweep in its own section, so it is not counted as left out.
+    without_sweeps = [
+        s for s in surveys.values() if s.experiment is None or s.experiment.sweep is None
+    ]
+    for scan in without_sweeps:
+        for phase in scan.phases:
             if phase is not chosen:
-                counts[phase] = counts.get(phase, 0) + len(found.entries(phase))
+                counts[phase] = counts.get(phase, 0) + len(scan.entries(phase))
     return counts
 
 
@@ -214,7 +224,7 @@ def _configurations(members: Sequence[Member]) -> list[tuple[str, str, str]]:
 
 
 def _ordered(members: Sequence[Member]) -> list[Member]:
-    """By label in the order of asking, then task, root and seed."""
+    """Sort by label in the order of the targets, then by task, root and seed."""
     labels = {label: n for n, label in enumerate(dict.fromkeys(m.label for m in members))}
     return sorted(
         members,

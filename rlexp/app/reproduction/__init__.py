@@ -1,1 +1,1 @@
-"""Running again what was run, from the code that it was run with: what `rlexp reproduce` is made of."""
+"""Executes recorded runs again from their recorded code, and compares the results."""

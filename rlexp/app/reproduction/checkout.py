@@ -1,4 +1,4 @@
-"""The code of a run, rebuilt in a git worktree of its own: the user's own files stay untouched."""
+"""Rebuilds the code of a run in a separate git worktree, leaving the user's files untouched."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ GIT = (
     *("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),
     *("-c", "submodule.recurse=false", "-c", "advice.detachedHead=false"),
 )
-"""No hook of the repository runs."""
+"""The git command, with settings that keep hooks of the repository from running."""
 LIMIT = 600.0
 """Seconds that one call of git may take; a large checkout takes long."""
 LONGEST_REASON = 200
@@ -28,12 +28,12 @@ LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """Where the code of a run lies now.
+    """The rebuilt code of a run.
 
     Attributes:
-        folder: The workspace's folder in it.
-        imports: Folders that stand for those of the repository that Python imports from now.
-        own: Whether it is a worktree made for this, and not the present folder.
+        folder: The workspace's folder in the worktree.
+        imports: Folders of the worktree that replace folders of the repository on Python's path.
+        own: Whether the code is in a new worktree, rather than in the present folder.
     """
 
     folder: Path
@@ -42,121 +42,124 @@ class Checkout:
 
 
 def repository(folder: Path) -> Path | None:
-    """The top of the git checkout around a folder, or nothing where there is none."""
-    done = _git(folder, "rev-parse", "--show-toplevel")
-    return Path(os.fsdecode(done.stdout).rstrip("\n")) if done.returncode == 0 else None
+    """The root of the git checkout that contains a folder, or None."""
+    result = _git(folder, "rev-parse", "--show-toplevel")
+    return Path(os.fsdecode(result.stdout).rstrip("\n")) if result.returncode == 0 else None
 
 
 @contextmanager
-def checked_out(code: RecordedCode, folder: Path, place: Path) -> Iterator[Checkout]:
-    """Rebuild the code of a run; what was made for it is removed at the end.
+def checked_out(code: RecordedCode, folder: Path, worktree: Path) -> Iterator[Checkout]:
+    """Rebuild the code of a run inside a `with` block; the worktree is removed after it.
 
     Args:
-        code: What was recorded of it; without a commit, the present folder has to do.
+        code: The recorded code; without a commit, the present folder is used.
         folder: The workspace's folder, in its git checkout.
-        place: A folder that does not exist yet.
+        worktree: The worktree's folder, which must not exist yet.
 
     Raises:
-        RecordError: The commit is not to be found here, or the changes do not apply to it.
+        RecordError: The repository lacks the commit, or the changes do not apply to it.
     """
     if code.commit is None:
         yield Checkout(folder, own=False)
         return
-    root = _holding(code, folder)
+    root = _repository_with(code, folder)
     try:
-        _add(root, place, code)
-        inside = place / folder.resolve().relative_to(root.resolve())
-        # A workspace's folder that came into being after the commit holds no code of it.
+        _add(root, worktree, code)
+        inside = worktree / folder.resolve().relative_to(root.resolve())
+        # The commit may lack the workspace's folder, which then holds no code of the run.
         inside.mkdir(parents=True, exist_ok=True)
-        yield Checkout(inside, tuple(_imports(root, place)))
+        yield Checkout(inside, tuple(_imports(root, worktree)))
     finally:
-        _remove(root, place)
+        _remove(root, worktree)
 
 
-def _holding(code: RecordedCode, folder: Path) -> Path:
-    """The repository of the workspace, if it holds the commit."""
+def _repository_with(code: RecordedCode, folder: Path) -> Path:
+    """The repository of the workspace, if it contains the commit."""
     root = repository(folder)
     origin = f", which came from {code.remote}" if code.remote else ""
     if root is None:
         raise RecordError(
-            f"the run's code is commit {code.commit}{origin}, and {folder} is in no git checkout: "
-            "give the command in a checkout of that repository"
+            f"the run's code is commit {code.commit}{origin}, and {folder} is not in a git checkout: "
+            "repeat the command in a checkout of that repository"
         )
     if _git(root, "cat-file", "-e", f"{code.commit}^{{commit}}").returncode != 0:
         raise RecordError(
-            f"the run's code is commit {code.commit}{origin}, which {root} does not hold: "
-            "git fetch --all may bring it"
+            f"the run's code is commit {code.commit}{origin}, which {root} does not contain: "
+            "try git fetch --all"
         )
     return root
 
 
-def _add(root: Path, place: Path, code: RecordedCode) -> None:
-    added = _git(root, "worktree", "add", "--detach", "--quiet", str(place), str(code.commit))
-    if added.returncode != 0:
-        raise RecordError(f"git cannot check out commit {code.commit}: {_reason(added)}")
+def _add(root: Path, worktree: Path, code: RecordedCode) -> None:
+    checkout = _git(
+        root, "worktree", "add", "--detach", "--quiet", str(worktree), str(code.commit)
+    )
+    if checkout.returncode != 0:
+        raise RecordError(f"git cannot check out commit {code.commit}: {_reason(checkout)}")
     if not code.patch:
         return
-    applied = _git(place, "apply", "--whitespace=nowarn", "-", content=code.patch)
-    if applied.returncode != 0:
-        saved = "" if code.saved else ", which was not saved in full,"
+    patching = _git(worktree, "apply", "--whitespace=nowarn", "-", content=code.patch)
+    if patching.returncode != 0:
+        not_saved = "" if code.saved else ", which was not saved in full,"
         raise RecordError(
-            f"{code.source}{saved} does not apply to commit {str(code.commit)[:7]}: "
-            f"{_reason(applied)}"
+            f"{code.source}{not_saved} does not apply to commit {str(code.commit)[:7]}: "
+            f"{_reason(patching)}"
         )
 
 
-def _remove(root: Path, place: Path) -> None:
-    """Remove the worktree, whatever state it is in; a further Ctrl-C does not stop half-way."""
+def _remove(root: Path, worktree: Path) -> None:
+    """Remove the worktree in any state; a second Ctrl-C does not interrupt the removal."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        removed = _git(root, "worktree", "remove", "--force", "--force", str(place))
-        shutil.rmtree(place, ignore_errors=True)
+        removed = _git(root, "worktree", "remove", "--force", "--force", str(worktree))
+        shutil.rmtree(worktree, ignore_errors=True)
         if removed.returncode != 0:
-            # What git was interrupted at is forgotten, as its own collection would do in time.
-            _git(root, "worktree", "unlock", str(place))
+            # An interrupted `git worktree add` leaves a locked entry, which git itself would prune
+            # only after months.
+            _git(root, "worktree", "unlock", str(worktree))
             _git(root, "worktree", "prune")
     finally:
         signal.signal(signal.SIGINT, handler)
 
 
-def _imports(root: Path, place: Path) -> Iterator[Path]:
-    """The folders of the repository that installed packages are imported from, in the worktree.
+def _imports(root: Path, worktree: Path) -> Iterator[Path]:
+    """Yield the worktree's versions of the folders from which Python imports.
 
-    A package that is installed from a checkout for editing would otherwise be imported as it is
-    now. The workspace's own folder is left out: it comes last, as in every run.
+    An editable installation would otherwise be imported in its present state. The workspace's
+    folder is left out: it comes last, as in every run.
     """
-    begun = sys.path if sys.flags.safe_path else sys.path[1:]
-    for folder in dict.fromkeys([*begun, *_edited()]):
+    search_path = sys.path if sys.flags.safe_path else sys.path[1:]
+    for folder in dict.fromkeys([*search_path, *_editable_folders()]):
         with suppress(ValueError, OSError):
-            inside = place / Path(folder).resolve().relative_to(root.resolve())
+            inside = worktree / Path(folder).resolve().relative_to(root.resolve())
             if inside.is_dir():
                 yield inside
 
 
-def _edited() -> Iterator[str]:
-    """Folders of packages that are installed for editing, or where their modules lie in them."""
+def _editable_folders() -> Iterator[str]:
+    """Yield the source folders of editable installations."""
     for distribution in distributions():
         text = distribution.read_text("direct_url.json")
         with suppress(ValueError, AttributeError, TypeError, KeyError):
-            plain = loads(text or "{}")
-            if plain.get("dir_info", {}).get("editable"):
-                folder = Path(unquote(urlsplit(plain["url"]).path))
+            origin = loads(text or "{}")
+            if origin.get("dir_info", {}).get("editable"):
+                folder = Path(unquote(urlsplit(origin["url"]).path))
                 inner = folder / "src"
                 yield str(inner if inner.is_dir() else folder)
 
 
-def _reason(done: "subprocess.CompletedProcess[bytes]") -> str:
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[0][:LONGEST_REASON] if lines else f"it ended with code {done.returncode}"
+def _reason(result: "subprocess.CompletedProcess[bytes]") -> str:
+    lines = result.stderr.decode(errors="replace").strip().splitlines()
+    return lines[0][:LONGEST_REASON] if lines else f"it ended with code {result.returncode}"
 
 
 def _git(
     folder: Path, *arguments: str, content: bytes = b""
 ) -> "subprocess.CompletedProcess[bytes]":
     command: Sequence[str] = [*GIT, *arguments]
-    # Inside a hook of git, these would name another checkout.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    variables = {**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    # In a git hook, variables such as GIT_DIR would point git to another repository.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    variables = {**inherited, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         return subprocess.run(
             command,
@@ -166,6 +169,7 @@ def _git(
             check=False,
             timeout=LIMIT,
             env=variables,
+            # Ctrl-C in the terminal must not interrupt git half-way.
             start_new_session=True,
         )
     except OSError as error:

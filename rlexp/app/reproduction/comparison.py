@@ -1,4 +1,8 @@
-"""What running again has shown: how alike two executions are, where they part, and likely why."""
+"""Compares a run with its second execution: how alike they are, and the likely cause if not.
+
+`compare_environments` reads the differences between the recorded and the present environment, and
+`judge_reproduction` judges the second execution.
+"""
 
 import re
 import shlex
@@ -17,7 +21,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from rlexp.app.execution.reproducibility import LEARNING, versions
+from rlexp.app.execution.software_versions import LEARNING, collect_versions
 from rlexp.app.reproduction.original import Original
 from rlexp.app.workspace import Workspace
 from rlexp.protocol.spec import RunSpec
@@ -26,40 +30,40 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store.provenance import machine, packages
 
 DECIDING = re.compile(r"PYTHONHASHSEED|(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH)[A-Z0-9_]*")
-"""Variables that can change numbers."""
+"""Environment variables that can change numbers."""
 HARMLESS = re.compile(r".*(_NUM_THREADS|_DIR|_PATH|_HOME|_LOGS)")
-"""Variables that do not: compute.threads decides on threads, and a place is no number."""
+"""Such variables that change no number: those of paths, and of threads, which a run sets itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What was recorded, and what is there now; one of them may be missing."""
+    """A recorded value and the present one; None where a value is missing."""
 
     name: str
     then: str | None
     now: str | None
 
     def __str__(self) -> str:
-        """One phrase (`numpy 2.1.0 then, 2.3.1 now`)."""
-        return f"{self.name} {self.then or 'not there'} then, {self.now or 'not there'} now"
+        """Describe the change (`numpy 2.1.0 then, 2.3.1 now`)."""
+        return f"{self.name} {self.then or 'absent'} then, {self.now or 'absent'} now"
 
     @property
     def wish(self) -> str | None:
-        """What pip has to be asked for to install what was there then, if it can."""
+        """The requirement with which pip installs the recorded version, or None."""
         then, now = ((v or "").partition("+")[0] for v in (self.then, self.now))
         return f"{self.name}=={then}" if then and then != now else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What differs around a run.
+    """The differences between the recorded and the present environment of a run.
 
     Attributes:
-        decisive: Distributions and the Python that decide the numbers of the run.
-        machine: Processor, and variables that can change numbers.
-        others: Distributions that decide no number of this run, as far as can be seen.
-        editable: Where rlexp itself is imported from, if it is installed for editing.
-        known: Whether anything was recorded to compare with.
+        decisive: Changed packages, and Python, that determine the numbers of the run.
+        machine: A changed processor, and changed variables that can change numbers.
+        others: Changed packages that determine no number of the run, as far as is known.
+        editable: The folder of rlexp, if rlexp is an editable installation.
+        known: Whether packages were recorded at all.
     """
 
     decisive: tuple[Change, ...]
@@ -70,7 +74,7 @@ class Surroundings:
 
     @property
     def install(self) -> str | None:
-        """The command that installs the decisive packages as they were, if one can."""
+        """The command that installs the recorded versions of the decisive packages, or None."""
         wishes = [
             wish
             for change in self.decisive
@@ -81,29 +85,33 @@ class Surroundings:
 
 
 def compare(provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Path) -> Surroundings:
-    """Compare what was recorded with what is there now.
+    """Compare the recorded environment of a run with the present one.
 
     Args:
-        provenance: What was recorded of an attempt.
-        specs: The runs; what their environments import decides their numbers, too.
-        folder: Where the runs' own modules lie; nothing of it is imported.
+        provenance: The provenance of an attempt.
+        specs: The runs; packages that their environments import are decisive too.
+        folder: The folder with the runs' own modules, none of which is imported.
     """
     then, now = _recorded_packages(provenance), _by_name(packages())
     with _findable(folder):
-        deciding = set(LEARNING).union(*(versions(spec) for spec in specs))
+        deciding = set(LEARNING).union(*(collect_versions(spec) for spec in specs))
     changed = [
         Change(n, then.get(n), now.get(n))
         for n in sorted({*then, *now})
         if then and then.get(n) != now.get(n)
     ]
     python = provenance.get("python")
-    mine = (
+    python_changes = (
         [Change("python", str(python), python_version())]
         if python is not None and python != python_version()
         else []
     )
     return Surroundings(
-        decisive=(*mine, *(c for c in changed if c.name in deciding and c.then is not None)),
+        decisive=(
+            *python_changes,
+            # A package that was absent then cannot have determined the recorded numbers.
+            *(c for c in changed if c.name in deciding and c.then is not None),
+        ),
         machine=tuple(_machine(provenance)),
         others=tuple(c for c in changed if c.name not in deciding),
         editable=editable("rlexp"),
@@ -112,22 +120,22 @@ def compare(provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Pat
 
 
 def editable(name: str) -> Path | None:
-    """The folder of a distribution that is installed for editing, or nothing."""
+    """The folder of an editable installation, or None."""
     try:
-        plain = loads(distribution(name).read_text("direct_url.json") or "{}")
-        told = plain["url"] if plain.get("dir_info", {}).get("editable") else None
+        origin = loads(distribution(name).read_text("direct_url.json") or "{}")
+        url = origin["url"] if origin.get("dir_info", {}).get("editable") else None
     except (PackageNotFoundError, ValueError, KeyError, AttributeError, TypeError):
         return None
-    return Path(str(told).removeprefix("file://")) if told else None
+    return Path(str(url).removeprefix("file://")) if url else None
 
 
 def _recorded_packages(provenance: Mapping[str, Any]) -> dict[str, str]:
-    found = provenance.get("packages")
-    return _by_name(found) if isinstance(found, Mapping) else {}
+    recorded = provenance.get("packages")
+    return _by_name(recorded) if isinstance(recorded, Mapping) else {}
 
 
-def _by_name(found: Mapping[Any, Any]) -> dict[str, str]:
-    return {str(canonicalize_name(str(name))): str(version) for name, version in found.items()}
+def _by_name(versions: Mapping[Any, Any]) -> dict[str, str]:
+    return {str(canonicalize_name(str(name))): str(version) for name, version in versions.items()}
 
 
 def _machine(provenance: Mapping[str, Any]) -> Iterator[Change]:
@@ -149,7 +157,7 @@ def _machine(provenance: Mapping[str, Any]) -> Iterator[Change]:
 
 @contextmanager
 def _findable(folder: Path) -> Iterator[None]:
-    """Let modules in a folder be found, after everything that is installed."""
+    """Append a folder to Python's module path inside a `with` block."""
     before = list(sys.path)
     sys.path.append(str(folder))
     invalidate_caches()
@@ -160,7 +168,7 @@ def _findable(folder: Path) -> Iterator[None]:
 
 
 class Verdict(StrEnum):
-    """What is said of a run; `failed` where running it again did not come to its end."""
+    """How alike two executions are; `failed` where the second one did not complete."""
 
     IDENTICAL = "identical"
     EQUAL_SCORES = "equal scores"
@@ -170,7 +178,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Scores of the two executions of a run; null where there is none."""
+    """Scores of the two executions of a run; null where one is missing."""
 
     then: float | None
     now: float | None
@@ -186,7 +194,7 @@ class Digests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproducedRun:
-    """What running one run again has shown.
+    """The comparison of a run with its second execution, as part of a result.
 
     Attributes:
         run: The run (`EXPERIMENT/RUN`).
@@ -214,23 +222,23 @@ class ReproducedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What running one run again has shown."""
+class ReproductionAnswer:
+    """The comparison of a run with its second execution."""
 
     original: Original
-    again: RunRecord
+    repetition: RunRecord
     verdict: Verdict
     divergence: Divergence | None
     cause: str | None
 
     @property
     def reproduced(self) -> bool:
-        """Whether it came to the same score at least."""
+        """Whether the second execution reached at least the same score."""
         return self.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES}
 
     def result(self) -> ReproducedRun:
-        """The answer as part of a result."""
-        then, now = self.original.record, self.again
+        """The comparison as part of a command's result."""
+        then, now = self.original.record, self.repetition
         return ReproducedRun(
             run=self.original.name,
             verdict=self.verdict,
@@ -246,62 +254,62 @@ class Answer:
 
 
 def answer(
-    original: Original, again: RunRecord, surroundings: Surroundings, workspace: Workspace
-) -> Answer:
+    original: Original, repetition: RunRecord, surroundings: Surroundings, workspace: Workspace
+) -> ReproductionAnswer:
     """Compare a run with its second execution, which has ended."""
-    if again.state is State.COMPLETED:
-        verdict = Verdict(likeness(original.record, again))
+    if repetition.state is State.COMPLETED:
+        verdict = Verdict(likeness(original.record, repetition))
     else:
         verdict = Verdict.FAILED
     same = verdict is Verdict.IDENTICAL
-    divergence = None if same else first_divergence(original.record, again)
+    divergence = None if same else first_divergence(original.record, repetition)
     if verdict is Verdict.EQUAL_SCORES and original.record.spec.external:
         same = divergence is None
-    return Answer(
+    return ReproductionAnswer(
         original=original,
-        again=again,
+        repetition=repetition,
         verdict=verdict,
         divergence=divergence,
-        cause=None if same else likely_cause(original, again, surroundings, workspace),
+        cause=None if same else likely_cause(original, repetition, surroundings, workspace),
     )
 
 
 def likely_cause(
-    original: Original, again: RunRecord, surroundings: Surroundings, workspace: Workspace
+    original: Original, repetition: RunRecord, surroundings: Surroundings, workspace: Workspace
 ) -> str:
-    """What the evidence suggests, the strongest first; one line."""
-    return next(_evidence(original, again, surroundings, workspace))
+    """The cause that the strongest available evidence suggests, in one line."""
+    return next(_evidence(original, repetition, surroundings, workspace))
 
 
 def _evidence(
-    original: Original, again: RunRecord, surroundings: Surroundings, workspace: Workspace
+    original: Original, repetition: RunRecord, surroundings: Surroundings, workspace: Workspace
 ) -> Iterator[str]:
     code = original.code
     for changes in (surroundings.decisive, surroundings.machine):
         if changes:
             yield "; ".join(map(str, changes))
     if original.mixed:
-        yield "attempts that count for the run ran different code; the last one's was taken"
+        yield "attempts of the run used different code; the last attempt's code was used"
     if code.commit is None:
         yield f"the code may have changed since: no commit was recorded{_of_rlexp(surroundings)}"
     if not code.saved:
         yield (
-            "its uncommitted changes were not saved in full: long files, files that are no text "
+            "its uncommitted changes were not saved in full: long files, binary files "
             "and secrets are left out"
         )
-    if again.state is not State.COMPLETED:
-        yield "files that git ignores are not part of what was rebuilt; nothing else is known"
+    if repetition.state is not State.COMPLETED:
+        yield "files that git ignores were not rebuilt; no other cause is known"
     if not surroundings.known:
-        yield "nothing is known: no packages were recorded"
+        yield "the cause is unknown: no packages were recorded"
     doctor = ["rlexp", "doctor", "--determinism", original.name, *workspace.permission]
     yield (
-        "nothing that was recorded differs, so that something in it is not decided by its seeds"
-        f"{_of_rlexp(surroundings)}; to find out what: {shlex.join(doctor)}"
+        "nothing recorded differs, so something in the run is not controlled by its seeds"
+        f"{_of_rlexp(surroundings)}; to find the cause: {shlex.join(doctor)}"
     )
 
 
 def _of_rlexp(surroundings: Surroundings) -> str:
-    """The one thing that no record tells: the commit of rlexp itself, where it is edited."""
+    """A hint that rlexp itself may have changed, which no record shows for an editable one."""
     if surroundings.editable is None:
         return ""
     return f" (or rlexp itself was edited since, in {surroundings.editable})"

@@ -1,4 +1,4 @@
-"""What is recorded of a completed run: its numbers, and the code and machine they came from."""
+"""Reads the records of a completed run: its numbers, and the code and machine it used."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCode:
-    """The code that an attempt ran: a commit with uncommitted changes, or no commit at all.
+    """The code of an attempt: a commit with uncommitted changes, or no commit.
 
     Attributes:
-        commit: The commit, or nothing where the workspace was in no git checkout.
-        remote: Where the checkout came from, if that is known.
-        changed: Files with uncommitted changes, untracked ones among them.
-        saved: Whether the patch holds all these changes as they were.
-        patch: The changes as git tells them.
+        commit: The commit, or None where the workspace was not in a git checkout.
+        remote: The remote repository of the checkout, if recorded.
+        changed: Files with uncommitted changes, including untracked files.
+        saved: Whether the patch contains all these changes.
+        patch: The changes as a git patch.
         source: The file of the patch.
     """
 
@@ -40,7 +40,7 @@ class RecordedCode:
     source: Path | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        """One phrase (`commit 1a2b3c4 with 2 uncommitted changes`)."""
+        """Describe the code (`commit 1a2b3c4 with 2 uncommitted changes`)."""
         if self.commit is None:
             return "no commit"
         changes = "change" if len(self.changed) == 1 else "changes"
@@ -50,9 +50,9 @@ class RecordedCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """A completed run with its measurements, the code it ran, and all that was recorded of both.
+    """A completed run: its record with measurements, its provenance and its code.
 
-    `mixed` says that attempts which count for it ran other code than the last one.
+    `mixed` is true where earlier attempts that count for the run used other code than the last one.
     """
 
     paths: RunPaths
@@ -63,52 +63,62 @@ class Original:
 
     @property
     def name(self) -> str:
-        """Its name on the command line."""
+        """The run's name on the command line."""
         return f"{self.paths.folder.parent.name}/{self.paths.folder.name}"
 
 
 def find_originals(
     target: str, phase: str | None, count: int | None, workspace: Workspace
 ) -> list[Original]:
-    """The run that is named, or the completed runs of a phase of the experiment that is named.
+    """The run of this name, or the completed runs of the experiment of this name.
 
     Args:
         target: A run or an experiment.
-        phase: Of an experiment; by default test, or else the first that has completed runs.
-        count: Only the first so many.
-        workspace: Where they are looked up.
+        phase: The phase; by default the first of test, selection and tuning with completed runs.
+        count: The largest number of runs; None for all.
+        workspace: The workspace.
 
     Raises:
-        RecordError: There is none of that name, none is completed, or one is damaged.
+        RecordError: The name is unknown, no run is completed, or a run is damaged.
     """
-    found = workspace.find(target)
-    if isinstance(found, RunPaths):
-        return [_completed(found)]
-    records = [(run, read_run(run).record) for run in found.runs()]
-    there = {r.spec.phase for _, r in records if r.state is State.COMPLETED}
-    wanted = _phase(phase, there, found)
+    match = workspace.find(target)
+    if isinstance(match, RunPaths):
+        return [_completed(match)]
+    records = [(run, read_run(run).record) for run in match.runs()]
+    completed_phases = {r.spec.phase for _, r in records if r.state is State.COMPLETED}
+    chosen_phase = _phase(phase, completed_phases, match)
     completed = [
         (record.spec.seed, run)
         for run, record in records
-        if record.state is State.COMPLETED and record.spec.phase is wanted
+        if record.state is State.COMPLETED and record.spec.phase is chosen_phase
     ]
     ordered = [
-        run for _, run in sorted(completed, key=lambda pair: (pair[0], pair[1].folder.name))
+        run
+        for _, run in sorted(
+            completed, key=lambda seed_and_run: (seed_and_run[0], seed_and_run[1].folder.name)
+        )
     ]
     return [read_original(run) for run in ordered[:count]]
 
 
-def _phase(asked: str | None, there: set[Phase], paths: ExperimentPaths) -> Phase:
-    if not there:
-        raise RecordError(f"{paths.name} has no completed run: only these can be reproduced")
-    if asked is None:
-        return next(p for p in (Phase.TEST, Phase.SELECTION, Phase.TUNING) if p in there)
-    names = [str(phase) for phase in Phase if phase in there]
-    if asked not in names:
-        raise RecordError.unknown(
-            f"{paths.name} has no completed run of phase {asked!r}", asked, names, key="--phase"
+def _phase(requested: str | None, completed_phases: set[Phase], paths: ExperimentPaths) -> Phase:
+    if not completed_phases:
+        raise RecordError(
+            f"{paths.name} has no completed run, and only completed runs can be reproduced"
         )
-    return Phase(asked)
+    if requested is None:
+        return next(
+            p for p in (Phase.TEST, Phase.SELECTION, Phase.TUNING) if p in completed_phases
+        )
+    names = [str(phase) for phase in Phase if phase in completed_phases]
+    if requested not in names:
+        raise RecordError.unknown(
+            f"{paths.name} has no completed run of phase {requested!r}",
+            requested,
+            names,
+            key="--phase",
+        )
+    return Phase(requested)
 
 
 def _completed(paths: RunPaths) -> Original:
@@ -117,16 +127,16 @@ def _completed(paths: RunPaths) -> Original:
         kind = f" ({record.failure})" if record.failure else ""
         raise RecordError(
             f"run {paths.folder.name} is {record.state}{kind}: only a completed run can be "
-            "reproduced; 'rlexp status' says what is unfinished"
+            "reproduced; 'rlexp status' shows its state"
         )
     return read_original(paths)
 
 
 def read_original(paths: RunPaths) -> Original:
-    """Read all that is recorded of a completed run.
+    """Read the records of a completed run.
 
     Raises:
-        RecordError: It is damaged.
+        RecordError: The run is damaged.
     """
     record = read_run(paths, measurements=True).record
     attempts = read_attempts(paths)
@@ -137,6 +147,7 @@ def read_original(paths: RunPaths) -> Original:
     provenance = _read_provenance(last)
     code = read_code(provenance, last)
     earlier = [a.paths for a in attempts if a.paths.number < last.number]
+    # Only a continued run contains steps of several attempts.
     mixed = bool(record.continuations) and any(
         read_code(_read_provenance(a), a) != code for a in earlier
     )
@@ -148,22 +159,22 @@ def _is_completed(events: Sequence[object]) -> bool:
 
 
 def _read_provenance(attempt: AttemptPaths) -> Mapping[str, Any]:
-    """What was recorded; nothing where the file is missing."""
+    """The provenance of an attempt; empty where the file is missing."""
     return read_json(attempt.provenance) if attempt.provenance.exists() else {}
 
 
 def read_code(provenance: Mapping[str, Any], attempt: AttemptPaths) -> RecordedCode:
-    """The code that an attempt ran.
+    """The code of an attempt.
 
     Raises:
-        RecordError: What is said of it makes no sense, or its patch is missing.
+        RecordError: The recorded commit makes no sense, or the patch is missing.
     """
     code = provenance.get("code")
     commit = code.get("commit") if isinstance(code, Mapping) else None
     if not isinstance(code, Mapping) or commit is None:
         return RecordedCode()
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
-        raise RecordError(f"{attempt.provenance} is damaged: {commit!r} is no commit")
+        raise RecordError(f"{attempt.provenance} is damaged: {commit!r} is not a commit")
     changed = tuple(str(n) for key in ("dirty", "untracked") for n in code.get(key) or ())
     patch = _patch(attempt)
     saved = bool(code.get("saved", True))

@@ -1,4 +1,4 @@
-"""Executes runs again, beside their records, with code that was rebuilt for them."""
+"""Executes runs again with their rebuilt code, in a separate experiment."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from contextlib import chdir
 from dataclasses import replace
 from signal import Signals
 
-from rlexp.app.execution.environment_variables import given
+from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.launch import drive
 from rlexp.app.execution.launch_settings import Driving
 from rlexp.app.observer import Observer
@@ -35,15 +35,15 @@ def run_again(
     command: tuple[str, ...],
     observer: Observer,
 ) -> Signals | None:
-    """Execute runs from their first step; returns the signal that ended it, if any.
+    """Execute runs from their first step; returns the signal that ended them, or None.
 
     Args:
-        originals: What is executed again.
-        paths: Where the records of that go; nobody else's experiment.
-        checkout: The code.
-        workspace: The workspace of the originals, whose defaults say how many runs go on at a time.
-        command: What the user typed.
-        observer: Shows the plan and the runs.
+        originals: The runs that are executed again.
+        paths: The new experiment, which no other command uses.
+        checkout: The rebuilt code.
+        workspace: The workspace of the originals, whose defaults set the number of parallel runs.
+        command: The command line that the user typed.
+        observer: Receives the plan and the progress.
 
     Raises:
         RlexpError: The processes that execute runs cannot be started.
@@ -56,13 +56,14 @@ def run_again(
         operational=dict.fromkeys(OPERATIONAL),
         command=command,
     )
-    place = replace(workspace, folder=checkout.folder)
+    rebuilt_workspace = replace(workspace, folder=checkout.folder)
     with (
         hold(paths.lock, f"experiment {paths.name}", now=time.time()),
+        # Relative paths in configurations refer to the current folder.
         chdir(checkout.folder),
-        given(_imports(checkout)),
+        temporary_environment(_imports(checkout)),
     ):
-        return drive(paths, phase, Plan(specs, (), ()), driving, place, observer)
+        return drive(paths, phase, Plan(specs, (), ()), driving, rebuilt_workspace, observer)
 
 
 def _executor(workspace: Workspace) -> Executor:
@@ -72,7 +73,7 @@ def _executor(workspace: Workspace) -> Executor:
 
 
 def define(originals: Sequence[Original], paths: ExperimentPaths) -> None:
-    """Write the experiment whose runs are to be executed again; it asks for no other."""
+    """Write the definition of an experiment that contains exactly these runs."""
     specs = [original.record.spec for original in originals]
     seeds = tuple(dict.fromkeys(spec.seed for spec in specs))
     configurations = {
@@ -89,7 +90,7 @@ def define(originals: Sequence[Original], paths: ExperimentPaths) -> None:
 
 
 def _imports(checkout: Checkout) -> dict[str, str]:
-    """What lets the processes of the runs import from the checkout before anything else."""
+    """The variables that make runs import from the checkout before any other folder."""
     if not checkout.imports:
         return {}
     before = os.environ.get("PYTHONPATH")

@@ -1,1 +1,1 @@
-"""Prepares a sweep, follows its state, and trains its trials again."""
+"""Prepares a sweep, reads its state and its progress, and trains its trials again."""

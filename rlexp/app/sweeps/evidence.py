@@ -1,10 +1,10 @@
-"""A sweep as evidence of a report: trials, choice and cost, read from its folder."""
+"""Reads a sweep's trials, choice and cost from its folder, as evidence for a report."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rlexp.app.sweeps.progress import reason_of
+from rlexp.app.sweeps.progress import trial_reason
 from rlexp.app.sweeps.state import Closed, resume
 from rlexp.app.workspace import Workspace
 from rlexp.engine.progress import Progress
@@ -33,10 +33,10 @@ def read_sweep_evidence(
     *,
     with_importance: bool,
 ) -> SweepEvidence:
-    """Everything that a sweep's folder says of it; `runs` are those in it.
+    """The evidence about a sweep in its folder; `runs` are the runs in it.
 
     Raises:
-        RlexpError: A file of it is damaged.
+        RlexpError: A file in the folder is damaged.
     """
     sweeping = resume(paths, experiment, runs, workspace, Closed())
     sweep = experiment.sweep
@@ -60,24 +60,30 @@ def read_sweep_evidence(
 
 
 def _trials(sweeping: Sweeping, records: Mapping[str, RunRecord]) -> Iterator[TrialEvidence]:
-    able = {candidate.number for candidate in sweeping.ranked()}
+    eligible_numbers = {candidate.number for candidate in sweeping.ranked()}
     entries, screening = sweeping.search.entries, sweeping.search.question.screening
     runs = [sweeping.runs_of(e.proposal.number) for e in entries]
-    # What trials of one configuration share is the first one's.
-    own = [specs if e.twin is None else [] for e, specs in zip(entries, runs, strict=True)]
-    first = [_spent(specs[:screening], records) for specs in own]
-    # What goes on to further seeds does so when every trial has been screened.
-    later = [_spent(specs[screening:], records) for specs in own]
-    screened, promoted = list(accumulate(first)), list(accumulate(later, initial=sum(first)))
+    # Trials of the same configuration share their runs; the first trial pays for them.
+    counted_runs = [
+        specs if e.twin is None else [] for e, specs in zip(entries, runs, strict=True)
+    ]
+    screening_steps = [_spent(specs[:screening], records) for specs in counted_runs]
+    # A promoted trial gets its further seeds once every trial has been screened: its cost is then
+    # added after the screening of all trials.
+    promotion_steps = [_spent(specs[screening:], records) for specs in counted_runs]
+    screened, promoted = (
+        list(accumulate(screening_steps)),
+        list(accumulate(promotion_steps, initial=sum(screening_steps))),
+    )
     for number, entry in enumerate(entries):
-        elder = number if entry.twin is None else entry.twin.proposal.number
+        first_twin = number if entry.twin is None else entry.twin.proposal.number
         yield _trial(
             entry,
             sweeping,
             {s.seed: records[s.id] for s in runs[number] if s.id in records},
-            eligible=elder in able,
-            spent=first[number] + later[number],
-            ended_at=promoted[elder + 1] if later[elder] else screened[number],
+            eligible=first_twin in eligible_numbers,
+            spent=screening_steps[number] + promotion_steps[number],
+            ended_at=promoted[first_twin + 1] if promotion_steps[first_twin] else screened[number],
         )
 
 
@@ -111,37 +117,37 @@ def _trial(
         ended_at=ended_at,
         spent=spent,
         runs=tuple(r.spec.name for r in records.values()),
-        reason=reason_of(entry),
+        reason=trial_reason(entry),
     )
 
 
 def _importances(sweeping: Sweeping, experiment: Experiment) -> tuple[Importance, ...]:
-    """Importance by what every trial was judged by, on the same seeds for all."""
+    """Parameter importances, computed from each trial's value on the seeds that all trials have."""
     sweep, question = experiment.sweep, sweeping.search.question
     assert sweep is not None
-    # A trial's values are such that greater is better, as importance wants them.
-    pairs: list[tuple[Mapping[str, Any], float]] = [
+    # A trial's values are stored so that greater is better, which importance expects.
+    parameters_and_values: list[tuple[Mapping[str, Any], float]] = [
         (e.trial.parameters, e.trial.values[0])
         for e in sweeping.search.entries
         if e.trial is not None and e.trial.values and e.proposal.steps == question.steps
     ]
     return tuple(
         Importance(
-            method=i.method,
-            shares=i.shares,
-            quality=i.quality,
-            reason=i.reason,
-            pairs=i.pairs,
-            note=i.note,
+            method=importance.method,
+            shares=importance.shares,
+            quality=importance.quality,
+            reason=importance.reason,
+            pairs=importance.pairs,
+            note=importance.note,
         )
-        for i in importances(sweep.space, pairs, experiment.seeds.root)
+        for importance in importances(sweep.space, parameters_and_values, experiment.seeds.root)
     )
 
 
 def _cost(records: Iterable[RunRecord], phase: Phase) -> PhaseCost:
-    own = [r for r in records if r.spec.phase is phase and r.attempts]
+    executed = [r for r in records if r.spec.phase is phase and r.attempts]
     return PhaseCost(
-        runs=len(own),
-        steps=sum(r.spent for r in own),
-        seconds=sum(r.seconds_spent for r in own),
+        runs=len(executed),
+        steps=sum(r.spent for r in executed),
+        seconds=sum(r.seconds_spent for r in executed),
     )

@@ -1,4 +1,4 @@
-"""Where a sweep stands, for people who watch it."""
+"""The progress of a sweep: its live view, its mirror in an Optuna study, and remaining steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,14 +31,14 @@ STATES: Mapping[TrialState, Literal["complete", "pruned", "failed"]] = {
 
 
 def mirrored(sweeping: Sweeping) -> list[MirroredTrial]:
-    """Every trial so far, in order."""
+    """Every trial so far in the order of their numbers, as written to the Optuna study."""
     return [_trial(entry, sweeping) for entry in sweeping.search.entries]
 
 
 def _trial(entry: Progress, sweeping: Sweeping) -> MirroredTrial:
     trial, objectives = entry.trial, sweeping.search.question.objectives
     complete = trial is not None and trial.state is TrialState.COMPLETE
-    # What was judged stays as it is: Optuna changes no trial that has ended.
+    # Only the runs that the decision used: Optuna changes no trial that has ended.
     records = entry.judged_runs()
     return MirroredTrial(
         number=entry.proposal.number,
@@ -57,7 +57,7 @@ def _attributes(entry: Progress, records: list[RunRecord]) -> Iterator[tuple[str
     yield "seeds", [r.spec.seed for r in records]
     yield "scores", [r.score for r in records]
     yield "runs", [r.spec.name for r in records]
-    if entry.trial is not None and (reason := reason_of(entry)):
+    if entry.trial is not None and (reason := trial_reason(entry)):
         yield "reason", reason
     if entry.proposal.parent is not None:
         yield "continues", entry.proposal.parent
@@ -65,13 +65,13 @@ def _attributes(entry: Progress, records: list[RunRecord]) -> Iterator[tuple[str
 
 @dataclass(slots=True)
 class Watched:
-    """A sweep that is watched.
+    """Receives the progress of a sweep and passes it to the live view and the Optuna mirror.
 
     Attributes:
         sweeping: The sweep.
-        mirror: Where it is mirrored to.
+        mirror: The mirror in an Optuna study, if one is used.
         workers: Runs at a time.
-        spent: Environment steps of attempts that are over, by run.
+        spent: Environment steps of ended attempts, by run.
     """
 
     sweeping: Sweeping
@@ -83,29 +83,31 @@ class Watched:
 
     @contextmanager
     def watch(self, observer: Observer) -> Iterator[Watcher]:
-        """What the loop tells."""
-        with observer.watch_sweep(self.view) as shown:
-            yield _Both(self, shown)
+        """Yield a watcher that receives the progress of the loop."""
+        with observer.watch_sweep(self.view) as watcher:
+            yield _BothWatchers(self, watcher)
 
     def view(self) -> SweepView:
-        """Where the sweep stands."""
+        """The current progress of the sweep."""
         over = {key: record.spent for key, record in self.sweeping.records.items()}
         spent = {**self.spent, **self._under_way, **over}
         return view_of(self.sweeping, spent, self.workers)
 
     def saw(self, running: Sequence[Running]) -> None:
-        """Take note of what runs, and hand on what has changed."""
+        """Store the steps of the running runs, and pass new trials to the mirror."""
         self._under_way = {
-            one.spec.id: self.spent.get(one.spec.id, 0) + one.step for one in running
+            run.spec.id: self.spent.get(run.spec.id, 0) + run.step for run in running
         }
         entries = self.sweeping.search.entries
         state = (len(entries), sum(1 for e in entries if e.trial is not None))
+        # Building the list takes time and this is called several times a second, so it is built
+        # only after a trial was added or has ended.
         if self.mirror is not None and state != self._state:
             self._state = state
             self.mirror.offer(mirrored(self.sweeping))
 
     def close(self, observer: Observer) -> None:
-        """Let the mirror catch up, for some seconds; it can do so at the next command too."""
+        """Give the mirror some seconds for the last trials; the next command writes the rest."""
         if self.mirror is None:
             return
         self.mirror.offer(mirrored(self.sweeping))
@@ -116,10 +118,10 @@ class Watched:
 def mirror_of(
     paths: ExperimentPaths, experiment: Experiment, storage: str | None, observer: Observer
 ) -> BackgroundMirror:
-    """The mirror of a sweep, asked once whether it answers before anything trains.
+    """Open the mirror of a sweep, and warn before any training if it does not respond.
 
     Raises:
-        ConfigError: The URL is none, of an unknown kind, or its driver is not installed.
+        ConfigError: The URL is invalid or of an unknown kind, or its driver is not installed.
     """
     sweep = experiment.sweep
     assert sweep is not None
@@ -139,29 +141,29 @@ def mirror_of(
 
 
 @dataclass(slots=True)
-class _Both:
-    """Reports to the observer and the sweep."""
+class _BothWatchers:
+    """Passes progress to the sweep's monitor and to the observer's watcher."""
 
-    watched: Watched
-    shown: Watcher
+    monitor: Watched
+    watcher: Watcher
 
     def update(self, running: Sequence[Running], waiting: int) -> None:
-        """What runs now."""
-        self.watched.saw(running)
-        self.shown.update(running, waiting)
+        """Pass on the running runs."""
+        self.monitor.saw(running)
+        self.watcher.update(running, waiting)
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
-        """A run's attempt ended."""
-        self.watched.spent[record.spec.id] = record.spent
-        self.shown.ended(record, again=again)
+        """Pass on the end of an attempt."""
+        self.monitor.spent[record.spec.id] = record.spent
+        self.watcher.ended(record, again=again)
 
 
 def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> SweepView:
-    """Where a sweep stands.
+    """The progress of a sweep, for display.
 
     Args:
         sweeping: The sweep.
-        spent: Environment steps of every run so far, by id; those of runs under way included.
+        spent: Environment steps of every run so far, by id, including the running ones.
         workers: Runs at a time.
     """
     search = sweeping.search
@@ -180,14 +182,14 @@ def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> Sweep
         best=best,
         runs=sweeping.stage_runs(),
         steps=sum(spent.values()),
-        limits=limits_in_words(search.question.plan, search.full_runs),
+        limits=describe_limits(search.question.plan, search.full_runs),
         left=_left(sweeping, workers),
         winner=None if sweeping.selection is None else sweeping.selection.winner,
     )
 
 
 def trial_lines(sweeping: Sweeping) -> Iterator[TrialLine]:
-    """The trials that have ended, in the order of their numbers."""
+    """Yield the trials that have ended, in the order of their numbers."""
     objectives, best = sweeping.search.question.objectives, -inf
     for entry in sweeping.search.entries:
         trial = entry.trial
@@ -203,33 +205,33 @@ def trial_lines(sweeping: Sweeping) -> Iterator[TrialLine]:
             value=objectives.oriented(trial.values)[0] if complete else None,
             seeds=len(trial.scores),
             scores=trial.scores,
-            reason=reason_of(entry),
+            reason=trial_reason(entry),
             best=leads,
         )
 
 
-def reason_of(entry: Progress) -> str | None:
-    """Why a trial was given up or failed."""
+def trial_reason(entry: Progress) -> str | None:
+    """Why a trial was pruned or failed, or None."""
     if entry.stop is not None:
         return f"at step {entry.stop.step:,}, {entry.stop.reason}"
     failed = entry.trial is not None and entry.trial.state is TrialState.FAILED
     return why_failed(entry) if failed else None
 
 
-def limits_in_words(plan: SweepPlan, full_runs: float) -> str:
-    """What limits a search besides the number of its trials."""
-    told = []
+def describe_limits(plan: SweepPlan, full_runs: float) -> str:
+    """The limits of a search other than its number of trials, as text."""
+    limits = []
     if plan.full_runs is not None:
-        told.append(f"{full_runs:.3g} of {plan.full_runs:g} full runs")
+        limits.append(f"{full_runs:.3g} of {plan.full_runs:g} full runs")
     if plan.steps is not None:
-        told.append(f"at most {plan.steps:,} steps of search")
+        limits.append(f"at most {plan.steps:,} steps of search")
     if plan.hours is not None:
-        told.append(f"at most {plan.hours:g} h of search")
-    return ", ".join(told)
+        limits.append(f"at most {plan.hours:g} h of search")
+    return ", ".join(limits)
 
 
 def _left(sweeping: Sweeping, workers: int) -> float | None:
-    """Seconds that everything is expected to take, by the speed so far."""
+    """Expected remaining seconds at the average speed so far, or None where it is unknown."""
     done = [r for r in sweeping.records.values() if r.seconds_spent and r.spent]
     if not done or not (steps := remaining_steps(sweeping)):
         return None
@@ -238,17 +240,17 @@ def _left(sweeping: Sweeping, workers: int) -> float | None:
 
 
 def remaining_steps(sweeping: Sweeping) -> int:
-    """Environment steps that are still to come at most, by the plan."""
+    """The largest number of environment steps that the plan may still need."""
     over, planned = sweeping.stage_runs()
     steps, missing = sweeping.search.question.steps, planned - over
     tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is Stage.TEST else 0
     match sweeping.stage:
         case Stage.SEARCH:
-            promoted, finalists = going_on(sweeping)
+            promoted, finalists = count_promotions(sweeping)
             chosen = finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
             return _search_steps(sweeping, promoted) + (chosen + tests) * steps
         case Stage.PROMOTION:
-            chosen = going_on(sweeping)[1] * len(sweeping.seeds.seeds(Phase.SELECTION))
+            chosen = count_promotions(sweeping)[1] * len(sweeping.seeds.seeds(Phase.SELECTION))
             return (missing + chosen + tests) * steps
         case Stage.SELECTION:
             return (missing + tests) * steps if sweeping.ranked() else 0
@@ -256,8 +258,8 @@ def remaining_steps(sweeping: Sweeping) -> int:
             return missing * steps
 
 
-def going_on(sweeping: Sweeping) -> tuple[int, int]:
-    """How many trials go on to all tuning seeds, and to selection seeds, at most."""
+def count_promotions(sweeping: Sweeping) -> tuple[int, int]:
+    """The largest numbers of trials promoted to all tuning seeds, and to selection seeds."""
     question, trials = sweeping.search.question, _trials_at_most(sweeping)
     promoted = promotions(question, trials * question.steps)
     staged = question.screening < question.seeds
@@ -265,7 +267,7 @@ def going_on(sweeping: Sweeping) -> tuple[int, int]:
 
 
 def _trials_at_most(sweeping: Sweeping) -> int:
-    """Trials at the full budget that there can be, those that ended included."""
+    """The largest number of trials at the full budget, including ended trials."""
     search, plan = sweeping.search, sweeping.search.question.plan
     if search.is_full(sweeping.hours()):
         return len(search.entries)
@@ -273,7 +275,7 @@ def _trials_at_most(sweeping: Sweeping) -> int:
 
 
 def _search_steps(sweeping: Sweeping, promoted: int) -> int:
-    """Steps of the search that are still to come at most: of trials, and of those that go on."""
+    """The largest number of steps that the search may still need, for trials and promotions."""
     search, question = sweeping.search, sweeping.search.question
     plan, steps, screening = question.plan, question.steps, question.screening
     under_way = sum(e.proposal.steps for e in search.entries if e.trial is None)
@@ -289,7 +291,7 @@ def _search_steps(sweeping: Sweeping, promoted: int) -> int:
 
 
 def why_stopped(sweeping: Sweeping) -> str | None:
-    """Why a sweep that has no winner cannot come to one as things are; nothing if it can."""
+    """Why a sweep without a winner cannot choose one as things are, or None if it can."""
     if sweeping.selection is not None:
         return None
     if (reason := systematic_failure(sweeping.search)) is not None:

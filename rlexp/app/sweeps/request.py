@@ -1,4 +1,9 @@
-"""From the words of `rlexp sweep` to an experiment whose configurations are still to be found."""
+"""Turns a sweep definition and overrides into an experiment, and its trials into configurations.
+
+`read_sweep` builds the sweep that a command requests, `merge_with_existing_sweep` merges it with an
+existing sweep, `Configurer` makes the configuration of a trial, and `FolderLedger` records trials
+and the choice.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,12 +13,12 @@ from typing import Any, TypeVar
 from rlexp.app.execution.compatibility import Spaces, check_fit
 from rlexp.app.execution.external import keep_files
 from rlexp.app.execution.request import (
-    as_built_now,
     configuration_of,
     derive_name,
     plain_part,
     require_minimum,
     union,
+    with_current_parts,
 )
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
@@ -39,8 +44,8 @@ from rlexp.tuners import Suggester, Suggestion
 
 
 @dataclass(slots=True)
-class Thinking:
-    """A tuner whose time is taken."""
+class TimedSuggester:
+    """A tuner with a stopwatch: seconds of the last suggestion, of all, and of the longest."""
 
     suggester: Suggester
     last: float = 0.0
@@ -49,11 +54,11 @@ class Thinking:
     suggestions: int = 0
 
     def needs(self, number: int) -> int:
-        """What the tuner needs."""
+        """See `Suggester.needs`."""
         return self.suggester.needs(number)
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
-        """What the tuner suggests."""
+        """See `Suggester.suggest`; the time it takes is added up."""
         begun = time.monotonic()
         suggestion = self.suggester.suggest(trials, number)
         self.last = time.monotonic() - begun
@@ -65,7 +70,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one command asks for; `storage` is where the search is mirrored to."""
+    """The sweep and the settings that one command requests."""
 
     experiment: Experiment
     request: SweepRequest
@@ -76,24 +81,24 @@ class Asked:
 
     @property
     def sweep(self) -> Sweep:
-        """How configurations are found."""
+        """The part of the definition that says how configurations are proposed."""
         assert self.experiment.sweep is not None
         return self.experiment.sweep
 
 
 @dataclass(slots=True)
 class Configurer:
-    """Makes configurations of parameters; what cannot be run is refused with its reason."""
+    """Makes configurations from parameters, or gives the reason why one cannot run."""
 
     asked: Asked
     workspace: Workspace
     spaces: dict[str, Spaces]
 
     def check_default(self) -> None:
-        """Refuse a sweep whose default configuration cannot be run.
+        """Check that the default configuration of a sweep can run.
 
         Raises:
-            ConfigError: It cannot; says why.
+            ConfigError: The default configuration cannot run.
         """
         default = self.asked.experiment.default
         built = {default.fingerprint: self.asked.parts}
@@ -102,15 +107,15 @@ class Configurer:
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None
     ) -> tuple[Configuration | None, str]:
-        """The configuration of a trial; nothing, and why, where it cannot be run."""
+        """The configuration of a trial; or None and the reason why it cannot run."""
         label = f"trial {number}"
         if number == 0:
             return replace(self.asked.experiment.default, label=label), ""
         try:
-            plain = self.asked.request.configure(parameters, steps)
-            keep_files(plain, self.asked.request.plain, self.asked.experiment.default)
-            root, parts = validate(plain, self.workspace.allowed)
-            configuration = configuration_of(Composed(plain, ()), root, parts)
+            settings = self.asked.request.configure(parameters, steps)
+            keep_files(settings, self.asked.request.plain, self.asked.experiment.default)
+            root, parts = validate(settings, self.workspace.allowed)
+            configuration = configuration_of(Composed(settings, ()), root, parts)
             built = {configuration.fingerprint: parts}
             check_fit([configuration], self.workspace, self.spaces, built)
         except (ConfigError, ProtocolError) as error:
@@ -120,24 +125,24 @@ class Configurer:
 
 @dataclass(slots=True)
 class FolderLedger:
-    """Writes trials and the choice into the sweep's folder."""
+    """Records trials and the choice of a winner in the sweep's folder."""
 
     paths: ExperimentPaths
     configurer: Configurer
-    thinking: list[Thinking] = field(default_factory=list)
+    thinking: list[TimedSuggester] = field(default_factory=list)
     disk_error: OSError | None = None
 
     def around(self, suggester: Suggester) -> Suggester:
-        """Take the time of a tuner."""
-        self.thinking.append(Thinking(suggester))
+        """Wrap a tuner so that its time is measured."""
+        self.thinking.append(TimedSuggester(suggester))
         return self.thinking[-1]
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
-        """The configuration of a trial; nothing, and why, where it cannot be run."""
+        """See `Configurer.configure`."""
         return self.configurer.configure(number, suggestion.parameters, suggestion.steps)
 
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
-        """Write a trial down."""
+        """Append a trial to the sweep's file."""
         trial = StoredTrial(
             number=proposal.number,
             parameters=proposal.parameters,
@@ -150,57 +155,62 @@ class FolderLedger:
         append_trial(self.paths, trial)
 
     def choose(self, selection: Selection) -> None:
-        """Freeze the choice."""
+        """Write the choice, which nothing changes afterwards."""
         write_selection(self.paths, selection)
 
 
 Number = TypeVar("Number", int, float)
 
 
-def join_sweep(paths: ExperimentPaths, asked: Experiment, *, lag_asked: bool) -> Experiment:
-    """The sweep as it stands, with the trials and test seeds that are asked for now.
+def join_sweep(paths: ExperimentPaths, requested: Experiment, *, lag_asked: bool) -> Experiment:
+    """The sweep on disk, extended by the requested trials and test seeds; the request if none exists.
 
     Args:
-        paths: Its folder.
-        asked: What the command asks for.
-        lag_asked: Whether it asks for a certain lag, and not for the one that is there.
+        paths: The sweep's folder.
+        requested: The sweep that the command requests.
+        lag_asked: Whether the command sets `sweep.lag`, instead of keeping the sweep's own.
 
     Raises:
-        RecordError: The name stands for another question, or for one that is answered; says why.
+        RecordError: An experiment of this name has another definition, or a winner that forbids the
+            requested change.
     """
     if not paths.definition.exists():
-        return asked
-    there = read_experiment(paths)
-    refuse_imported(there, "; choose another name with experiment=…")
-    refuse_older(there)
-    if there.sweep is None:
+        return requested
+    existing = read_experiment(paths)
+    refuse_imported(existing, "; choose another name with experiment=…")
+    refuse_older(existing)
+    if existing.sweep is None:
         raise RecordError(
-            f"experiment {asked.name} exists and is no sweep; "
+            f"experiment {requested.name} exists and is not a sweep; "
             "choose another name with experiment=…",
         )
-    assert asked.sweep is not None
+    assert requested.sweep is not None
     if not lag_asked:
-        asked = _with_plan(asked, replace(asked.sweep.plan, lag=there.sweep.plan.lag))
-    chosen = paths.selection.exists()
-    _check_same(there, asked, chosen=chosen)
-    plan = _longer(there.sweep.plan, asked.sweep.plan if asked.sweep else there.sweep.plan)
-    if chosen and plan != replace(there.sweep.plan, storage=plan.storage):
-        raise RecordError(
-            f"{there.name} has chosen its winner: more trials would be chosen by knowing it. Only "
-            f"seeds.test may grow; for a longer search, begin a sweep of its own with "
-            f"experiment={there.name}-2 seeds.root={there.seeds.root + 1}"
+        requested = _with_plan(
+            requested, replace(requested.sweep.plan, lag=existing.sweep.plan.lag)
         )
-    seeds = replace(there.seeds, test=union(there.seeds.test, asked.seeds.test))
-    return _with_plan(_as_built_now(replace(there, seeds=seeds), asked), plan)
+    is_chosen = paths.selection.exists()
+    _check_same(existing, requested, is_chosen=is_chosen)
+    plan = _longer(
+        existing.sweep.plan, requested.sweep.plan if requested.sweep else existing.sweep.plan
+    )
+    if is_chosen and plan != replace(existing.sweep.plan, storage=plan.storage):
+        raise RecordError(
+            f"{existing.name} has chosen its winner, so no trials can be added. Only "
+            f"seeds.test may grow; for a longer search, start another sweep with "
+            f"experiment={existing.name}-2 seeds.root={existing.seeds.root + 1}"
+        )
+    seeds = replace(existing.seeds, test=union(existing.seeds.test, requested.seeds.test))
+    return _with_plan(_with_current_parts(replace(existing, seeds=seeds), requested), plan)
 
 
-def _as_built_now(there: Experiment, asked: Experiment) -> Experiment:
-    """The sweep with its parts as they are asked for: a class may have moved since."""
-    assert there.sweep is not None
-    assert asked.sweep is not None
-    sweep = replace(there.sweep, tuner=asked.sweep.tuner, pruner=asked.sweep.pruner)
-    configurations = as_built_now(there.configurations, asked.configurations)
-    return replace(there, sweep=sweep, configurations=configurations)
+def _with_current_parts(existing: Experiment, requested: Experiment) -> Experiment:
+    """The existing sweep with the requested plug-ins, whose classes may have moved since."""
+    assert existing.sweep is not None
+    assert requested.sweep is not None
+    sweep = replace(existing.sweep, tuner=requested.sweep.tuner, pruner=requested.sweep.pruner)
+    configurations = with_current_parts(existing.configurations, requested.configurations)
+    return replace(existing, sweep=sweep, configurations=configurations)
 
 
 def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
@@ -212,53 +222,55 @@ def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
     return replace(experiment, sweep=grown)
 
 
-def _check_same(there: Experiment, asked: Experiment, *, chosen: bool) -> None:
-    if there.fingerprint == asked.fingerprint:
+def _check_same(existing: Experiment, requested: Experiment, *, is_chosen: bool) -> None:
+    if existing.fingerprint == requested.fingerprint:
         return
-    differences = "\n".join(f"  {line}" for line in redefinition(there, asked))
-    may_grow = "seeds.test may grow" if chosen else "sweep.trials and seeds.test may grow"
+    differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
+    may_grow = "seeds.test may grow" if is_chosen else "sweep.trials and seeds.test may grow"
     raise RecordError(
-        f"sweep {asked.name} exists with another definition, of which only {may_grow}; "
+        f"sweep {requested.name} exists with another definition, of which only {may_grow}; "
         f"choose another name with experiment=…\n{differences}",
     )
 
 
-def _longer(there: SweepPlan, asked: SweepPlan) -> SweepPlan:
-    """The plan with each limit where it is wider; a command that asks for less takes none back."""
+def _longer(existing: SweepPlan, requested: SweepPlan) -> SweepPlan:
+    """The plan with the larger value of each limit: a command cannot reduce an existing limit."""
     return replace(
-        there,
-        trials=max(there.trials, asked.trials),
-        full_runs=_wider(there.full_runs, asked.full_runs),
-        steps=_wider(there.steps, asked.steps),
-        hours=_wider(there.hours, asked.hours),
-        storage=asked.storage,
+        existing,
+        trials=max(existing.trials, requested.trials),
+        full_runs=_wider(existing.full_runs, requested.full_runs),
+        steps=_wider(existing.steps, requested.steps),
+        hours=_wider(existing.hours, requested.hours),
+        storage=requested.storage,
     )
 
 
-def _wider(there: Number | None, asked: Number | None) -> Number | None:
-    return None if there is None or asked is None else max(there, asked)
+def _wider(existing: Number | None, requested: Number | None) -> Number | None:
+    return None if existing is None or requested is None else max(existing, requested)
 
 
-def split_definition(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The name of a definition, if words begin with one, and the configuration after it."""
-    given = list(words)
-    is_name = bool(given) and "=" not in given[0] and given[0][:1] not in "~+"
-    return (given.pop(0) if is_name else None), given
+def split_definition(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The definition's name, if the first argument is one, and the overrides after it."""
+    overrides = list(arguments)
+    is_name = bool(overrides) and "=" not in overrides[0] and overrides[0][:1] not in "~+"
+    return (overrides.pop(0) if is_name else None), overrides
 
 
-def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> Asked:
-    """Turn a definition and words into an experiment; starts nothing and writes nothing.
+def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace) -> Asked:
+    """Turn a definition and overrides into a sweep, without starting or writing anything.
 
     Raises:
-        ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
+        ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
     workspace.make_importable()
-    request = compose_sweep(name, words, workspace.folder)
+    request = compose_sweep(name, overrides, workspace.folder)
     root, parts = validate(request.plain, workspace.allowed)
     configuration = configuration_of(Composed(request.plain, ()), root, parts)
     check_sweep(request, workspace.allowed)
     if root.failures == "worst":
         require_minimum([configuration])
+    # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on
+    # timing. This lag is large enough that no worker waits for another.
     lag = request.plan.lag
     workers = parts.executor.workers_for(root.compute.threads)
     plan = replace(request.plan, lag=2 * workers - 1 if lag is None else lag)
@@ -270,17 +282,17 @@ def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> 
         sweep=Sweep(
             name=name or "",
             space=request.space,
-            tuner=_searching("tuner", request.tuner, workspace),
-            pruner=_searching("pruner", request.pruner, workspace),
+            tuner=_recorded_plug_in("tuner", request.tuner, workspace),
+            pruner=_recorded_plug_in("pruner", request.pruner, workspace),
             plan=plan,
         ),
     )
-    named = root.experiment or name or derive_name(experiment)
-    named_experiment = replace(experiment, name=check_name(named))
+    experiment_name = root.experiment or name or derive_name(experiment)
+    named = replace(experiment, name=check_name(experiment_name))
     trackers = Trackers.of(request.plain, parts)
-    return Asked(named_experiment, request, parts.executor, root.budget, trackers, parts)
+    return Asked(named, request, parts.executor, root.budget, trackers, parts)
 
 
-def _searching(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
-    """The tuner or the pruner of a sweep, as its definition holds it."""
+def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """The tuner or pruner of a sweep, as the definition records it."""
     return plain_part(given, build(given, group, workspace.allowed), group)

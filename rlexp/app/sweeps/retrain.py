@@ -1,4 +1,4 @@
-"""`rlexp run --from-sweep`: a trial of a sweep as an experiment of its own."""
+"""Turns a trial of a sweep into a separate experiment, for `rlexp run --from-sweep`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,102 +21,106 @@ from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
 from rlexp.store.sweeps import TUNED_LABEL, read_selection, read_trials
 
-OF_THE_TRIAL = ("agent", "algorithm", "environment", "benchmark", "sweeps", "sweep")
-"""What the trial fixes, and words cannot change."""
+FIXED_BY_TRIAL = ("agent", "algorithm", "environment", "benchmark", "sweeps", "sweep")
+"""Keys and groups that the trial fixes, so that overrides cannot change them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which trial of which sweep; without a number, the winner or else the best so far."""
+    """A trial of a sweep; without a number, the winner or else the best trial so far."""
 
     sweep: str
     trial: int | None
 
-    def command(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The command that trains it again."""
+    def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
+        """The command that trains the trial again."""
         trial = [] if self.trial is None else ["--trial", str(self.trial)]
-        return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *words)
+        return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *overrides)
 
 
 def read_origin(sweep: str | None, trial: int | None) -> Origin | None:
-    """The trial that is trained again, if a sweep is named.
+    """The trial to train again, or None if no sweep is named.
 
     Raises:
-        ConfigError: A trial is named without its sweep.
+        ConfigError: A trial is given without its sweep.
     """
     if sweep is not None:
         return Origin(sweep, trial)
     if trial is not None:
-        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
+        raise ConfigError("--trial needs the sweep of the trial: add --from-sweep NAME")
     return None
 
 
-def request_again(origin: Origin, words: Sequence[str], workspace: Workspace) -> Request:
-    """Turn a trial and words about seeds and budget into an experiment.
+def request_again(origin: Origin, overrides: Sequence[str], workspace: Workspace) -> Request:
+    """Turn a trial and overrides of seeds, budget and compute into an experiment.
 
     Raises:
-        RlexpError: There is no such sweep or trial, it could not be run, or a word would change
-            what it is.
+        RlexpError: The sweep or trial does not exist, the trial cannot run, or an override would
+            change the trial.
     """
     workspace.make_importable()
-    keys = [parsed.key_or_group for parsed in parse_words(words)]
-    for word, key in zip(words, keys, strict=True):
-        if key.split(".")[0] in OF_THE_TRIAL:
+    keys = [parsed.key_or_group for parsed in parse_words(overrides)]
+    for word, key in zip(overrides, keys, strict=True):
+        if key.split(".")[0] in FIXED_BY_TRIAL:
             raise ConfigError(
-                f"{word}: the trial fixes {key.split('.')[0]}; say which trial with --trial, "
+                f"{word}: the trial fixes {key.split('.')[0]}; choose another trial with --trial, "
                 "or leave out --from-sweep",
             )
     paths = workspace.experiment(origin.sweep)
     number, configuration = _trial(origin, paths, workspace)
     check_imports(
-        [configuration], workspace.allowed, origin.command([*words, *workspace.permission])
+        [configuration], workspace.allowed, origin.command([*overrides, *workspace.permission])
     )
-    there = read_definition(paths)
-    composed = compose(words, workspace.folder)
+    existing = read_definition(paths)
+    composed = compose(overrides, workspace.folder)
     if len(composed) > 1:
         raise ConfigError("a trial is one configuration: leave out comma choices")
     root, parts = validate(composed[0].plain, workspace.allowed)
-    phase, asked = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
-    seeds = replace(root.seeds, root=_root(there, paths, phase, asked))
+    phase, requested = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
+    seeds = replace(root.seeds, root=_root(existing, paths, phase, requested))
     experiment = Experiment(
         name=check_name(root.experiment or f"{paths.name}-trial-{number}"),
-        configurations=(_changed(configuration, root, words, keys),),
+        configurations=(_changed(configuration, root, overrides, keys),),
         seeds=seeds,
         failures=root.failures,
     )
     if not experiment.seeds.seeds(phase):
-        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
+        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; set it to 1 or more")
     trackers = Trackers.of(composed[0].plain, parts)
     return Request(experiment, phase, parts.executor, root.budget, trackers)
 
 
-def _root(there: Experiment, paths: ExperimentPaths, phase: Phase, asked: int | None) -> int:
-    """The root of the seeds: that of the sweep, unless its test seeds have yet to be kept unseen.
+def _root(
+    existing: Experiment, paths: ExperimentPaths, phase: Phase, requested: int | None
+) -> int:
+    """The root of the seeds: the sweep's, unless that would reveal its test seeds too early.
 
     Raises:
-        ConfigError: The test seeds of a sweep that has not chosen are asked for.
+        ConfigError: The request names the test seeds of a sweep that has not chosen its winner.
     """
-    own = there.seeds.root
+    sweep_root = existing.seeds.root
     if phase is not Phase.TEST or read_selection(paths) is not None:
-        return own if asked is None else asked
-    if asked == own:
+        return sweep_root if requested is None else requested
+    if requested == sweep_root:
         raise ConfigError(
-            f"{paths.name} has not chosen yet, and nobody may know its test seeds before: choose "
-            f"another seeds.root than {own}",
+            f"{paths.name} has not chosen its winner, and its test seeds must stay unused until then: choose "
+            f"a seeds.root other than {sweep_root}",
         )
-    return own + 1 if asked is None else asked
+    # Another root gives other test seeds, so that those of the sweep stay unused.
+    return sweep_root + 1 if requested is None else requested
 
 
 def _changed(
-    configuration: Configuration, root: Root, words: Sequence[str], keys: Sequence[str]
+    configuration: Configuration, root: Root, overrides: Sequence[str], keys: Sequence[str]
 ) -> Configuration:
-    """The configuration with what words say of its budget and its compute."""
+    """The configuration with the overridden fields of its budget and its compute."""
     parts: dict[str, Any] = {}
     for name in ("budget", "compute"):
-        asked = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
-        changes = {key: getattr(getattr(root, name), key) for key in asked}
-        if name == "budget" and f"budget.evaluation_every={TENTH}" in words:
-            # The word was resolved by the budget of the defaults, which the trial need not have.
+        overridden = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
+        changes = {key: getattr(getattr(root, name), key) for key in overridden}
+        if name == "budget" and f"budget.evaluation_every={TENTH}" in overrides:
+            # The override was resolved with the budget of the defaults, which the trial need not
+            # have.
             steps = changes.get("steps", configuration.budget.steps)
             changes["evaluation_every"] = evaluation_interval(TENTH, steps)
         parts[name] = replace(getattr(configuration, name), **changes)
@@ -128,7 +132,7 @@ def _trial(
 ) -> tuple[int, Configuration]:
     trials = read_trials(paths)
     if not trials:
-        raise RecordError(f"{paths.name} has no trials: it is no sweep, or has not begun")
+        raise RecordError(f"{paths.name} has no trials: it is not a sweep, or has not started")
     number = origin.trial if origin.trial is not None else _best(paths, workspace)
     if not 0 <= number < len(trials):
         raise RecordError(
@@ -145,7 +149,7 @@ def _trial(
 
 
 def _best(paths: ExperimentPaths, workspace: Workspace) -> int:
-    """The winner, or else the best trial on all tuning seeds, or else the best of all."""
+    """The winner; else the best trial on all tuning seeds; else the best trial of all."""
     selection = read_selection(paths)
     if selection is not None:
         return selection.winner

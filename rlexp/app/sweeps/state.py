@@ -1,4 +1,4 @@
-"""A sweep as its folder tells it, ready to go on."""
+"""Restores a sweep from its folder, so that it can be continued or inspected."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rlexp.app.reading.survey import DAMAGE, read_intact
+from rlexp.app.reading.survey import READ_ERRORS, read_intact
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
@@ -26,38 +26,38 @@ from rlexp.store.runs import StoredRun
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 
-FINITE = "grid"
-"""The tuner whose suggestions come to an end, and that needs no trial to say so."""
+FINITE_TUNER = "grid"
+"""The tuner with a finite number of suggestions, which depends on no trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A ledger that takes nothing: of a sweep that is only looked at."""
+    """A ledger that refuses every change, for a sweep that is only inspected."""
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
-        """Refuse."""
-        raise ProtocolError(f"trial {number} is not proposed by looking at a sweep: {suggestion}")
+        """Raise a ProtocolError."""
+        raise ProtocolError(f"an inspected sweep cannot configure trial {number}: {suggestion}")
 
     def propose(self, proposal: Proposal, _: Configuration | None) -> None:
-        """Refuse."""
-        raise ProtocolError(f"looking at a sweep proposes no trial {proposal.number}")
+        """Raise a ProtocolError."""
+        raise ProtocolError(f"an inspected sweep cannot propose trial {proposal.number}")
 
     def choose(self, selection: Selection) -> None:
-        """Refuse."""
-        raise ProtocolError(f"looking at a sweep chooses no trial {selection.winner}")
+        """Raise a ProtocolError."""
+        raise ProtocolError(f"an inspected sweep cannot choose trial {selection.winner}")
 
 
 def check_parts(experiment: Experiment, storage: str | None, workspace: Workspace) -> None:
-    """Refuse parts that cannot do what they are asked to, before anything is written.
+    """Check tuner, pruner and storage of a sweep before anything is written.
 
     Args:
-        experiment: The question.
-        storage: URL of the Optuna study that the sweep is mirrored to, if one is given.
-        workspace: Whose packages may be imported.
+        experiment: The sweep.
+        storage: URL of the Optuna study that mirrors the sweep, if one is given.
+        workspace: The workspace, with the packages that may be imported.
 
     Raises:
-        ConfigError: A setting of the tuner or pruner is wrong, the tuner cannot solve the
-            problem, the URL is none, or that of a SQLite file that several machines see.
+        ConfigError: A setting of the tuner or pruner is wrong, the tuner cannot solve the problem,
+            the URL is invalid, or it names a SQLite file in a shared folder.
     """
     sweep = experiment.sweep
     assert sweep is not None
@@ -68,23 +68,23 @@ def check_parts(experiment: Experiment, storage: str | None, workspace: Workspac
 
 
 def _check_shared(database: Database) -> None:
-    """Refuse a SQLite file where several machines see it: its locks may not reach the others."""
+    """Refuse a SQLite file in a shared folder: its locks may not reach the other machines."""
     file = database.file
     if file is not None and is_shared(file):
         raise ConfigError(
-            f"sweep.storage: {file} is in a folder that several machines see, where SQLite files "
-            "get damaged: leave it out for a journal file in the sweep's folder, or give a "
+            f"sweep.storage: {file} is in a folder that several machines share, where SQLite files "
+            "get damaged: leave sweep.storage out for a journal file in the sweep's folder, or use a "
             "database server or a file on a local disk"
         )
 
 
 def read_runs(paths: ExperimentPaths) -> list[StoredRun]:
-    """The runs in a sweep's folder; one that is damaged, or another's copy, counts as not made."""
-    found = []
+    """The intact runs in a sweep's folder; a damaged or copied run is left out."""
+    runs = []
     for run in paths.runs():
-        with suppress(RlexpError, *DAMAGE):
-            found.append(read_intact(run))
-    return found
+        with suppress(RlexpError, *READ_ERRORS):
+            runs.append(read_intact(run))
+    return runs
 
 
 def resume(
@@ -100,19 +100,19 @@ def resume(
     hours: Callable[[], float] | None = None,
     around: Callable[[Suggester], Suggester] = lambda suggester: suggester,
 ) -> Sweeping:
-    """A sweep with everything that its folder holds.
+    """Restore a sweep with every trial, run and decision that its folder holds.
 
     Args:
-        paths: Its folder.
-        experiment: The question.
-        runs: What `read_runs` found.
-        workspace: Whose packages may be imported.
-        ledger: Where decisions are written down.
+        paths: The sweep's folder.
+        experiment: The sweep.
+        runs: The result of `read_runs`.
+        workspace: The workspace, with the packages that may be imported.
+        ledger: Records the decisions.
         until: The last stage to work on.
-        retry: Whether final failures are tried again.
-        default: The values of the parameters in the default configuration, before it is a trial.
-        hours: Wall-clock that the search has taken; by default, what its runs took.
-        around: Wraps the tuner, to watch it.
+        retry: Whether runs with a final failure are executed again.
+        default: The parameter values of the default configuration, used before it is a trial.
+        hours: Returns the hours that the search has taken; by default those of its runs.
+        around: Wraps the tuner, for example to measure its time.
 
     Raises:
         RecordError: A file is damaged.
@@ -132,18 +132,18 @@ def resume(
     clock = hours or (lambda: taken)
     sweeping = Sweeping(search, experiment.seeds, ledger, clock, records=records, until=until)
     sweeping.resume([(proposal_of(t), t.configuration) for t in trials])
-    if trials and short_name(sweep.tuner) == FINITE:
-        # It is over when it has nothing left to suggest, which no record says.
+    if trials and short_name(sweep.tuner) == FINITE_TUNER:
+        # No record says that such a tuner has no suggestion left, so it is asked.
         search.exhausted = suggester.suggest([], len(trials)) is None
     sweeping.selection = read_selection(paths)
     return sweeping
 
 
 def question_of(experiment: Experiment, parameters: Mapping[str, Any]) -> Question:
-    """What the search of an experiment is about, in numbers."""
+    """The settings of an experiment's search: plan, seeds, steps and objectives."""
     sweep, default = experiment.sweep, experiment.default
     if sweep is None:
-        raise RecordError(f"{experiment.name} is no sweep; 'rlexp run' makes its runs")
+        raise RecordError(f"{experiment.name} is not a sweep; 'rlexp run' executes its runs")
     return Question(
         plan=sweep.plan,
         seeds=len(experiment.seeds.seeds(Phase.TUNING)),
@@ -159,7 +159,7 @@ def question_of(experiment: Experiment, parameters: Mapping[str, Any]) -> Questi
 
 
 def proposal_of(trial: StoredTrial) -> Proposal:
-    """A trial as the search takes it up again."""
+    """The proposal from which the search restores a stored trial."""
     return Proposal(
         number=trial.number,
         parameters=trial.parameters,
@@ -170,7 +170,8 @@ def proposal_of(trial: StoredTrial) -> Proposal:
 
 
 def search_hours(records: Iterable[RunRecord]) -> float:
-    """Hours in which at least one tuning run was under way."""
+    """Hours during which at least one tuning run was executed."""
+    # Overlapping runs count once: this is the union of their intervals.
     spans = sorted(
         (r.started, r.ended)
         for r in records
@@ -192,7 +193,7 @@ def _tuner(experiment: Experiment, workspace: Workspace) -> Tuner:
 def _problem(experiment: Experiment) -> Problem:
     sweep = experiment.sweep
     if sweep is None:
-        raise RecordError(f"{experiment.name} is no sweep; 'rlexp run' makes its runs")
+        raise RecordError(f"{experiment.name} is not a sweep; 'rlexp run' executes its runs")
     return Problem(
         space=sweep.space,
         objectives=len(sweep.plan.objectives),

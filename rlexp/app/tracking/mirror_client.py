@@ -1,4 +1,7 @@
-"""A command's side of the mirror: starts it, hears what is wrong, and waits for it in the end."""
+"""A command's side of the mirror: starts the process, passes its problems on, and ends it.
+
+`mirroring` is the entry for commands that execute runs, `catch_up` for those that execute none.
+"""
 
 import json
 import os
@@ -10,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
@@ -21,35 +24,35 @@ from rlexp.store.secrets import without_secrets
 from rlexp.text import counted
 from rlexp.trackers import Tracker
 
-GONE = "the process that mirrors records has ended"
-MARGIN = 5.0
-"""Seconds beyond those that the mirror waits, after which it is killed."""
-OPENING = 60.0
-"""Seconds that a required tracker gets to answer."""
+MIRROR_ENDED = "the process that sends records to the trackers has ended"
+KILL_MARGIN = 5.0
+"""Seconds after the trackers' own waiting time, after which the mirror is killed."""
+OPENING_LIMIT = 60.0
+"""Seconds that a required tracker may take to respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trackers:
-    """What a command mirrors to: by name, the plug-ins and the settings that they were built from."""
+    """The trackers of a command, by name: the plug-ins, and the settings they were built from."""
 
     built: Mapping[str, Tracker] = field(default_factory=dict)
     plain: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any], parts: Parts) -> "Trackers":
-        """Those of a validated configuration."""
-        return cls(parts.trackers, plain["tracker"] or {})
+    def of(cls, configuration: Mapping[str, Any], parts: Parts) -> Self:
+        """The trackers of a validated configuration."""
+        return cls(parts.trackers, configuration["tracker"] or {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a mirror is to do.
+    """The task of a mirror process.
 
     Attributes:
-        trackers: What it pushes to.
-        once: Whether it pushes what is there and ends, for nothing is running; else it leaves the
-            processors to what runs.
-        wait: Seconds to wait for every tracker, instead of what its settings say.
+        trackers: The trackers to push to.
+        once: Whether the mirror pushes the present records and ends, because no run is executed;
+            else it runs with low priority beside the runs.
+        wait: Seconds to wait for every tracker, instead of each tracker's own setting.
     """
 
     trackers: Trackers
@@ -58,25 +61,31 @@ class Order:
 
 
 class Mirrored:
-    """A running mirror of one experiment."""
+    """A handle on the running mirror process of one experiment."""
 
     def __init__(
-        self, paths: ExperimentPaths, order: Order, workspace: Workspace, observer: Observer | None
+        self,
+        paths: ExperimentPaths,
+        request: Order,
+        workspace: Workspace,
+        observer: Observer | None,
     ) -> None:
-        """Start it. With an observer, problems are said as they come."""
-        self._order, self._observer = order, observer
+        """Start the process. An observer receives each problem when it occurs."""
+        self._request, self._observer = request, observer
         self._answers: dict[str, dict[str, Any]] = {}
         self._opened: set[str] = set()
         self._problems: dict[str, str] = {}
         self._changed = threading.Condition()
-        self._gone = self._finishing = False
+        self._ended = self._finishing = False
         self.interrupted = False
         self._process = subprocess.Popen(
+            # -P keeps the current folder off the path, where a file could shadow a module.
             [sys.executable, "-P", "-m", "rlexp.app.tracking.mirror_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # A signal of the terminal is for the command, which tells the mirror when to end.
+            # Ctrl-C in the terminal must reach the command only, which tells the mirror when to
+            # end.
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._listen, name="mirror", daemon=True)
@@ -84,59 +93,61 @@ class Mirrored:
         self._send(
             {
                 "experiment": str(paths.folder),
-                "trackers": order.trackers.plain,
+                "trackers": request.trackers.plain,
                 "allowed": list(workspace.allowed),
                 "folder": str(workspace.folder),
-                "once": order.once,
-                "wait": order.wait,
+                "once": request.once,
+                "wait": request.wait,
             }
         )
 
     def require(self) -> None:
-        """Wait until the trackers that are required have answered.
+        """Wait until every required tracker has responded.
 
         Raises:
-            TrackerUnreachable: One of them did not; nothing was started.
+            TrackerUnreachable: A required tracker did not respond; no run was started.
         """
-        names = {n for n, t in self._order.trackers.built.items() if t.required}
-        heard = self._opened, self._problems
+        names = {n for n, t in self._request.trackers.built.items() if t.required}
+        reports = self._opened, self._problems
         with self._changed:
             self._changed.wait_for(
-                lambda: self._gone or all(any(n in known for known in heard) for n in names),
-                OPENING,
+                lambda: (
+                    self._ended or all(any(n in reported for reported in reports) for n in names)
+                ),
+                OPENING_LIMIT,
             )
             missing = sorted(names - self._opened)
         if missing:
             self.kill()
             name = missing[0]
             problem = self._problems.get(name) or (
-                GONE if self._gone else f"it did not answer in {OPENING:.0f} seconds"
+                MIRROR_ENDED if self._ended else f"no response in {OPENING_LIMIT:.0f} seconds"
             )
             raise TrackerUnreachable(
-                f"{name} is required and not there: {problem}; nothing was started. "
-                f"To train all the same, leave out tracker.{name}.required"
+                f"the required tracker {name} is unreachable: {problem}; no run was started. "
+                f"To train without it, leave out tracker.{name}.required"
             )
 
     def finish(self) -> dict[str, dict[str, Any]]:
-        """Let it push what is left within the time that it has; returns its last answers."""
+        """Let the mirror push the remaining records within its time; returns its last answers."""
         self._finishing = True
-        waits = [t.wait for t in self._order.trackers.built.values()]
-        longest = max(waits) if self._order.wait is None else self._order.wait
-        if not self._order.once:
-            self._send({"wait": self._order.wait})
+        waits = [t.wait for t in self._request.trackers.built.values()]
+        longest = max(waits) if self._request.wait is None else self._request.wait
+        if not self._request.once:
+            self._send({"wait": self._request.wait})
         try:
-            self._process.wait(longest + MARGIN)
+            self._process.wait(longest + KILL_MARGIN)
         except subprocess.TimeoutExpired:
             pass
         except KeyboardInterrupt:
-            # The user has waited long enough; what was not pushed is pushed another time.
+            # The user ended the wait. A later `rlexp sync` pushes the remaining records.
             self.interrupted = True
         self.kill()
         return self._answers
 
     def kill(self) -> None:
-        """End it at once."""
-        # Whatever a service's library has started goes with it.
+        """Kill the process and everything it has started."""
+        # The group includes processes that a service's library has started.
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -145,10 +156,10 @@ class Mirrored:
             with suppress(OSError):
                 self._process.stdin.close()
 
-    def _send(self, plain: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
         with suppress(OSError):
-            self._process.stdin.write(json.dumps(plain).encode() + b"\n")
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
     def _listen(self) -> None:
@@ -158,11 +169,12 @@ class Mirrored:
                 self._hear(json.loads(line))
         self._process.stdout.close()
         with self._changed:
-            self._gone = True
+            self._ended = True
             self._changed.notify_all()
+        # Final answers come at the end: a process that ends without any has crashed.
         early = not self._answers
         if self._observer and early and not self._finishing:
-            self._observer.note(f"{GONE}; runs and records go on without it")
+            self._observer.note(f"{MIRROR_ENDED}; runs and records continue without it")
 
     def _hear(self, answer: dict[str, Any]) -> None:
         name = str(answer["tracker"])
@@ -176,9 +188,10 @@ class Mirrored:
                 case _:
                     self._answers[name] = answer
             self._changed.notify_all()
-        required = self._order.trackers.built[name].required and name not in self._opened
+        # `require` raises the problem of a required tracker as an error, so it is not noted too.
+        required = self._request.trackers.built[name].required and name not in self._opened
         if self._observer and answer["kind"] == "problem" and first and not required:
-            self._observer.note(f"{name}: {answer['text']}; runs and records go on without it")
+            self._observer.note(f"{name}: {answer['text']}; runs and records continue without it")
 
 
 @contextmanager
@@ -189,10 +202,10 @@ def mirroring(
     workspace: Workspace,
     observer: Observer,
 ) -> Iterator[None]:
-    """Mirror an experiment as long as the context lasts, and a bounded time beyond.
+    """Mirror an experiment inside a `with` block, and for a limited time after it.
 
     Raises:
-        TrackerUnreachable: A tracker is required, and not there.
+        TrackerUnreachable: A required tracker does not respond.
     """
     if not trackers.built:
         yield
@@ -202,7 +215,7 @@ def mirroring(
     try:
         yield
     finally:
-        tell_pending(mirror.finish(), trackers, paths, command, workspace, observer)
+        report_pending(mirror.finish(), trackers, paths, command, workspace, observer)
 
 
 def catch_up(
@@ -212,14 +225,14 @@ def catch_up(
     workspace: Workspace,
     observer: Observer,
 ) -> None:
-    """Push what an earlier command could not."""
+    """Push the records that an earlier command could not push."""
     if trackers.built:
-        order = Order(trackers=trackers, once=True)
-        answers = Mirrored(paths, order, workspace, observer).finish()
-        tell_pending(answers, trackers, paths, command, workspace, observer)
+        request = Order(trackers=trackers, once=True)
+        answers = Mirrored(paths, request, workspace, observer).finish()
+        report_pending(answers, trackers, paths, command, workspace, observer)
 
 
-def tell_pending(
+def report_pending(
     answers: Mapping[str, Mapping[str, Any]],
     trackers: Trackers,
     paths: ExperimentPaths,
@@ -227,32 +240,37 @@ def tell_pending(
     workspace: Workspace,
     observer: Observer,
 ) -> None:
-    """Say what was not pushed, and the command that does it later."""
-    left = [
-        f"{name}: {_left(answers.get(name))}"
+    """Report the records that were not pushed, and the command that pushes them later."""
+    reports = [
+        f"{name}: {_describe_pending(answers.get(name))}"
         for name in trackers.built
         if not _has_all(answers.get(name))
     ]
-    for text in left:
+    for text in reports:
         observer.note(text)
-    if left:
-        words = [w for w in command if w.lstrip("+").startswith(("tracker=", "tracker."))]
-        again = shlex.join(["rlexp", "sync", paths.name, *words, *workspace.permission])
-        secret = len(without_secrets(words)) < len(words)
-        told = "give the same command again" if secret else again
-        observer.note(f"To push it later: {told}")
+    if reports:
+        tracker_overrides = [
+            w for w in command if w.lstrip("+").startswith(("tracker=", "tracker."))
+        ]
+        sync_command = shlex.join(
+            ["rlexp", "sync", paths.name, *tracker_overrides, *workspace.permission]
+        )
+        # A printed command must not repeat a password or token that an override contained.
+        secret = len(without_secrets(tracker_overrides)) < len(tracker_overrides)
+        advice = "repeat the same command" if secret else sync_command
+        observer.note(f"To push it later: {advice}")
 
 
 def _has_all(answer: Mapping[str, Any] | None) -> bool:
     return answer is not None and bool(answer.get("done")) and answer.get("rows") == 0
 
 
-def _left(answer: Mapping[str, Any] | None) -> str:
+def _describe_pending(answer: Mapping[str, Any] | None) -> str:
     if answer is None:
-        return "it did not end in time, and what it lacks was not counted"
+        return "it did not end in time; its pending records were not counted"
     rows, runs, problem = answer.get("rows"), answer.get("runs"), answer.get("problem")
     if rows is None or runs is None:
-        what = "what it lacks cannot be counted"
+        pending = "its pending records cannot be counted"
     else:
-        what = f"{counted(rows, 'record')} of {counted(runs, 'run')} pending"
-    return f"{what} ({problem})" if problem else what
+        pending = f"{counted(rows, 'record')} of {counted(runs, 'run')} pending"
+    return f"{pending} ({problem})" if problem else pending

@@ -1,7 +1,8 @@
-"""The mirror: a process of its own that pushes an experiment's records to its trackers.
+"""The mirror: a separate process that pushes an experiment's records to its trackers.
 
-It is started by a command, told what to do by JSON lines on its standard input, and answers by
-JSON lines on its standard output. When its input ends, so does it, whatever its services do.
+A command starts it. It reads its task as JSON lines from standard input and writes its answers as
+JSON lines to standard output. It ends when its input ends, even if a service does not respond.
+`main` is the entry; each tracker has a thread (`Mirror`), which uses an `Uploader`.
 """
 
 import json
@@ -16,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.reading.leading import Leading, leading_aggregate
-from rlexp.app.reading.survey import DAMAGE
-from rlexp.app.tracking.snapshot import (
-    Feed,
+from rlexp.app.reading.survey import READ_ERRORS
+from rlexp.app.tracking.tracked_records import (
     Labels,
+    RunJournalReader,
     count_rows,
     ended,
     is_final,
@@ -47,31 +48,31 @@ from rlexp.trackers import (
 )
 from rlexp.trackers.idle import step_back
 
-ROWS = 1000
-"""Rows that are pushed at a time."""
+ROWS_PER_PUSH = 1000
+"""The largest number of rows in one push."""
 SUMMARY = ".summary"
-"""The cursor of the summary, which is no name of a run."""
+"""Name of the summary's cursor; no run can have this name."""
 
 
 @dataclass(slots=True)
-class _Run:
-    """A run that is being pushed: `step` is how far rows were taken, safe or not."""
+class _UploadedRun:
+    """A run that is being pushed; `step` is the last one pushed, even if not yet safely stored."""
 
-    feed: Feed
+    reader: RunJournalReader
     tracked: TrackedRun | None = None
     step: int | None = None
 
 
 @dataclass(slots=True)
-class Pushing:
-    """One experiment and one tracker. One thread calls it, holding the cursors.
+class Uploader:
+    """Pushes one experiment to one tracker. One thread uses it, which holds the cursors' lease.
 
     Attributes:
         paths: The experiment.
-        tracker: Where to.
-        cursors: How far it is.
-        leading: The aggregate of its summary.
-        refused: What single runs were refused for.
+        tracker: The tracker.
+        cursors: The position of every run, stored on disk.
+        leading: Computes the aggregates of the summary.
+        refused: Why the service refused a run, by the run's name.
     """
 
     paths: ExperimentPaths
@@ -82,40 +83,40 @@ class Pushing:
     _labels: Labels = field(init=False)
     _experiment: TrackedExperiment = field(init=False)
     _sink: Sink | None = None
-    _runs: dict[str, _Run] = field(default_factory=dict)
+    _runs: dict[str, _UploadedRun] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read what the experiment is.
+        """Read the experiment's definition.
 
         Raises:
-            RecordError: That is damaged.
+            RecordError: The definition is damaged.
         """
         self._labels = Labels(self.paths)
-        known = tracked_experiment(self.paths, self._labels)
-        self._experiment = replace(known, folder=self.cursors.folder)
+        experiment = tracked_experiment(self.paths, self._labels)
+        self._experiment = replace(experiment, folder=self.cursors.folder)
 
     def open(self) -> Sink:
-        """Reach the service, once.
+        """Connect to the service, unless connected.
 
         Raises:
-            TrackerUnreachable: It does not answer.
-            TrackerRefused: It takes nothing.
+            TrackerUnreachable: The service does not respond.
+            TrackerRefused: The service refuses the experiment.
         """
         if self._sink is None:
             self._sink = self.tracker.open(self._experiment)
         return self._sink
 
-    def round(self, *, unended: bool = False) -> None:
-        """Push what every run has that the service has not.
+    def push_all(self, *, unended: bool = False) -> None:
+        """Push all new rows of every run.
 
         Args:
-            unended: Whether a run that died without a word is said to be lost: so it is when no
-                command works at the experiment.
+            unended: Whether a run without a recorded end is reported as lost, which is right when
+                no command is executing the experiment.
 
         Raises:
-            TrackerUnreachable: The service does not answer; what was pushed stays.
-            TrackerRefused: It takes nothing any more.
-            OSError: The disk does not take the cursor.
+            TrackerUnreachable: The service does not respond; what was pushed stays.
+            TrackerRefused: The service refuses three runs or the whole experiment.
+            OSError: The cursor cannot be written.
         """
         for paths in self.paths.runs():
             if paths.folder.name in self.refused:
@@ -123,42 +124,44 @@ class Pushing:
             try:
                 self._push(paths, unended=unended)
             except TrackerRefused as error:
-                # One run may hold what a service cannot take; three show that it takes nothing.
+                # A single run may hold data that a service cannot store; three refused runs mean
+                # that it refuses everything.
                 self.refused[paths.folder.name] = str(error)
                 if len(self.refused) >= 3:
                     raise
             except TrackerUnreachable:
                 raise
-            except (RlexpError, *DAMAGE) as error:
+            except (RlexpError, *READ_ERRORS) as error:
                 if isinstance(error, OSError):
                     raise
                 self.refused[paths.folder.name] = str(error)
 
     def summarise(self) -> None:
-        """Say how the experiment stands, if that has changed.
+        """Push the experiment's summary if it has changed.
 
         Raises:
-            TrackerUnreachable: The service does not answer.
-            TrackerRefused: It does not take it.
+            TrackerUnreachable: The service does not respond.
+            TrackerRefused: The service refuses the summary.
         """
         summary, digest = self._summary()
         if not self._has(digest):
             self.open().summarise(summary)
+            # Stored after the push, so that an interrupted push is repeated.
             self.cursors.move(SUMMARY, kept={"digest": digest})
 
     def is_current(self) -> bool:
-        """Whether the service has everything, so that it need not be asked."""
+        """Whether the service has everything, so that no connection is needed."""
         return pending(self.paths, self.cursors) == (0, 0) and self._has(self._summary()[1])
 
     def _summary(self) -> tuple[Summary, str]:
-        summary, said = read_summary(self.paths, self._experiment, self._labels, self.leading)
-        return summary, sha256(canonical(said).encode()).hexdigest()
+        summary, document = read_summary(self.paths, self._experiment, self._labels, self.leading)
+        return summary, sha256(canonical(document).encode()).hexdigest()
 
     def _has(self, digest: str) -> bool:
         return self.cursors.of(SUMMARY).kept.get("digest") == digest
 
     def close(self) -> None:
-        """Let go of the service."""
+        """Close the connection."""
         if self._sink is not None:
             self._sink.close()
             self._sink = None
@@ -168,58 +171,63 @@ class Pushing:
         attempts = paths.attempts()
         if not attempts or self.cursors.of(name).attempt >= attempts[-1].number:
             return
-        run = self._runs.get(name) or self._runs.setdefault(name, _Run(Feed(paths)))
+        run = self._runs.get(name) or self._runs.setdefault(
+            name, _UploadedRun(RunJournalReader(paths))
+        )
         self._read(name, run)
-        record = run.feed.stand(unended=unended)
-        rows = run.feed.ready(record)
+        record = run.reader.read_end(unended=unended)
+        rows = run.reader.complete_rows(record)
         lost = record is not None and record.state is State.LOST
         if not rows and (record is None or (lost and self._knows_loss(name, run))):
             return
         try:
             tracked = self._begin(name, run)
-            rows = run.feed.ready(record)
-            for start in range(0, len(rows), ROWS):
-                self._take(name, run, tracked, rows[start : start + ROWS])
+            rows = run.reader.complete_rows(record)
+            for start in range(0, len(rows), ROWS_PER_PUSH):
+                self._take(name, run, tracked, rows[start : start + ROWS_PER_PUSH])
             if record is not None:
                 self._end(name, run, tracked, record)
         except OSError:
-            # What was written beyond the cursor is written over when the run is opened again.
+            # Rows beyond the stored cursor are pushed again when the run is opened again.
             del self._runs[name]
             raise
 
-    def _read(self, name: str, run: _Run) -> None:
-        """Read what is new; from the beginning where a run began anew with other numbers."""
-        run.feed.read(self.cursors.of(name).step if run.step is None else run.step)
-        if run.feed.begun != self.cursors.of(name).begun:
-            self.cursors.move(name, **asdict(Cursor(begun=run.feed.begun)))
+    def _read(self, name: str, run: _UploadedRun) -> None:
+        """Read new events; all events where the run was restarted and its numbers may differ."""
+        run.reader.read(self.cursors.of(name).step if run.step is None else run.step)
+        if run.reader.begun != self.cursors.of(name).begun:
+            self.cursors.move(name, **asdict(Cursor(begun=run.reader.begun)))
             run.tracked = run.step = None
-            run.feed.again(-1)
+            run.reader.reread(-1)
 
-    def _knows_loss(self, name: str, run: _Run) -> bool:
-        return self.cursors.of(name).lost == run.feed.attempt
+    def _knows_loss(self, name: str, run: _UploadedRun) -> bool:
+        return self.cursors.of(name).lost == run.reader.attempt
 
-    def _begin(self, name: str, run: _Run) -> TrackedRun:
+    def _begin(self, name: str, run: _UploadedRun) -> TrackedRun:
         if run.step is not None and run.tracked is not None:
             return run.tracked
-        cursor, feed = self.cursors.of(name), run.feed
-        run.tracked = tracked_run(self._experiment, feed, self._labels)
+        cursor, reader = self.cursors.of(name), run.reader
+        run.tracked = tracked_run(self._experiment, reader, self._labels)
         reached = self.open().begin(run.tracked, Reached(step=cursor.step, kept=cursor.kept))
         self._move(name, reached)
+        # The service may have lost rows since the last command, for example a deleted run.
         if reached.step < cursor.step:
-            feed.again(reached.step)
+            reader.reread(reached.step)
         else:
-            feed.read(reached.step)
+            reader.read(reached.step)
         run.step = reached.step
         return run.tracked
 
-    def _take(self, name: str, run: _Run, tracked: TrackedRun, rows: list[Row]) -> None:
+    def _take(self, name: str, run: _UploadedRun, tracked: TrackedRun, rows: list[Row]) -> None:
+        # The cursor moves only as far as the service has stored rows safely. `run.step` moves
+        # further, so that this process sends no row twice.
         self._move(name, self.open().push(tracked, rows))
         run.step = rows[-1].step
 
-    def _end(self, name: str, run: _Run, tracked: TrackedRun, record: RunRecord) -> None:
-        reached = self.open().end(tracked, ended(run.feed, record))
-        told = "lost" if record.state is State.LOST else "attempt"
-        self._move(name, reached, **{told: run.feed.attempt})
+    def _end(self, name: str, run: _UploadedRun, tracked: TrackedRun, record: RunRecord) -> None:
+        reached = self.open().end(tracked, ended(run.reader, record))
+        outcome = "lost" if record.state is State.LOST else "attempt"
+        self._move(name, reached, **{outcome: run.reader.attempt})
         del self._runs[name]
 
     def _move(self, name: str, reached: Reached, **more: Any) -> None:
@@ -227,7 +235,7 @@ class Pushing:
 
 
 def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
-    """About how many rows a service does not have, and of how many runs something is to be said."""
+    """The approximate number of pending rows, and the number of runs with anything pending."""
     rows = runs = 0
     for run in paths.runs():
         cursor = cursors.of(run.folder.name)
@@ -237,9 +245,9 @@ def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
                 continue
             record = read_run(run).record
             waiting = count_rows(run, cursor.step)
-        except (RlexpError, *DAMAGE):
+        except (RlexpError, *READ_ERRORS):
             continue
-        # The last step of a run that goes on is not over.
+        # The last step of an unfinished run may still grow, so its row is not counted.
         waiting -= bool(waiting and not is_final(record))
         rows += waiting
         settled = record.state is not State.RUNNING and cursor.lost != attempts[-1].number
@@ -248,35 +256,35 @@ def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
 
 
 def place_of(tracker: Tracker, paths: ExperimentPaths) -> str:
-    """Where a tracker mirrors to; within the project's folder without that, which may be moved."""
+    """A tracker's destination as text, with paths relative to the project, which may be moved."""
     project = paths.folder.parent.parent
     return tracker.destination(project).replace(f"{project}{os.sep}", "")
 
 
-def pause_after(failures: int) -> float:
-    """Seconds until the next attempt after so many in a row that failed."""
-    # Processes that failed together do not come back together.
+def retry_delay(failures: int) -> float:
+    """Seconds to wait before the next attempt, after this many consecutive failures."""
+    # The random factor keeps processes that failed together from retrying together.
     jitter = 0.75 + 0.5 * (time.monotonic_ns() % 1000) / 1000
     return 2.0 ** min(failures, 6) * jitter
 
 
-PAUSE = 2.0
-"""Seconds between two looks at the journals."""
-LOCKED = 8.0
-"""Seconds that it waits for another process that pushes, before it says so."""
+POLL_SECONDS = 2.0
+"""Seconds between two readings of the journals."""
+LOCK_PATIENCE = 8.0
+"""Seconds to wait for another mirror of the same experiment before reporting a problem."""
 ORPHAN_SECONDS = 5.0
-"""How long it goes on when the command is gone without a word."""
+"""Seconds to continue after the command has ended without a message."""
 
 
 @dataclass(slots=True)
 class Mirror:
-    """One tracker in a thread of its own, so that none waits for another."""
+    """One tracker with its own thread, so that a slow tracker does not delay the others."""
 
     name: str
     tracker: Tracker
     paths: ExperimentPaths
     leading: Leading | RlexpError
-    say: "Answers"
+    answer: "AnswerWriter"
     once: bool
     finishing: threading.Event
     over: threading.Event = field(default_factory=threading.Event)
@@ -284,53 +292,54 @@ class Mirror:
     _failures: int = 0
 
     def start(self) -> None:
-        """Begin to push."""
-        if self._place:
+        """Start the thread; a tracker without a destination is finished at once."""
+        if self._destination:
             threading.Thread(target=self._work, name=self.name, daemon=True).start()
         else:
-            self.say(self.name, "open", place="")
+            self.answer(self.name, "open", place="")
             self.over.set()
 
-    def tell(self) -> None:
-        """Say how much is left to be pushed."""
-        rows, runs = (None, None) if self._place else (0, 0)
+    def report_pending(self) -> None:
+        """Report how much is still pending."""
+        rows, runs = (None, None) if self._destination else (0, 0)
         try:
-            if self._place:
-                rows, runs = pending(self.paths, Cursors(self.paths, self.name, self._place))
-        except (RlexpError, *DAMAGE) as error:
+            if self._destination:
+                # Read from disk, because the thread may still be pushing or may hang.
+                rows, runs = pending(self.paths, Cursors(self.paths, self.name, self._destination))
+        except (RlexpError, *READ_ERRORS) as error:
             self.problem = self.problem or str(error)
         done = self.over.is_set() and self.problem is None
-        self.say(self.name, "end", rows=rows, runs=runs, problem=self.problem, done=done)
+        self.answer(self.name, "end", rows=rows, runs=runs, problem=self.problem, done=done)
 
     @property
-    def _place(self) -> str:
+    def _destination(self) -> str:
         return place_of(self.tracker, self.paths)
 
     def _work(self) -> None:
         try:
             self._hold()
         except Exception as error:  # noqa: BLE001 libraries raise what they like
-            self._found(error)
+            self._report_problem(error)
         self.over.set()
 
     def _hold(self) -> None:
-        """Push as soon as nobody else does: the mirror of a killed command lives on for a while."""
-        given_up = time.monotonic() + LOCKED
+        """Push as soon as no other process does: a killed command's mirror lives on for a while."""
+        deadline = time.monotonic() + LOCK_PATIENCE
         while True:
-            cursors = Cursors(self.paths, self.name, self._place)
+            cursors = Cursors(self.paths, self.name, self._destination)
             try:
                 with cursors.holding(time.time()):
                     self._push_with(cursors)
                     return
             except HeldError as error:
-                if time.monotonic() > given_up:
-                    self._found(error)
+                if time.monotonic() > deadline:
+                    self._report_problem(error)
                     if self.once or self.finishing.is_set():
                         return
             self.finishing.wait(0.5)
 
     def _push_with(self, cursors: Cursors) -> None:
-        pushing = Pushing(self.paths, self.tracker, cursors, self._leading)
+        pushing = Uploader(self.paths, self.tracker, cursors, self._leading)
         try:
             self._push(pushing)
         finally:
@@ -342,7 +351,7 @@ class Mirror:
             raise self.leading
         return self.leading
 
-    def _push(self, pushing: Pushing) -> None:
+    def _push(self, pushing: Uploader) -> None:
         opened = False
         while True:
             last = self.finishing.is_set()
@@ -352,136 +361,138 @@ class Mirror:
                     return
                 pushing.open()
                 if not opened:
-                    self.say(self.name, "open", place=self._place)
+                    self.answer(self.name, "open", place=self._destination)
                     opened = True
-                # A run without an end is lost where no command works at the experiment.
-                pushing.round(unended=last and self.once and not is_held(self.paths.lock))
+                # Without a command at work, a run without a recorded end is lost.
+                pushing.push_all(unended=last and self.once and not is_held(self.paths.lock))
                 if last:
                     pushing.summarise()
                 self._worked(pushing)
                 if last:
                     return
             except (TrackerUnreachable, OSError) as error:
-                self._found(error)
+                self._report_problem(error)
                 self._failures += 1
             self._pause(last=last)
 
     def _pause(self, *, last: bool) -> None:
-        """Wait for the next look; a service that failed is given longer and longer."""
+        """Wait before the next reading, longer after each failure."""
         if not self._failures:
-            self.finishing.wait(PAUSE)
+            self.finishing.wait(POLL_SECONDS)
         elif last and not self.once:
-            # The last seconds of a command are not slept away.
+            # The remaining seconds of a command are too few for long delays.
             time.sleep(1.0)
         elif last:
-            time.sleep(pause_after(self._failures))
+            time.sleep(retry_delay(self._failures))
         else:
-            self.finishing.wait(pause_after(self._failures))
+            self.finishing.wait(retry_delay(self._failures))
 
-    def _worked(self, pushing: Pushing) -> None:
+    def _worked(self, pushing: Uploader) -> None:
         self._failures = 0
         self.problem = next(iter(pushing.refused.values()), None)
         if self.problem:
-            self.say(self.name, "problem", text=self.problem)
+            self.answer(self.name, "problem", text=self.problem)
 
-    def _found(self, error: Exception) -> None:
-        known = isinstance(error, RlexpError | OSError)
-        text = str(error) if known else f"{type(error).__name__}: {error}"
+    def _report_problem(self, error: Exception) -> None:
+        expected = isinstance(error, RlexpError | OSError)
+        text = str(error) if expected else f"{type(error).__name__}: {error}"
         self.problem = " ".join(text.split())[:400]
-        self.say(self.name, "problem", text=self.problem)
+        self.answer(self.name, "problem", text=self.problem)
 
 
-class Answers:
-    """Writes answers, each problem once."""
+class AnswerWriter:
+    """Writes answers to the command as JSON lines, each problem once, with secrets masked."""
 
     def __init__(self, descriptor: int) -> None:
-        """Write to a descriptor that no library knows of."""
+        """Write to a file descriptor that no library uses."""
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
         self._lock = threading.Lock()
         self._secrets = secret_values(os.environ)
-        self._said: set[str] = set()
+        self._written: set[str] = set()
 
     def __call__(self, tracker: str, kind: str, **more: Any) -> None:
-        """Say something of a tracker."""
+        """Write an answer about a tracker."""
         if isinstance(text := more.get("problem") or more.get("text"), str):
             key = "problem" if "problem" in more else "text"
             more[key] = mask_known(text, self._secrets)
         line = json.dumps({"tracker": tracker, "kind": kind, **more})
         with self._lock:
-            if kind == "problem" and line in self._said:
+            if kind == "problem" and line in self._written:
                 return
-            self._said.add(line)
+            self._written.add(line)
             try:
                 self._file.write(line + "\n")
                 self._file.flush()
             except OSError:
-                # Nobody listens any more; what can still be pushed is.
+                # The command is gone; the mirror still pushes as much as it can.
                 return
 
 
 def main() -> None:
-    """Mirror what the first line of standard input says, until it says enough."""
-    answers = Answers(_silent())
-    order, over = json.loads(sys.stdin.readline() or "{}"), threading.Event()
-    if not order.get("once"):
-        step_back(over)
-    sys.path.append(order["folder"])
-    mirrors = _mirrors(order, answers)
+    """Mirror the experiment of the first input line, until the second line or the end of input."""
+    answers = AnswerWriter(_silent())
+    request, input_ended = json.loads(sys.stdin.readline() or "{}"), threading.Event()
+    if not request.get("once"):
+        step_back(input_ended)
+    # Last on the path, so that modules of the workspace never shadow installed ones.
+    sys.path.append(request["folder"])
+    mirrors = _mirrors(request, answers)
     for mirror in mirrors:
         mirror.start()
-    told = json.loads(sys.stdin.readline() or "null") if not order.get("once") else {}
+    last_message = json.loads(sys.stdin.readline() or "null") if not request.get("once") else {}
     waits = {m.name: m.tracker.wait for m in mirrors}
-    if told is None:
+    if last_message is None:
         waits = dict.fromkeys(waits, ORPHAN_SECONDS)
     else:
-        # The command waits for what is left.
-        over.set()
-        if (seconds := (told or order).get("wait")) is not None:
+        # The command is waiting, so the mirror takes normal priority again.
+        input_ended.set()
+        if (seconds := (last_message or request).get("wait")) is not None:
             waits = dict.fromkeys(waits, float(seconds))
     for mirror in mirrors:
         mirror.finishing.set()
     _finish(mirrors, waits)
-    # A library that still waits for its service would keep the process alive.
+    # A library thread that still waits for its service would keep the process alive.
     os._exit(0)
 
 
 def _finish(mirrors: Sequence[Mirror], waits: Mapping[str, float]) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     for mirror in mirrors:
-        mirror.over.wait(max(begun + waits[mirror.name] - time.monotonic(), 0.0))
+        mirror.over.wait(max(start + waits[mirror.name] - time.monotonic(), 0.0))
     for mirror in mirrors:
-        mirror.tell()
+        mirror.report_pending()
 
 
-def _mirrors(order: Mapping[str, Any], answers: Answers) -> list[Mirror]:
-    paths = ExperimentPaths(Path(order["experiment"]))
+def _mirrors(request: Mapping[str, Any], answers: AnswerWriter) -> list[Mirror]:
+    paths = ExperimentPaths(Path(request["experiment"]))
     leading: Leading | RlexpError
     try:
-        leading = leading_aggregate(Path(order["folder"]), order["allowed"])
+        leading = leading_aggregate(Path(request["folder"]), request["allowed"])
     except RlexpError as error:
         leading = error
     return [
         Mirror(
             name=name,
-            tracker=build(plain, "tracker", order["allowed"]),
+            tracker=build(settings, "tracker", request["allowed"]),
             leading=leading,
             paths=paths,
-            say=answers,
-            once=bool(order.get("once")),
+            answer=answers,
+            once=bool(request.get("once")),
             finishing=threading.Event(),
         )
-        for name, plain in order["trackers"].items()
+        for name, settings in request["trackers"].items()
     ]
 
 
 def _silent() -> int:
-    """Give what libraries print to nobody; returns a descriptor of the old standard output."""
-    kept = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Discard everything that libraries print; returns a descriptor of the original output."""
+    # Libraries also write to the descriptors directly, which would mix with the answers.
+    original = os.dup(1)
+    null_device = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
-    return kept
+        os.dup2(null_device, descriptor)
+    os.close(null_device)
+    return original
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def test_a_score_that_changed_after_a_look_is_noticed(
     result(place, capsys)
     (journal,) = [a.journal for a in there.run(0).attempts()]
     journal.write_text(journal.read_text().replace("99.1", "299.1"))
-    with pytest.raises(RecordError, match="look 1 at alpha decided otherwise before"):
+    with pytest.raises(RecordError, match="look 1 at alpha gave other decisions before"):
         compare_adaptively(ASKED, place, Console())
 
 
@@ -183,7 +183,7 @@ def test_a_rehearsal_starts_nothing(
     [
         ({"targets": ("alpha/ppo",)}, "a comparison needs two labels"),
         ({"targets": ("alpha", "beta")}, "is about the labels of one experiment"),
-        ({"group": 2, "interims": 1}, "cannot decide anything at 0.05"),
+        ({"group": 2, "interims": 1}, "cannot decide any pair at alpha=0.05"),
         ({"family": "holms"}, "there is no family 'holms'; did you mean 'holm'"),
     ],
 )
@@ -236,7 +236,7 @@ def test_another_processor_may_round_otherwise(
     if same:
         assert compare_adaptively(ASKED, place, Console()) == 0
     else:
-        with pytest.raises(RecordError, match="look 1 at alpha decided otherwise before"):
+        with pytest.raises(RecordError, match="look 1 at alpha gave other decisions before"):
             compare_adaptively(ASKED, place, Console())
 
 

@@ -204,10 +204,10 @@ def test_tuning_scores_are_exported_as_such_or_not_at_all(tmp_path: Path) -> Non
     own.complete(0, 900.0, phase=Phase.TUNING)
     written = write(tmp_path, "csv", output="test.csv", level="runs")
     assert {"test"} == {row["phase"] for row in rows(tmp_path / "test.csv")}
-    assert any(remark.startswith("Not part of it") for remark in written.remarks)
+    assert any(remark.startswith("Not exported") for remark in written.remarks)
     written = write(tmp_path, "csv", output="tuning.csv", phase="tuning")
     assert {"tuning"} == {row["phase"] for row in rows(tmp_path / "tuning.csv")}
-    assert any(remark.startswith("No test scores") for remark in written.remarks)
+    assert any(remark.startswith("Not test scores") for remark in written.remarks)
     assert "leave it out" in refused(tmp_path, "huggingface", "alpha/ppo", phase="tuning")
 
 
@@ -280,9 +280,9 @@ def test_a_full_disk_leaves_nothing_behind(
         ("csv", "alpha", {"output": "x" * 300}, "cannot be written: File name too long"),
         ("rliable", "alpha", {"output": "x.pickle"}, "must end in .npz or .json"),
         ("csv", "alpha", {"phase": "selection"}, "no selection run has a score"),
-        ("csv", "beta", {}, "no test run has a score (3 runs asked for)"),
+        ("csv", "beta", {}, "no test run has a score (3 runs planned)"),
         ("script", "alpha", {}, "name EXPERIMENT/RUN"),
-        ("huggingface", "alpha", {}, "a model card is of one label"),
+        ("huggingface", "alpha", {}, "a model card describes one label"),
     ],
 )
 def test_mistakes_are_one_line_that_helps(
@@ -319,7 +319,7 @@ def test_the_command_line_gives_every_option(tmp_path: Path) -> None:
 
 
 def test_machines_get_rows_and_columns_of_arrays(tmp_path: Path) -> None:
-    """The document of an export for rliable has the tasks, the seeds of each label, and the unit."""
+    """The document of an export for rliable has tasks, the seeds of each label, and the unit."""
     alpha(tmp_path)
     words = ("export", "rliable", "alpha", "--output", "s.npz")
     found = give_json(tmp_path, "exported-files", *words)

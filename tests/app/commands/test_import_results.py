@@ -209,7 +209,7 @@ def test_names_that_are_taken(folder: Path) -> None:
     before = files()
     assert "holds runs of rlexp" in refused("import", path, "--experiment", "alpha", *UNIT)
     (folder / "runs" / "other").mkdir()
-    assert "holds no experiment" in refused("import", path, "--experiment", "other", *UNIT)
+    assert "is not an experiment" in refused("import", path, "--experiment", "other", *UNIT)
     assert before == files()
 
 
@@ -404,7 +404,7 @@ def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(import_command, "settle", settle_slowly)
     words = ("import", late, "--experiment", "alpha", *UNIT)
-    assert "added to by another command meanwhile: repeat this one" in refused(*words)
+    assert "was changed by another command meanwhile: repeat this command" in refused(*words)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
     give(*words)
     told = give("verify")
@@ -471,7 +471,7 @@ def test_a_name_that_is_given_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
     give(*words)
     before = files()
     monkeypatch.setattr("rlexp.app.commands.import_results.found_before", lambda _: None)
-    assert "made by another command meanwhile" in refused(*words)
+    assert "was created by another command meanwhile" in refused(*words)
     assert before == files()
 
 

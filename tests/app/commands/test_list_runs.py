@@ -349,7 +349,7 @@ def test_a_run_that_the_definition_does_not_ask_for_is_listed(
     run = other.complete(0, 7.0)
     run.folder.rename(alpha.paths.folder / run.folder.name)
     last = rows(tmp_path, "alpha")[-1]
-    assert (7.0, "the experiment's definition does not ask for it") == (
+    assert (7.0, "the experiment's definition does not include it") == (
         last["score"],
         last["problem"],
     )

@@ -181,14 +181,16 @@ def test_commit_that_is_gone(copied: GitStudy) -> None:
     """A commit that the repository does not hold is said in one line, with where it came from."""
     code = {"commit": "d" * 40, "remote": "ssh://example.org/study", "dirty": [], "untracked": []}
     recorded(copied, code=code)
-    with pytest.raises(RecordError, match=r"d{40}, which came from ssh://.* does not hold: git"):
+    with pytest.raises(
+        RecordError, match=r"d{40}, which came from ssh://.* does not contain: try git"
+    ):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
 def test_commit_that_is_none(copied: GitStudy) -> None:
     """What is no commit never reaches git."""
     recorded(copied, code={"commit": "--upload-pack=touch x", "dirty": [], "untracked": []})
-    with pytest.raises(RecordError, match=r"provenance.json is damaged: .* is no commit"):
+    with pytest.raises(RecordError, match=r"provenance.json is damaged: .* is not a commit"):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 

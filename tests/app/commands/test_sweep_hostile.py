@@ -143,7 +143,7 @@ def test_trials_are_not_compared_by_the_scores_that_choose_them(tmp_path: Path) 
     assert any("made_up has no test run yet" in notice.text for notice in notices)
     assert not any("undecided" in notice.text.lower() for notice in notices)
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
-    assert "8 trials, 0 test runs asked for" in page
+    assert "8 trials, 0 test runs planned" in page
     assert len(page) < 500_000
     with pytest.raises(ConfigError, match="has no test run to compare yet; 'rlexp status"):
         compare(CompareRequest(targets=("made_up",)), made.study)

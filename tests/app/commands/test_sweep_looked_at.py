@@ -179,7 +179,7 @@ def test_nobody_sees_a_test_seed_before_the_choice(tmp_path: Path) -> None:
         for words in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
     ]
     assert [1, 7, 0] == roots
-    with pytest.raises(ConfigError, match="nobody may know its test seeds before"):
+    with pytest.raises(ConfigError, match="its test seeds must stay unused until then"):
         request_again(Origin("made_up", 1), ["seeds.root=0"], made.study)
     made.go_on()
     assert 0 == request_again(Origin("made_up", 1), [], made.study).experiment.seeds.root

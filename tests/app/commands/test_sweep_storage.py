@@ -20,7 +20,7 @@ def test_a_sqlite_file_in_a_shared_folder_is_refused(
     """Before anything is written, with what may be given instead."""
     monkeypatch.setenv("RLEXP_SHARED", "1")
     made, file = stored_sweep(tmp_path), tmp_path / "study.db"
-    said = f"sweep.storage: {file} is in a folder that several machines see, where SQLite files"
+    said = f"sweep.storage: {file} is in a folder that several machines share, where SQLite files"
     with pytest.raises(ConfigError, match=said):
         sweep(
             None,

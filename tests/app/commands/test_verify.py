@@ -132,7 +132,7 @@ def test_a_foreign_run_is_said(tmp_path: Path) -> None:
     made = sealed(tmp_path, runs=2)
     keep(made, 7, completed(1.0))
     found = told(tmp_path)
-    text = "the experiment's definition does not ask for it"
+    text = "the experiment's definition does not include it"
     assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (found.code, found.lines[0])
 
 
@@ -157,7 +157,7 @@ def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(tmp_path: Path) ->
     assert (1, gone) == (lost.code, lost.lines[0])
     keep(made, 4, completed(1.0))
     found = told(tmp_path)
-    text = "it was run anew after its records were removed by hand"
+    text = "it was run again after its records were removed by hand"
     assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (found.code, found.lines[0])
 
 

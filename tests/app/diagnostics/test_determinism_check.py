@@ -1,4 +1,4 @@
-"""`rlexp doctor --determinism` trains twice, and names what is in the way of equal numbers."""
+"""`rlexp doctor --determinism` trains twice, and names the cause if the numbers differ."""
 
 import json
 import random
@@ -18,7 +18,12 @@ from warm_processes import warm_up
 
 from rlexp.app.commands.doctor import doctor
 from rlexp.app.diagnostics import repeating
-from rlexp.app.diagnostics.determinism import difference, examine_environment, judge, read_asked
+from rlexp.app.diagnostics.determinism import (
+    check_environment_repeats,
+    explain_traces,
+    first_difference,
+    read_target,
+)
 from rlexp.app.diagnostics.finding import Finding, Status
 from rlexp.app.diagnostics.repeating import CURES, execute
 from rlexp.cli.doctor import doctor as command
@@ -34,9 +39,9 @@ DEPENDING = {
     "Clock": "rewards differ at step 0, with equal seeds and actions: it reads the clock",
     "Date": "rewards differ at step 0, with equal seeds and actions: it reads the clock",
     "LateClock": "rewards differ at step 10, with equal seeds and actions: it reads the clock",
-    "OwnGenerator": "it draws from a generator of its own that the system seeds",
-    "PythonGenerator": "it draws from a generator of its own that the system seeds",
-    "ClockAndGenerator": "it reads the clock, and draws from a generator of its own",
+    "OwnGenerator": "it draws from a separate generator that the system seeds",
+    "PythonGenerator": "it draws from a separate generator that the system seeds",
+    "ClockAndGenerator": "it reads the clock, and draws from a separate generator",
     "Remembering": "neither the clock nor the system's entropy explains it",
 }
 
@@ -52,102 +57,106 @@ def words(name: str) -> tuple[str, ...]:
 
 @cache
 def configured() -> dict[str, Any]:
-    """The configuration of one of them as plain data."""
+    """The configuration of one environment as plain data."""
     (composed,) = compose(words("Steady"), HERE)
-    plain: dict[str, Any] = composed.plain["environment"]
-    return plain
+    settings: dict[str, Any] = composed.plain["environment"]
+    return settings
 
 
 def environment(name: str) -> dict[str, Any]:
-    """The configuration of each of them as plain data."""
+    """The configuration of each environment as plain data."""
     return {**configured(), "id": f"unrepeatable_environments:unrepeatable/{name}-v0"}
 
 
 def played(name: str, folder: Path) -> Finding:
-    """What is said of an environment that is played in this process."""
+    """The finding about an environment that is played in this process."""
     request = {"environment": environment(name), "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     for cure in CURES:
         execute([str(folder), cure, f"own-{cure}"])
     traces = {path.stem: json.loads(path.read_text()) for path in folder.glob("own-*.json")}
     same = dict.fromkeys(("again", "hashed"), traces["own-nothing"])
-    return judge({**traces, **same})
+    return explain_traces({**traces, **same})
 
 
 def diagnosed(
     trained: Sequence[str], folder: Path, *allowed: str
 ) -> tuple[bool, dict[str, dict[str, str]]]:
-    """Whether a check failed, and the findings by what they are about."""
+    """Whether a check failed, and the findings by the name of their check."""
     diagnosis = doctor(None, study(folder, *allowed), trained=trained)
     return diagnosis.failed, {f.check: asdict(f) for f in diagnosis.findings}
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plays of a few episodes."""
+    """Limit plays to a few episodes."""
     monkeypatch.setattr(repeating, "STEPS", 30)
 
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that import nothing anew: processes of their own that share what was imported."""
+    """Start server processes by forking this one, so that they import nothing again."""
     warm_up(monkeypatch, local)
 
 
 @pytest.mark.parametrize(("name", "expected"), DEPENDING.items(), ids=DEPENDING)
 @pytest.mark.usefixtures("short")
-def test_what_an_environment_depends_on(name: str, expected: str, tmp_path: Path) -> None:
-    """An environment that does not repeat is found, with what it depends on."""
-    found = played(name, tmp_path)
-    assert Status.FAIL is found.status
-    assert expected in found.detail
-    assert found.fix
+def test_the_cause_of_an_environment_that_does_not_repeat_is_named(
+    name: str, expected: str, tmp_path: Path
+) -> None:
+    """An environment that does not repeat fails the check, which names the cause."""
+    result = played(name, tmp_path)
+    assert Status.FAIL is result.status
+    assert expected in result.detail
+    assert result.fix
 
 
 @pytest.mark.parametrize("name", ["Steady", "GlobalGenerator"])
-def test_environments_that_repeat(name: str, tmp_path: Path) -> None:
-    """What its seed decides repeats; so does what draws from generators that training seeds."""
-    found = played(name, tmp_path)
-    assert Status.OK is found.status
-    assert "repeats over 500 steps" in found.detail
+def test_environments_that_repeat_pass(name: str, tmp_path: Path) -> None:
+    """Environments pass if their seed, or generators that the training seeds, control them."""
+    result = played(name, tmp_path)
+    assert Status.OK is result.status
+    assert "repeats over 500 steps" in result.detail
 
 
 @pytest.mark.usefixtures("short")
-def test_playing_leaves_clock_and_entropy_alone(tmp_path: Path) -> None:
-    """Clock and entropy are the machine's own again afterwards."""
+def test_clock_and_entropy_are_restored_after_a_play(tmp_path: Path) -> None:
+    """After a play, the clock and the system's entropy are the original ones."""
     played("ClockAndGenerator", tmp_path)
     assert abs(time.time() - (tmp_path / "own-both.json").stat().st_mtime) < 60.0
     assert random.Random().random() != random.Random().random()
 
 
-def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What depends on the hash of strings is found by processes that hash them otherwise."""
+def test_dependence_on_the_order_of_a_set_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with another hash seed shows that an environment depends on string hashes."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    found = examine_environment(environment("Names"), (), tmp_path, tmp_path)
-    assert Status.FAIL is found.status
-    assert "between two processes" in found.detail
-    assert "the order of a set of strings" in found.detail
+    result = check_environment_repeats(environment("Names"), (), tmp_path, tmp_path)
+    assert Status.FAIL is result.status
+    assert "between two processes" in result.detail
+    assert "the order of a set of strings" in result.detail
 
 
 @pytest.mark.usefixtures("warm")
 def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
-    """An environment that does not even start is said to be none that can be compared."""
-    plain = {**environment("Steady"), "id": "nowhere:Missing-v0"}
-    found = examine_environment(plain, (), tmp_path, tmp_path)
-    assert Status.FAIL is found.status
-    assert "cannot be played twice" in found.detail
+    """An environment that cannot be started fails the check, which names the next command."""
+    settings = {**environment("Steady"), "id": "nowhere:Missing-v0"}
+    result = check_environment_repeats(settings, (), tmp_path, tmp_path)
+    assert Status.FAIL is result.status
+    assert "cannot be played twice" in result.detail
 
 
-def test_difference_says_where() -> None:
-    """The first thing that differs is named, resets not being counted as steps."""
+def test_the_first_difference_is_located() -> None:
+    """The first differing value is named with its step; resets do not count as steps."""
     step = ["o", "r", "f", "f"]
     trace = [["s"], step, step, ["s"], step]
-    assert difference(trace, trace) is None
-    assert "observations differ at the reset after 0 steps" == difference(trace, [["x"]])
-    assert "observations differ at the reset after 2 steps" == difference(
+    assert first_difference(trace, trace) is None
+    assert "observations differ at the reset after 0 steps" == first_difference(trace, [["x"]])
+    assert "observations differ at the reset after 2 steps" == first_difference(
         trace, [["s"], step, step, ["x"]]
     )
-    assert "terminated differ at step 2" == difference(
+    assert "terminated differ at step 2" == first_difference(
         trace, [["s"], step, step, ["s"], ["o", "r", "t", "f"]]
     )
 
@@ -164,22 +173,22 @@ def test_difference_says_where() -> None:
     ],
     ids=str,
 )
-def test_budget_is_small(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
-    """The budget holds three updates, or what words say."""
-    asked = read_asked(given, study(tmp_path))
-    assert steps == asked.spec.budget["steps"]
+def test_the_budget_is_shortened(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
+    """The budget covers three updates, unless overrides say otherwise."""
+    target = read_target(given, study(tmp_path))
+    assert steps == target.spec.budget["steps"]
     expected = 10 if "budget.evaluation_every=10" in given else steps // 2
-    assert expected == asked.spec.budget["evaluation_every"]
+    assert expected == target.spec.budget["evaluation_every"]
 
 
-def test_name_of_a_run(tmp_path: Path) -> None:
+def test_a_run_is_checked_by_its_name(tmp_path: Path) -> None:
     """A run is checked by its name, with its own seed and settings."""
     run = prepared(tmp_path, *SMALL, "seeds.test=[7]", "budget.evaluation_deterministic=false")
-    asked = read_asked([run.name, "budget.timeout=5"], run.study)
-    assert 7 == asked.spec.seed
-    assert 32 == asked.spec.algorithm["n_steps"]
-    assert not asked.spec.budget["evaluation_deterministic"]
-    assert (200, 5.0) == (asked.spec.budget["steps"], asked.timeout)
+    target = read_target([run.name, "budget.timeout=5"], run.study)
+    assert 7 == target.spec.seed
+    assert 32 == target.spec.algorithm["n_steps"]
+    assert not target.spec.budget["evaluation_deterministic"]
+    assert (200, 5.0) == (target.spec.budget["steps"], target.timeout)
 
 
 TWO_TASKS = """\
@@ -191,7 +200,7 @@ tasks:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A run that is only read, in a study with a benchmark."""
+    """A recorded run in a workspace with a benchmark."""
     folder = tmp_path_factory.mktemp("a study")
     write_tree(folder, {"conf/benchmark/two_tasks.yaml": TWO_TASKS})
     return prepared(folder, *SMALL)
@@ -200,81 +209,90 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("algorithm=ppo,a2c",), "one configuration at a time, and these words ask for 2 "),
+        (
+            ("algorithm=ppo,a2c",),
+            "one configuration at a time is checked, and the overrides select 2 ",
+        ),
         (
             ("+benchmark=two_tasks",),
-            r"ask for 4 \(ppo on CartPole-v1, .*…\): leave one value of each, .*algorithm=ppo",
+            r"select 4 \(ppo on CartPole-v1, .*…\): choose a single one with .*algorithm=ppo",
         ),
-        (("tiny", "algorithm=a2c"), "beside the name of a run, only budget.steps="),
-        (("tiny", "budget.score=auc"), "beside the name of a run, only budget.steps="),
+        (("tiny", "algorithm=a2c"), "together with the name of a run, only budget.steps="),
+        (("tiny", "budget.score=auc"), "together with the name of a run, only budget.steps="),
         (("tiny", "budget.steps=0"), "budget.steps=0 must be a number greater than 0"),
         (("algorithm.n_stps=5",), "did you mean 'n_steps'"),
     ],
     ids=str,
 )
-def test_words_that_are_refused(given: tuple[str, ...], message: str, run: Finished) -> None:
-    """What leads to no single small training is refused with what can be given."""
+def test_overrides_that_select_no_single_training_are_refused(
+    given: tuple[str, ...], message: str, run: Finished
+) -> None:
+    """The message says which overrides are allowed."""
     named = [run.name if word == "tiny" else word for word in given]
     with pytest.raises(ConfigError, match=message):
-        read_asked(named, run.study)
+        read_target(named, run.study)
 
 
-def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
-    """What only the files of a run name is imported only if the user says so."""
+def test_code_named_by_run_files_needs_permission(tmp_path: Path) -> None:
+    """Code that only the files of a run name is imported only with the user's permission."""
     write_tree(tmp_path, {"named_by_a_run.py": "raise SystemExit('imported')\n"})
     run = prepared(tmp_path, *SMALL)
     spec = json.loads(run.paths.spec.read_text())
     spec["environment"]["imports"] = ["named_by_a_run"]
     run.paths.spec.write_text(json.dumps(spec))
     with pytest.raises(RecordError, match=r"was changed"):
-        read_asked([run.name], run.study)
+        read_target([run.name], run.study)
     odd = prepared(tmp_path / "odd", *SMALL, "environment.imports=[statistics]")
     with pytest.raises(RecordError, match=r"--allow-import statistics"):
-        read_asked([odd.name], odd.study)
+        read_target([odd.name], odd.study)
 
 
 def check_that_trainings_repeat(folder: Path) -> None:
-    """Check what is said of a learner that comes to the same weights each time."""
-    failed, found = diagnosed([*SMALL], folder)
+    """Check the findings about a learner that reaches the same weights each time."""
+    failed, result = diagnosed([*SMALL], folder)
     assert not failed
-    assert {"ok"} == {finding["status"] for finding in found.values()}
-    assert "equal weights" in found["trainings"]["detail"]
-    assert "equal under another PYTHONHASHSEED" == found["hash seed"]["detail"]
+    assert {"ok"} == {finding["status"] for finding in result.values()}
+    assert "equal weights" in result["trainings"]["detail"]
+    assert "equal under another PYTHONHASHSEED" == result["hash seed"]["detail"]
 
 
 @pytest.mark.usefixtures("warm")
 def test_trainings_that_repeat(tmp_path: Path) -> None:
-    """A learner on CartPole comes to the same weights in processes of their own."""
+    """A learner on CartPole reaches the same weights in separate processes."""
     check_that_trainings_repeat(tmp_path)
 
 
 @pytest.mark.slow
 @long
 def test_trainings_that_share_nothing_repeat(tmp_path: Path) -> None:
-    """A learner on CartPole comes to the same weights in processes that share no memory."""
+    """A learner on CartPole reaches the same weights in processes that share no memory."""
     check_that_trainings_repeat(tmp_path)
 
 
 @pytest.mark.usefixtures("warm")
-def test_trainings_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where trainings part is said, and that the environment is why."""
+def test_trainings_that_differ_because_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The findings name the first difference, and the environment as its cause."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    failed, found = diagnosed([*words("Clock"), *SMALL], tmp_path)
+    failed, result = diagnosed([*words("Clock"), *SMALL], tmp_path)
     assert failed
-    assert "they part at step 32, " in found["trainings"]["detail"]
-    assert "it reads the clock" in found["environment"]["detail"]
-    assert not {"learner", "hash seed", "threads"} & set(found)
+    assert "they differ at step 32, " in result["trainings"]["detail"]
+    assert "it reads the clock" in result["environment"]["detail"]
+    assert not {"learner", "hash seed", "threads"} & set(result)
 
 
 @pytest.mark.slow
 @long
-def test_trainings_under_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal trainings that differ under another hash seed are found, too."""
+def test_trainings_that_differ_under_another_hash_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trainings that agree, but differ under another hash seed, fail the check."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    failed, found = diagnosed([*words("Names"), *SMALL], tmp_path)
+    failed, result = diagnosed([*words("Names"), *SMALL], tmp_path)
     assert failed
     assert ("ok", "fail", "fail") == tuple(
-        found[check]["status"] for check in ("trainings", "hash seed", "environment")
+        result[check]["status"] for check in ("trainings", "hash seed", "environment")
     )
 
 
@@ -296,25 +314,25 @@ class Shaken(PPO):
 
 
 @pytest.mark.usefixtures("warm")
-def test_learner_that_does_not_repeat(tmp_path: Path) -> None:
-    """Where the environment repeats and the learner does not, the learner is named."""
+def test_a_learner_that_does_not_repeat_is_named(tmp_path: Path) -> None:
+    """If the environment repeats and the learner does not, the finding names the learner."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})
     target = "algorithm._target_=shaken_learner.Shaken"
-    failed, found = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
+    failed, result = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
     assert failed
     assert ("fail", "ok", "fail") == tuple(
-        found[check]["status"] for check in ("trainings", "environment", "learner")
+        result[check]["status"] for check in ("trainings", "environment", "learner")
     )
-    assert "torch's deterministic algorithms change nothing" in found["learner"]["detail"]
+    assert "torch's deterministic algorithms change nothing" in result["learner"]["detail"]
 
 
 @pytest.mark.usefixtures("warm")
 def test_trainings_that_take_too_long(tmp_path: Path) -> None:
-    """What cannot be decided in time is no success, and says how to give it more."""
-    failed, found = diagnosed(["budget.timeout=0.2"], tmp_path)
+    """A training that exceeds its time fails the check, which says how to allow more time."""
+    failed, result = diagnosed(["budget.timeout=0.2"], tmp_path)
     assert failed
-    assert "6,144 steps took more than 0.2 s" in found["trainings"]["detail"]
-    assert "budget.timeout=2" in found["trainings"]["fix"]
+    assert "6,144 steps took more than 0.2 s" in result["trainings"]["detail"]
+    assert "budget.timeout=2" in result["trainings"]["fix"]
 
 
 @pytest.mark.parametrize(
@@ -326,6 +344,6 @@ def test_trainings_that_take_too_long(tmp_path: Path) -> None:
     ids=["words alone", "both checks"],
 )
 def test_options_that_exclude_one_another(given: dict[str, Any], message: str) -> None:
-    """Words without the check that reads them, and two checks at once, are refused."""
+    """Overrides without --determinism, and two checks at once, are refused."""
     with pytest.raises(ConfigError, match=message):
         command(**given)

@@ -1,4 +1,4 @@
-"""`rlexp doctor` names what is wrong, what to do, and survives what it examines."""
+"""`rlexp doctor` names faults and their remedies, and survives the code that it examines."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command
 from rlexp.app.diagnostics import environment, environment_probe, machine
-from rlexp.app.diagnostics.environment import candidates, examine, fitting
+from rlexp.app.diagnostics.environment import candidates, examine, list_compatible
 from rlexp.app.diagnostics.environment_probe import STARTS_AGAIN, execute
 from rlexp.app.diagnostics.finding import Finding, Status, fail, ok, warn
 from rlexp.app.diagnostics.installation import (
@@ -56,18 +56,18 @@ def configured() -> dict[str, Any]:
     """The configuration of an environment that Gymnasium knows by its id."""
     words = ["environment=gymnasium", "environment.id='faulty_environments:faulty/Good-v0'"]
     (composed,) = compose(words, HERE)
-    plain: dict[str, Any] = composed.plain["environment"]
-    return plain
+    settings: dict[str, Any] = composed.plain["environment"]
+    return settings
 
 
 def probed(name: str, folder: Path) -> dict[str, Finding]:
-    """What the probe finds in one of the faulty environments, in this process."""
-    plain = {**configured(), "id": f"faulty_environments:faulty/{name}-v0"}
-    request = {"environment": plain, "allowed": []}
+    """The findings of the probe about a faulty environment, in this process."""
+    settings = {**configured(), "id": f"faulty_environments:faulty/{name}-v0"}
+    request = {"environment": settings, "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     execute([str(folder)])
-    found = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
-    return {f["check"]: Finding(**{**f, "status": Status(f["status"])}) for f in found}
+    result = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
+    return {f["check"]: Finding(**{**f, "status": Status(f["status"])}) for f in result}
 
 
 BROKEN = {
@@ -98,14 +98,14 @@ def test_fault_is_named_with_its_step_and_field(
     """Each way to break a declaration fails one check, which says where and what."""
     check, detail = expected
 
-    found = probed(name, tmp_path)
+    result = probed(name, tmp_path)
 
-    assert [check] == [f.check for f in found.values() if f.status is Status.FAIL]
-    assert detail in found[check].detail
+    assert [check] == [f.check for f in result.values() if f.status is Status.FAIL]
+    assert detail in result[check].detail
 
 
 SUSPECT = {
-    "Endless": ("episodes", "none ended in 1,000 steps, and nothing cuts them"),
+    "Endless": ("episodes", "none ended in 1,000 steps, and no time limit cuts them"),
     "Constant": ("seeding", "another seed changes nothing in 10 steps"),
     "Ageing": (
         "resume",
@@ -116,40 +116,42 @@ SUSPECT = {
 
 
 @pytest.mark.parametrize(("name", "expected"), SUSPECT.items(), ids=SUSPECT)
-def test_suspicion_is_a_warning(name: str, expected: tuple[str, str], tmp_path: Path) -> None:
-    """What may be meant so is told, and fails nothing."""
+def test_a_suspicious_environment_is_a_warning(
+    name: str, expected: tuple[str, str], tmp_path: Path
+) -> None:
+    """A property that may be intended gives a warning and fails no check."""
     check, detail = expected
 
-    found = probed(name, tmp_path)
+    result = probed(name, tmp_path)
 
-    assert [check] == [f.check for f in found.values() if f.status is not Status.OK]
-    assert detail == found[check].detail
+    assert [check] == [f.check for f in result.values() if f.status is not Status.OK]
+    assert detail == result[check].detail
 
 
 @pytest.mark.parametrize("name", ["Good", "Masked"])
 def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
-    """Nothing is wrong with one that keeps its word; forbidden actions are not tried."""
-    found = probed(name, tmp_path)
+    """A correct environment passes every check; masked actions are never taken."""
+    result = probed(name, tmp_path)
 
-    assert list(found) == [
+    assert list(result) == [
         *("make", "spaces", "reset and step", "episodes", "speed", "close", "seeding", "resume"),
     ]
-    assert {Status.OK} == {finding.status for finding in found.values()}
+    assert {Status.OK} == {finding.status for finding in result.values()}
 
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that import nothing anew."""
+    """Start processes by forking this one, so that they import nothing again."""
     warm_up(monkeypatch, local)
 
 
 @pytest.fixture(scope="module")
 def examined() -> tuple[list[Finding], list[Any]]:
-    """What is found in a good environment, and the agents and algorithms that were tried on it."""
+    """The findings about a good environment, and the agents and algorithms tried on it."""
     parts = []
 
-    def tried(group: str, place: Workspace) -> Any:
-        parts.append(candidates(group, place))
+    def tried(group: str, folder: Workspace) -> Any:
+        parts.append(candidates(group, folder))
         return parts[-1]
 
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -159,10 +161,10 @@ def examined() -> tuple[list[Finding], list[Any]]:
     return findings, parts
 
 
-def test_examined_environment_says_which_algorithms_fit(
+def test_compatible_algorithms_are_listed(
     examined: tuple[list[Finding], list[Any]],
 ) -> None:
-    """In a process of its own, a good environment passes, and its algorithms are named."""
+    """A good environment passes in a separate process, and its algorithms are listed."""
     findings, _ = examined
 
     assert {Status.OK} == {finding.status for finding in findings}
@@ -178,10 +180,10 @@ DEADLY = {
 
 @pytest.mark.parametrize(("name", "detail"), DEADLY.items(), ids=DEADLY)
 @pytest.mark.usefixtures("warm")
-def test_end_of_the_process_is_a_finding(
+def test_the_death_of_the_probe_is_a_finding(
     name: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crash, an exit and a hang harm nobody, and are told with the step."""
+    """A crash, an exit and a hang of the probe are reported with the step."""
     monkeypatch.setattr(environment, "HANG_LIMIT", 1.0)
     began = time.monotonic()
 
@@ -194,7 +196,7 @@ def test_end_of_the_process_is_a_finding(
 
 @pytest.mark.usefixtures("warm")
 def test_misspelt_name_is_corrected() -> None:
-    """A name that is nearly one of ours gets a hint."""
+    """A misspelt name of a configured environment gets a suggestion."""
     (finding,) = examine("catpole", study(HERE))
 
     assert finding.detail.endswith("did you mean 'cartpole'?")
@@ -202,16 +204,16 @@ def test_misspelt_name_is_corrected() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "x'; rm -rf", "${oc.env:HOME}", "", "a=b,c=d"])
 def test_nonsense_name_is_a_configuration_error(name: str) -> None:
-    """What can be no id is refused before any process starts."""
+    """A name that cannot be an id is refused before any process starts."""
     with pytest.raises(ConfigError):
         examine(name, study(HERE))
 
 
 @pytest.mark.usefixtures("warm")
-def test_environment_of_the_study_is_examined_by_its_name(
+def test_an_environment_of_the_workspace_is_found(
     tmp_path: Path, parts: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The study's own yaml and module are found."""
+    """The yaml file and the module of the workspace are used."""
     (tmp_path / "conf" / "environment").mkdir(parents=True)
     (tmp_path / "conf" / "environment" / "mine.yaml").write_text(
         "defaults: [gymnasium, _self_]\nid: faulty/Good-v0\nname: Mine\nimports: [faulty_environments]\n",
@@ -232,24 +234,24 @@ def parts(examined: tuple[list[Finding], list[Any]]) -> list[Any]:
     return examined[1]
 
 
-def test_fitting_needs_the_right_agent(parts: list[Any]) -> None:
-    """A dictionary of observations leaves the agents that read one."""
-    told = fitting(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
+def test_algorithms_are_listed_for_agents_that_read_the_observations(parts: list[Any]) -> None:
+    """Only agents that read dictionaries are listed for a dictionary of observations."""
+    message = list_compatible(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
 
-    assert told.startswith("these fit, with agent=multi_input: a2c, ")
+    assert message.startswith("compatible: agent=multi_input: a2c, ")
 
 
-def test_nothing_fits_odd_actions(parts: list[Any]) -> None:
-    """Actions that no algorithm takes are told as a warning."""
-    finding = fitting(Spaces(("Box",), "Text", 1, masked=False), *parts)
+def test_actions_that_no_algorithm_supports_are_a_warning(parts: list[Any]) -> None:
+    """An action space that no algorithm supports gives a warning."""
+    finding = list_compatible(Spaces(("Box",), "Text", 1, masked=False), *parts)
 
     assert finding.status is Status.WARN
 
 
-def test_masks_let_the_masked_algorithm_in(parts: list[Any]) -> None:
-    """MaskablePPO is offered only where there are masks."""
+def test_maskable_ppo_needs_masks(parts: list[Any]) -> None:
+    """MaskablePPO is listed only for environments with action masks."""
     without, with_masks = (
-        fitting(Spaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
+        list_compatible(Spaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
         for masked in (False, True)
     )
 
@@ -268,32 +270,32 @@ def test_masks_let_the_masked_algorithm_in(parts: list[Any]) -> None:
             (0, 7),
             "it[1] is 7, outside Discrete(2)",
         ),
-        (gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)]), 0, "it is no tuple of 1"),
+        (gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)]), 0, "it is not a tuple of 1"),
     ],
 )
 def test_contradiction_names_the_field(space: Any, value: Any, detail: str | None) -> None:
-    """Spaces within spaces are followed to the value that is wrong."""
-    found = contradiction(value, space, "it")
+    """In nested spaces, the contradiction names the wrong value."""
+    result = contradiction(value, space, "it")
 
-    assert detail == (found and found.detail)
+    assert detail == (result and result.detail)
 
 
 def test_comparison_finds_the_first_difference() -> None:
-    """Where two trajectories part is told by step and field."""
+    """The first difference between two trajectories is named by step and field."""
     first = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 1.0, True, False)]
     second = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 2.0, True, False)]
 
-    assert environment_probe.difference(first, first) is None
-    assert environment_probe.difference(first, second) == "rewards differ at step 1"
+    assert environment_probe.first_difference(first, first) is None
+    assert environment_probe.first_difference(first, second) == "rewards differ at step 1"
 
 
 def test_this_installation_is_sound() -> None:
-    """Here, where the tests pass, no check of the installation fails."""
+    """On the machine of the tests, no check of the installation fails."""
     assert [f for f in check_installation() if f.status is Status.FAIL] == []
 
 
-def test_versions_are_held_against_our_own_ranges() -> None:
-    """Missing and unfit packages fail, and each says what to install; extras are left out."""
+def test_versions_are_compared_with_the_required_ranges() -> None:
+    """Missing and unsuitable packages fail, with a command that installs them; extras do not."""
     required = [
         Requirement(r) for r in ("torch>=2.8", "typer>=1", "Py_Yaml>=6", "mujoco; extra=='x'")
     ]
@@ -319,19 +321,19 @@ def test_versions_are_held_against_our_own_ranges() -> None:
         ({"rliable": "1.2.0", "pandas": "not a version"}, []),
     ],
 )
-def test_pairs_that_do_not_get_on_are_named(installed: dict[str, str], names: list[str]) -> None:
-    """Only where both are there, in the versions that quarrel."""
+def test_incompatible_packages_are_named(installed: dict[str, str], names: list[str]) -> None:
+    """A pair of packages is named only if both are installed in incompatible versions."""
     assert names == [finding.detail.partition(":")[0] for finding in check_pairs(installed)]
 
 
 def test_old_python_fails() -> None:
-    """The range is the one of our own metadata."""
+    """A Python version outside the range of the package metadata fails."""
     assert check_python("3.10.1", ">=3.11").status is Status.FAIL
     assert check_python("3.11.7", ">=3.11").status is Status.OK
 
 
-def test_quota_of_a_container_is_told(tmp_path: Path) -> None:
-    """Fewer cores than are visible means fewer workers."""
+def test_the_quota_of_a_container_is_reported(tmp_path: Path) -> None:
+    """A container that allows fewer cores than are visible gives a warning with fewer workers."""
     (tmp_path / "cpu.max").write_text("150000 100000\n")
 
     finding = check_cores(4, cpu_quota(tmp_path / "cpu.max"))
@@ -341,22 +343,22 @@ def test_quota_of_a_container_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["max 100000\n", "", None])
 def test_no_quota_is_no_warning(content: str | None, tmp_path: Path) -> None:
-    """A control group without a limit, or none at all, limits nothing."""
+    """Without a limit of the control group, or without a control group, no warning is given."""
     if content is not None:
         (tmp_path / "cpu.max").write_text(content)
 
     assert check_cores(4, cpu_quota(tmp_path / "cpu.max")).status is Status.OK
 
 
-def test_thread_variables_are_told() -> None:
-    """Variables that are set are named."""
+def test_thread_variables_are_reported() -> None:
+    """Thread variables that are set are named."""
     (finding,) = check_threads({"OMP_NUM_THREADS": "4"})
 
     assert finding.detail.startswith("OMP_NUM_THREADS=4 set")
 
 
-def test_disk_is_checked_where_runs_would_lie(tmp_path: Path) -> None:
-    """A folder that does not exist yet is not made; the one above it is tried."""
+def test_the_disk_of_the_runs_folder_is_checked(tmp_path: Path) -> None:
+    """A missing folder is not created; its nearest existing parent is checked."""
     findings = check_disk(tmp_path / "study" / "runs")
 
     assert [Status.OK, Status.OK] == [finding.status for finding in findings]
@@ -364,10 +366,10 @@ def test_disk_is_checked_where_runs_would_lie(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("free", "status"), [(10**7, Status.FAIL), (10**9, Status.WARN)])
-def test_full_disk_is_told(
+def test_a_full_disk_is_reported(
     free: int, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Little room is a warning, next to none a failure."""
+    """Little free space is a warning, almost none is a failure."""
     usage = type("Usage", (), {"free": free})
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
 
@@ -376,12 +378,12 @@ def test_full_disk_is_told(
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that refuses everybody")
 def test_unwritable_folder_fails() -> None:
-    """Records could not be kept there."""
+    """A folder that cannot be written to fails the check."""
     assert [Status.FAIL] == [finding.status for finding in check_disk(Path("/proc/runs"))]
 
 
 def test_lock_that_does_not_lock_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some network file systems grant every lock."""
+    """A file system that grants a lock twice fails the check."""
     monkeypatch.setattr(machine, "is_held", lambda _: False)
 
     assert check_lock(tmp_path).status is Status.FAIL
@@ -396,13 +398,13 @@ def test_lock_that_does_not_lock_fails(tmp_path: Path, monkeypatch: pytest.Monke
         (["H200"], "2.13.0+cpu", Status.WARN),
     ],
 )
-def test_gpu_needs_a_build_that_knows_it(gpus: list[str], torch: str, status: Status) -> None:
-    """An accelerator beside a build of torch without CUDA is a warning."""
+def test_a_gpu_needs_torch_with_cuda(gpus: list[str], torch: str, status: Status) -> None:
+    """An accelerator with a torch that is built without CUDA gives a warning."""
     assert status == check_gpu(gpus, torch).status
 
 
 def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training works without it, records say less."""
+    """A machine without git gives a warning: records will lack the commit."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     findings = {f.check: f.status for f in check_machine(tmp_path, tmp_path / "runs")}
@@ -412,7 +414,7 @@ def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def diagnosed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[int, str]]:
-    """The exit code and the output of the command, for given findings."""
+    """The exit code and the output of the command for given findings."""
 
     def run(*findings: Finding, as_json: bool = False) -> tuple[int, str]:
         monkeypatch.setattr(command, "check_installation", lambda: list(findings))
@@ -424,7 +426,7 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
 
 
 def test_a_failure_is_exit_code_3(diagnosed: Callable[..., tuple[int, str]]) -> None:
-    """Refused by a check: 3; each finding says what to do."""
+    """A failed check ends with code 3, and each finding says what to do."""
     code, out = diagnosed(ok("a", "fine"), warn("b", "odd", "look"), fail("c", "bad", "mend it"))
 
     assert code == 3
@@ -439,35 +441,37 @@ def test_a_failure_is_exit_code_3(diagnosed: Callable[..., tuple[int, str]]) -> 
 
 
 def test_a_warning_is_exit_code_0(diagnosed: Callable[..., tuple[int, str]]) -> None:
-    """Nothing is refused for a warning."""
+    """A warning does not change the exit code."""
     code, out = diagnosed(ok("a", "fine"), warn("b", "odd", "look"))
 
     assert (0, "nothing failed; 1 to know about") == (code, out.splitlines()[-1])
 
 
-def test_machines_get_every_finding(diagnosed: Callable[..., tuple[int, str]]) -> None:
-    """JSON holds the same findings, and nothing else is printed."""
+def test_json_contains_every_finding(diagnosed: Callable[..., tuple[int, str]]) -> None:
+    """The JSON output holds the same findings and nothing else."""
     code, out = diagnosed(fail("c", "bad\x1b[2J", "mend it"), as_json=True)
 
     expected = [{"status": "fail", "check": "c", "detail": "bad\x1b[2J", "fix": "mend it"}]
     assert (3, expected) == (code, json.loads(out)["findings"])
 
 
-def test_hostile_words_are_made_harmless(diagnosed: Callable[..., tuple[int, str]]) -> None:
-    """What an environment says cannot command the terminal."""
+def test_control_characters_of_environments_are_escaped(
+    diagnosed: Callable[..., tuple[int, str]],
+) -> None:
+    """Control characters in an environment's messages do not reach the terminal."""
     _, out = diagnosed(fail("c", "bad\x1b[2J\nok    d: [bold]fine", "mend"))
 
     assert out.splitlines()[0] == "fail  c: bad�[2J�ok    d: [bold]fine"
 
 
 def test_environment_without_an_id_is_refused() -> None:
-    """The general option needs an id to be examined."""
+    """The general option `gymnasium` needs an id."""
     with pytest.raises(ConfigError, match=r"environment\.id has no value"):
         examine("gymnasium", study(HERE))
 
 
 def test_doctor_needs_no_heavy_import(tmp_path: Path) -> None:
-    """Neither torch nor stable-baselines3 is imported to look at the machine."""
+    """The checks of the machine import neither torch nor stable-baselines3."""
     program = (
         "import sys; sys.argv = ['rlexp', 'doctor', '--json']\n"
         "from rlexp.cli import main\n"

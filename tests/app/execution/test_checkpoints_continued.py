@@ -1,4 +1,4 @@
-"""Which runs of a plan go on from a checkpoint, and what that saves and needs."""
+"""From which checkpoint each run of a plan continues, and the time and disk space that it needs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from rlexp.app.execution.checkpoints import (
 )
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.execution.estimate import START_UP, estimate, remember
-from rlexp.app.execution.reproducibility import versions
+from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.environments import Vector
 from rlexp.protocol.identity import canonical
@@ -57,16 +57,21 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return study(tmp_path).layout.experiment("alpha")
 
 
-def saved(paths: ExperimentPaths, own: RunSpec, *steps: int, **about: Any) -> None:
-    """Publish checkpoints of a run, made as everything is now; more words change their origin."""
-    origin = {"run": own.id, "attempt": 1, "versions": versions(own), **about}
+def saved(paths: ExperimentPaths, spec_of_run: RunSpec, *steps: int, **about: Any) -> None:
+    """Publish checkpoints of a run with the present versions; `about` changes their origin."""
+    origin = {
+        "run": spec_of_run.id,
+        "attempt": 1,
+        "versions": collect_versions(spec_of_run),
+        **about,
+    }
     for step in steps:
         checkpoint = Checkpoint(step=step, files={"a.npz": b"a"})
-        publish_checkpoint(paths.run(own.name), checkpoint, origin)
+        publish_checkpoint(paths.run(spec_of_run.name), checkpoint, origin)
 
 
 def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_path: Path) -> None:
-    """Runs without one, or whose folder is damaged, begin anew, of which there is nothing to say."""
+    """A run continues from its newest checkpoint; a run without an intact one is left out."""
     first, damaged, nowhere = (spec(seed) for seed in range(3))
     saved(paths, first, 40, 60)
     paths.run(damaged.name).folder.mkdir()
@@ -75,116 +80,118 @@ def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_pa
     assert expected == continuing(paths, [first, damaged, nowhere])
 
 
-def test_checkpoints_of_other_versions_are_continued_from_where_that_is_allowed(
+def test_checkpoints_of_other_versions_need_permission(
     paths: ExperimentPaths,
 ) -> None:
-    """Else the run begins anew: the plan says so, and why."""
-    own, older = spec(), {**versions(spec()), "torch": "1.0"}
-    saved(paths, own, 40, 60, versions=older)
-    change = f"torch was 1.0, is {versions(own)['torch']}"
+    """Without permission the run starts at step 0, and the plan gives the reason."""
+    spec_of_run, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
+    saved(paths, spec_of_run, 40, 60, versions=older)
+    change = f"torch was 1.0, is {collect_versions(spec_of_run)['torch']}"
     anew = Beginning(step=60, anew=True, reason=change, drifted=True)
-    found = continuing(paths, [own])
-    assert ({own.name: anew}, {}) == (found, steps_done(found))
-    planned = beginnings(found, "rlexp resume", 0)
-    assert {own.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
+    beginning_of = continuing(paths, [spec_of_run])
+    assert ({spec_of_run.name: anew}, {}) == (beginning_of, steps_done(beginning_of))
+    planned = beginnings(beginning_of, "rlexp resume", 0)
+    assert {spec_of_run.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
     assert ({}, {}, "rlexp resume") == (planned.continued, planned.drifts, planned.allow_drift)
-    found = continuing(paths, [own], allow_drift=True)
-    assert {own.name: Beginning(step=60, reason=change, drifted=True)} == found
+    beginning_of = continuing(paths, [spec_of_run], allow_drift=True)
+    assert {spec_of_run.name: Beginning(step=60, reason=change, drifted=True)} == beginning_of
     assert Beginnings(
-        continued={own.name: 60},
-        drifts={own.name: change},
+        continued={spec_of_run.name: 60},
+        drifts={spec_of_run.name: change},
         anew={},
         allow_drift=None,
         replay_bytes=0,
-    ) == beginnings(found, "rlexp resume", 0)
+    ) == beginnings(beginning_of, "rlexp resume", 0)
 
 
-def test_an_earlier_checkpoint_counts_where_the_newest_does_not(paths: ExperimentPaths) -> None:
-    """As it does when the run goes on."""
-    own = spec()
-    saved(paths, own, 40)
-    saved(paths, own, 60, versions={})
-    assert {own.name: Beginning(step=40)} == continuing(paths, [own])
-    (drifting,) = continuing(paths, [own], allow_drift=True).values()
+def test_an_earlier_checkpoint_is_used_if_the_newest_is_unusable(paths: ExperimentPaths) -> None:
+    """The plan names the checkpoint that the run will use."""
+    spec_of_run = spec()
+    saved(paths, spec_of_run, 40)
+    saved(paths, spec_of_run, 60, versions={})
+    assert {spec_of_run.name: Beginning(step=40)} == continuing(paths, [spec_of_run])
+    (drifting,) = continuing(paths, [spec_of_run], allow_drift=True).values()
     assert (60, True) == (drifting.step, drifting.drifted)
 
 
 @pytest.mark.parametrize("wrong", ["damaged", "copied", "no versions"])
-def test_what_no_run_can_continue_from_is_told(paths: ExperimentPaths, wrong: str) -> None:
-    """With what is wrong; `--allow-drift` is proposed only where it helps."""
-    own = spec()
+def test_unusable_checkpoints_are_named_with_the_reason(
+    paths: ExperimentPaths, wrong: str
+) -> None:
+    """The plan suggests `--allow-drift` only where it helps."""
+    spec_of_run = spec()
     origins: dict[str, dict[str, Any]] = {
         "damaged": {},
         "copied": {"run": "a"},
         "no versions": {"versions": 1},
     }
-    saved(paths, own, 40, **origins[wrong])
+    saved(paths, spec_of_run, 40, **origins[wrong])
     if wrong == "damaged":
-        (paths.run(own.name).checkpoints / "40" / "manifest.json").write_text("{}")
-    (found,) = continuing(paths, [own]).values()
+        (paths.run(spec_of_run.name).checkpoints / "40" / "manifest.json").write_text("{}")
+    (beginning_of,) = continuing(paths, [spec_of_run]).values()
     expected = {
         "damaged": "it is damaged",
-        "copied": "it is that of another run",
-        "no versions": "with which versions it was made is not known",
+        "copied": "it belongs to another run",
+        "no versions": "the versions that it was made with are not recorded",
     }
     helps = wrong == "no versions"
-    assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == found
-    allowed = continuing(paths, [own], allow_drift=True)
-    assert ({own.name: 40} if helps else {}) == steps_done(allowed)
-    told = beginnings({own.name: found}, "rlexp resume", 0).allow_drift
-    assert ("rlexp resume" if helps else None) == told
+    assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == beginning_of
+    allowed = continuing(paths, [spec_of_run], allow_drift=True)
+    assert ({spec_of_run.name: 40} if helps else {}) == steps_done(allowed)
+    message = beginnings({spec_of_run.name: beginning_of}, "rlexp resume", 0).allow_drift
+    assert ("rlexp resume" if helps else None) == message
 
 
-def test_versions_are_looked_up_once_for_all_runs_of_an_environment(
+def test_versions_are_collected_once_for_each_environment(
     paths: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever their algorithms and seeds; and not at all where no run has a checkpoint."""
+    """Algorithms and seeds do not matter, and runs without checkpoints need no versions."""
     other = {**ENVIRONMENT, "id": "Acrobot-v1"}
     runs = [spec(seed, learner=algorithm(name)) for seed in range(5) for name in ("ppo", "a2c")]
     runs += [replace(spec(seed), environment=other) for seed in range(3)]
     for run in runs:
         saved(paths, run, 40)
-    asked: list[RunSpec] = []
+    specs_looked_up: list[RunSpec] = []
 
-    def counted(own: RunSpec) -> dict[str, str]:
-        asked.append(own)
-        return versions(own)
+    def counted(spec_of_run: RunSpec) -> dict[str, str]:
+        specs_looked_up.append(spec_of_run)
+        return collect_versions(spec_of_run)
 
-    monkeypatch.setattr("rlexp.app.execution.checkpoints.versions", counted)
+    monkeypatch.setattr("rlexp.app.execution.checkpoints.collect_versions", counted)
     assert dict.fromkeys((run.name for run in runs), 40) == steps_done(continuing(paths, runs))
-    assert 2 == len(asked)
+    assert 2 == len(specs_looked_up)
     assert {} == continuing(paths, [spec(100)])
-    assert 2 == len(asked)
+    assert 2 == len(specs_looked_up)
 
 
-def test_the_command_that_continues_is_allowed_what_this_one_is(tmp_path: Path) -> None:
-    """Each package once."""
-    place = replace(study(tmp_path), allowed=("own",))
+def test_the_drift_command_repeats_the_permissions(tmp_path: Path) -> None:
+    """The suggested command allows each package once."""
+    workspace = replace(study(tmp_path), allowed=("own",))
     expected = "rlexp run 'a=b c' --retry --allow-import own --allow-drift"
-    assert expected == with_drift(["rlexp", "run", "a=b c"], place, "--retry")
+    assert expected == with_drift(["rlexp", "run", "a=b c"], workspace, "--retry")
     given = ["rlexp", "resume", "first", "--allow-import", "own"]
-    assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, place)
+    assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, workspace)
 
 
-def test_only_what_is_left_takes_time() -> None:
-    """An estimate leaves out what was trained before."""
+def test_the_estimate_covers_only_the_remaining_steps() -> None:
+    """Steps before the checkpoint take no time in the estimate."""
     whole, half = spec(0, steps=10_000), spec(1, steps=10_000)
     both = estimate([whole, half], 1).seconds - START_UP
     left = estimate([whole, half], 1, continued={half.name: 5000}).seconds - START_UP
     assert both * 3 / 4 == pytest.approx(left)
 
 
-def test_speed_is_that_of_the_last_attempt() -> None:
-    """Its steps and its seconds; one that went on from shortly before its end says nothing."""
-    own = spec(steps=100_000, evaluation_every=1000)
-    remember([(continued(own, step=90_000, seconds=1.0), 1000)])
-    assert not estimate([own], 1).measured
-    remember([(continued(own, step=20_000, seconds=80.0), 1000)])
-    assert 100 + START_UP == pytest.approx(estimate([own], 1).seconds)
+def test_the_speed_is_measured_on_the_last_attempt() -> None:
+    """A run that continued shortly before its end is not used as a measurement."""
+    spec_of_run = spec(steps=100_000, evaluation_every=1000)
+    remember([(continued(spec_of_run, step=90_000, seconds=1.0), 1000)])
+    assert not estimate([spec_of_run], 1).measured
+    remember([(continued(spec_of_run, step=20_000, seconds=80.0), 1000)])
+    assert 100 + START_UP == pytest.approx(estimate([spec_of_run], 1).seconds)
 
 
-def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
-    """A completed run whose second attempt went on from a step, and took so long."""
+def continued(spec_of_run: RunSpec, *, step: int, seconds: float) -> RunRecord:
+    """A completed run whose second attempt continued at a step and took some seconds."""
     first: list[Event] = [
         RunStarted(time=0, attempt=1, pid=1, host="here"),
         RunEnded(time=9, step=step, ending=Ending.INTERRUPTED, seconds=9.0),
@@ -194,18 +201,18 @@ def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
         Continued(time=10, step=step, attempt=1),
         RunEnded(time=90, step=100_000, ending=Ending.COMPLETED, seconds=seconds),
     ]
-    return RunRecord.fold(own, [first, second])
+    return RunRecord.fold(spec_of_run, [first, second])
 
 
-def test_replay_buffers_are_part_of_the_disk() -> None:
-    """As many at a time as there are workers, in the size that the run's steps fill."""
+def test_replay_buffers_are_part_of_the_disk_space() -> None:
+    """Each worker needs one replay buffer, as large as the run's steps fill it."""
     assert 3 * 500 == estimate([spec()] * 5, 3, replay=500).bytes - estimate([spec()] * 5, 3).bytes
-    found = Spaces.of(gymnasium.make("CartPole-v1"), VECTOR)
-    assert 2 * OBSERVATION + 8 + 12 == found.transition
-    spaces = {canonical(ENVIRONMENT): found}
+    beginning_of = Spaces.of(gymnasium.make("CartPole-v1"), VECTOR)
+    assert 2 * OBSERVATION + 8 + 12 == beginning_of.transition
+    spaces = {canonical(ENVIRONMENT): beginning_of}
     buffered = [
         spec(learner=algorithm("dqn", buffer_size=size), steps=1000) for size in (10, 10**6)
     ]
-    assert 10 * found.transition == largest_replay(buffered[:1], spaces)
-    assert 1000 * found.transition == largest_replay(buffered, spaces)
+    assert 10 * beginning_of.transition == largest_replay(buffered[:1], spaces)
+    assert 1000 * beginning_of.transition == largest_replay(buffered, spaces)
     assert 0 == largest_replay([spec()], spaces) == largest_replay(buffered, {})

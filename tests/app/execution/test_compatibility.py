@@ -1,4 +1,4 @@
-"""What cannot fit is refused before anything starts, and no environment can harm the command."""
+"""Incompatible plug-ins are refused before any run, and no environment can harm the command."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import psutil
 import pytest
 from quick_parts import quick_parts
 
-from rlexp.app.execution.compatibility import ask_apart, check_fit
+from rlexp.app.execution.compatibility import call_in_subprocess, check_fit
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
@@ -16,17 +16,17 @@ from rlexp.store.layout import Layout
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def refusal(folder: Path, *words: str) -> str:
-    """Why words are refused."""
+def refusal(folder: Path, *overrides: str) -> str:
+    """The message with which overrides are refused."""
     study = Workspace(folder, Layout(folder / "runs"))
     with pytest.raises(ConfigError) as caught:
-        check_fit(read_request(words, study).experiment.configurations, study)
+        check_fit(read_request(overrides, study).experiment.configurations, study)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("overrides", "reason"),
     [
         (["algorithm=dqn", "environment=pendulum"], "DQN cannot act on Pendulum-v1"),
         (["agent=cnn"], "agent=cnn cannot read CartPole-v1: its observations are Box"),
@@ -38,30 +38,32 @@ def refusal(folder: Path, *words: str) -> str:
         ),
         (
             ["environment=frozen_lake", "environment.vector.normalise_observations=true"],
-            "environment.vector.normalise_observations needs observations of numbers",
+            "environment.vector.normalise_observations needs numeric observations",
         ),
         (
             ["environment=frozen_lake", "environment.vector.frame_stack=2"],
-            "environment.vector.frame_stack needs observations of numbers",
+            "environment.vector.frame_stack needs numeric observations",
         ),
         (["environment.arguments.colour=red"], "unexpected keyword argument 'colour'"),
     ],
 )
-def test_parts_that_do_not_fit_are_named(words: list[str], reason: str, tmp_path: Path) -> None:
-    """One line says what does not fit what, and what does."""
-    assert reason in refusal(tmp_path, *words)
+def test_incompatible_plug_ins_are_named(
+    overrides: list[str], reason: str, tmp_path: Path
+) -> None:
+    """One line names the incompatible plug-ins and the alternatives."""
+    assert reason in refusal(tmp_path, *overrides)
 
 
-def test_parts_that_fit_pass(tmp_path: Path) -> None:
-    """The defaults fit one another."""
+def test_compatible_plug_ins_pass(tmp_path: Path) -> None:
+    """The default configuration passes the check."""
     study = Workspace(tmp_path, Layout(tmp_path / "runs"))
     check_fit(read_request([], study).experiment.configurations, study)
 
 
-def test_a_question_is_answered_from_a_process_apart() -> None:
-    """The answer comes back as plain values, and no child is left."""
+def test_a_function_is_called_in_a_subprocess() -> None:
+    """The result comes back as plain values, and no child process remains."""
     before = psutil.Process().children()
-    assert [1, {"a": None}] == ask_apart("it", lambda: [1, {"a": None}])
+    assert [1, {"a": None}] == call_in_subprocess("it", lambda: [1, {"a": None}])
     assert before == psutil.Process().children()
 
 
@@ -69,17 +71,17 @@ def test_a_question_is_answered_from_a_process_apart() -> None:
     ("end", "how"),
     [(lambda: os._exit(0), "with code 0"), (lambda: os.kill(os.getpid(), 9), "by signal 9")],
 )
-def test_a_question_that_kills_is_survived(end: object, how: str) -> None:
-    """What would have ended the command is an error with a name."""
+def test_a_function_that_kills_its_process_is_an_error(end: object, how: str) -> None:
+    """The command survives and reports how the child process ended."""
     assert callable(end)
-    with pytest.raises(ConfigError, match=f"it ended the process that looked at it {how}"):
-        ask_apart("it", end)
+    with pytest.raises(ConfigError, match=f"the process that examined it ended {how}"):
+        call_in_subprocess("it", end)
 
 
-def test_an_error_crosses_over() -> None:
-    """Our own errors keep their words, others are named."""
+def test_errors_are_passed_to_the_parent() -> None:
+    """Errors of rlexp keep their message; other errors are named with their type."""
     with pytest.raises(ConfigError, match=r"^ValueError: two lines$"):
-        ask_apart("it", lambda: int_of("two\nlines"))
+        call_in_subprocess("it", lambda: int_of("two\nlines"))
 
 
 def int_of(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Which runs of a sweep go on from a checkpoint, as its plan says."""
+"""The plan of a sweep says which of its runs continue from a checkpoint."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from stored_sweeps import StoredSweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.execution.estimate import remember
-from rlexp.app.execution.reproducibility import versions
+from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.records.checkpoint import Checkpoint
@@ -30,44 +30,48 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sweep_cut_short(tmp_path: Path) -> StoredSweep:
-    """A sweep whose third run has a checkpoint of another version, among runs that make no sense."""
+    """An interrupted sweep; its third run has a checkpoint of other versions."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     remember([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
-    own, senseless = made.made[-1], cast("Any", "none")
-    for journal in made.paths.run(own.name).folder.glob("attempts/*/events.jsonl"):
+    spec_of_run, senseless = made.made[-1], cast("Any", "none")
+    for journal in made.paths.run(spec_of_run.name).folder.glob("attempts/*/events.jsonl"):
         journal.write_text(journal.read_text().splitlines(keepends=True)[0])
-    hostile = replace(own, environment=senseless, compute=senseless)
+    hostile = replace(spec_of_run, environment=senseless, compute=senseless)
     write_run(made.paths.run(hostile.name), hostile)
-    about = {"run": own.id, "versions": {**versions(own), "torch": "1.0"}}
+    about = {"run": spec_of_run.id, "versions": {**collect_versions(spec_of_run), "torch": "1.0"}}
     checkpoint = Checkpoint(step=50, files={"a.npz": b"a"})
-    publish_checkpoint(made.paths.run(own.name), checkpoint, about)
-    shutil.copytree(made.paths.run(own.name).checkpoints, made.paths.run(hostile.name).checkpoints)
+    publish_checkpoint(made.paths.run(spec_of_run.name), checkpoint, about)
+    shutil.copytree(
+        made.paths.run(spec_of_run.name).checkpoints, made.paths.run(hostile.name).checkpoints
+    )
     return made
 
 
-def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
+def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a command that goes as far as this one."""
+    """The plan suggests a command that covers the same stages as this one."""
     made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
-    change = f"torch was 1.0, is {versions(made.made[-1])['torch']}"
+    change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
-    told = output(capsys)
-    assert f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in told
-    again = next(line for line in told.splitlines() if "to continue all the same: " in line)
+    printed = output(capsys)
+    assert (
+        f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in printed
+    )
+    again = next(line for line in printed.splitlines() if "to continue all the same: " in line)
     assert again.endswith(" --until search --allow-drift")
     allowed = replace(options, allow_drift=True)
     assert 0 == sweep(None, made.words, allowed, made.study, console())
-    told = output(capsys)
-    assert "1 run continues from a checkpoint at step 50" in told
-    assert f"1 run continues with other versions: {change}" in told
+    printed = output(capsys)
+    assert "1 run continues from a checkpoint at step 50" in printed
+    assert f"1 run continues with other versions: {change}" in printed
 
 
-def test_what_begins_anew_takes_its_whole_time(
+def test_restarted_runs_take_their_full_time(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The estimate, in JSON, leaves out only what is continued from."""
+    """The estimate in JSON leaves out only steps before a usable checkpoint."""
     made, seconds = sweep_cut_short, []
     for allowed in (False, True):
         options = SweepOptions(dry_run=True, allow_drift=allowed)

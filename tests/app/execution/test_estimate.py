@@ -1,4 +1,4 @@
-"""What runs will cost, from what earlier ones did."""
+"""The expected time and disk space of runs come from earlier runs."""
 
 import json
 from dataclasses import replace
@@ -23,13 +23,13 @@ from rlexp.records.run import RunRecord
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test alone."""
+    """An empty cache for this test."""
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
     return cache_file()
 
 
 def done(of: RunSpec, steps: int, seconds: float) -> RunRecord:
-    """A completed run of so many steps and seconds."""
+    """A completed run with this many steps and seconds."""
     final = evaluated(steps, 1.0, final=True)
     return RunRecord.fold(of, [[started(), final, replace(ended(steps), seconds=seconds)]])
 
@@ -37,29 +37,29 @@ def done(of: RunSpec, steps: int, seconds: float) -> RunRecord:
 @pytest.mark.parametrize(
     ("name", "rate"), [("ppo", ROUGH["ppo"]), ("dqn", ROUGH["dqn"]), ("sac", ROUGH_OTHER)]
 )
-def test_a_first_guess_is_rough(name: str, rate: float) -> None:
-    """And says so."""
-    found = estimate([spec(learner=algorithm(name), steps=10_000)], 1)
-    assert Estimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == found
+def test_a_first_guess_is_marked_as_unmeasured(name: str, rate: float) -> None:
+    """Without earlier runs, the estimate says that it is not measured."""
+    result = estimate([spec(learner=algorithm(name), steps=10_000)], 1)
+    assert Estimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == result
 
 
-def test_earlier_runs_tell_the_speed() -> None:
-    """The median of those of the last command, of the same kind."""
+def test_earlier_runs_give_the_speed() -> None:
+    """The estimate uses the median speed of the last command's runs of the same kind."""
     remember([(done(spec(k), 100, seconds), 50 * k) for k, seconds in enumerate((1.0, 2.0, 50.0))])
-    found = estimate([spec(7, steps=1000), spec(8, steps=1000)], 1)
-    assert Estimate(2 * 1000 / 50 + START_UP, 100, measured=True) == found
+    result = estimate([spec(7, steps=1000), spec(8, steps=1000)], 1)
+    assert Estimate(2 * 1000 / 50 + START_UP, 100, measured=True) == result
 
 
 def test_workers_share_the_time_but_not_the_disk() -> None:
-    """More workers than runs do not help."""
+    """Workers divide the time, up to the number of runs, and not the disk space."""
     specs = [spec(k, steps=2000) for k in range(4)]
     seconds = [estimate(specs, workers).seconds - START_UP for workers in (1, 2, 4, 100)]
     assert [4.0, 2.0, 1.0, 1.0] == seconds
     assert 4 * ROUGH_BYTES == estimate(specs, 2).bytes
 
 
-def test_nothing_to_do_costs_the_start() -> None:
-    """There is nothing to divide by."""
+def test_an_empty_plan_costs_the_start_only() -> None:
+    """An empty plan costs only the start-up time."""
     assert Estimate(START_UP, 0, measured=True) == estimate([], 4)
 
 
@@ -76,26 +76,26 @@ def test_nothing_to_do_costs_the_start() -> None:
         ),
     ],
 )
-def test_the_speed_of_another_kind_says_nothing(other: RunSpec) -> None:
-    """Algorithm, task, environments side by side and threads decide it."""
+def test_speeds_of_other_kinds_are_not_used(other: RunSpec) -> None:
+    """Algorithm, task, number of environments and threads define the kind of a run."""
     remember([(done(spec(), 100, 1.0), 5)])
     assert (True, False) == (estimate([spec()], 1).measured, estimate([other], 1).measured)
 
 
 def test_one_unknown_run_makes_the_sum_a_guess() -> None:
-    """What was not measured is not told as measured."""
+    """A single unmeasured run makes the whole estimate unmeasured."""
     remember([(done(spec(), 100, 1.0), 5)])
     assert not estimate([spec(), spec(learner=algorithm("a2c"))], 1).measured
 
 
 def test_only_completed_runs_are_remembered(cache: Path) -> None:
-    """A run that failed at once was not fast."""
+    """Failed runs are not used as measurements."""
     remember([(failed(spec()), 5), (RunRecord(spec=spec()), 5), (done(spec(), 100, 0.0), 5)])
     assert {} == json.loads(cache.read_text())
 
 
 def test_later_runs_correct_the_speed() -> None:
-    """And leave the others as they were."""
+    """New measurements replace those of the same kind and leave the others."""
     slow = spec(learner=algorithm("sac"))
     remember([(done(spec(), 100, 1.0), 5), (done(slow, 100, 10.0), 5)])
     remember([(done(spec(), 200, 1.0), 5)])
@@ -124,8 +124,8 @@ def test_later_runs_correct_the_speed() -> None:
         "\0",
     ],
 )
-def test_a_damaged_cache_is_as_none(cache: Path, content: str) -> None:
-    """It is only a guess, and is written anew."""
+def test_a_damaged_cache_counts_as_empty(cache: Path, content: str) -> None:
+    """A damaged cache gives first guesses, and is written again."""
     cache.parent.mkdir(parents=True)
     cache.write_text(content)
     assert not estimate([spec()], 1).measured
@@ -133,16 +133,16 @@ def test_a_damaged_cache_is_as_none(cache: Path, content: str) -> None:
     assert estimate([spec()], 1).measured
 
 
-def test_a_cache_that_cannot_be_written_loses_nothing(cache: Path) -> None:
-    """The estimate stays a guess."""
+def test_an_unwritable_cache_is_ignored(cache: Path) -> None:
+    """An unwritable cache leaves the estimate unmeasured."""
     cache.parent.parent.mkdir(parents=True)
     cache.parent.write_text("a file")
     remember([(done(spec(), 100, 1.0), 5)])
     assert not estimate([spec()], 1).measured
 
 
-def test_the_cache_is_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the folder that is meant for it."""
+def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is in the folder that the system provides for caches."""
     monkeypatch.delenv("RLEXP_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert Path("/cache/rlexp/speeds.json") == cache_file()

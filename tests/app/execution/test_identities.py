@@ -1,4 +1,4 @@
-"""Identities of packaged configurations, and of plug-ins that were moved or declare nothing."""
+"""Identities of packaged configurations, and of plug-ins that moved or declare none."""
 
 import json
 import sys
@@ -41,7 +41,8 @@ from rlexp.protocol.identity import Identity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mine(A2C):
-    identity: ClassVar = Identity("algorithm", "my_lab/mine", version={version}, excluded=("{key}",))
+    identity: ClassVar = Identity("algorithm", "my_lab/mine", version={version},
+        excluded=("{key}",))
     verbosity: int
 """
 
@@ -50,7 +51,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace; what it makes importable is forgotten afterwards."""
+    """A workspace; imports of its modules are undone after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -61,9 +62,9 @@ def workspace(folder: Path, *allowed: str) -> Workspace:
     return Workspace(folder, Layout(folder / "runs"), allowed)
 
 
-def request(folder: Path, *words: str, allowed: str = "") -> Request:
-    """What a command with these words asks for."""
-    return read_request(words, workspace(folder, allowed))
+def request(folder: Path, *overrides: str, allowed: str = "") -> Request:
+    """The request that these overrides make."""
+    return read_request(overrides, workspace(folder, allowed))
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: " ".join(golden["words"]))
@@ -72,25 +73,25 @@ def test_packaged_configurations_keep_their_identities(
 ) -> None:
     """Names of runs and derived names of experiments never change without a new schema."""
     (folder / "train.py").write_text("print('trained')\n")
-    asked = request(folder, *golden["words"])
-    spec = asked.specs()[0]
+    requested = request(folder, *golden["words"])
+    spec = requested.specs()[0]
     assert golden["id"] == spec.id
     assert golden["folder"] == spec.name
-    assert golden["experiment"] == asked.experiment.name
+    assert golden["experiment"] == requested.experiment.name
 
 
 def moved(folder: Path, group: str, source: str, kind: str) -> str:
-    """Copy the module of a class to another place, under which `moved` chooses it."""
+    """Copy the module of a class to another package, which the option `moved` selects."""
     package = f"moved_{folder.name.replace('-', '_')}"
     module = Path(source).stem
     text = (SOURCES / "conf" / group / f"{module}.yaml").read_text()
-    place = f"rlexp.{'.'.join(Path(source).with_suffix('').parts[1:])}.{kind}"
-    assert place in text
+    target = f"rlexp.{'.'.join(Path(source).with_suffix('').parts[1:])}.{kind}"
+    assert target in text
     write_tree(
         folder,
         {
             f"{package}/elsewhere.py": (SOURCES / source).read_text().replace(kind, "Renamed"),
-            f"conf/{group}/moved.yaml": text.replace(place, f"{package}.elsewhere.Renamed"),
+            f"conf/{group}/moved.yaml": text.replace(target, f"{package}.elsewhere.Renamed"),
         },
     )
     return package
@@ -107,7 +108,7 @@ def moved(folder: Path, group: str, source: str, kind: str) -> str:
 def test_a_class_that_was_moved_and_renamed_makes_the_same_runs(
     folder: Path, group: str, name: str, source: str, kind: str
 ) -> None:
-    """The same declaration in another module is the same plug-in, in ids, names and labels."""
+    """The same declaration in another module gives the same ids, names and labels."""
     package = moved(folder, group, source, kind)
     before = request(folder, f"{group}={name}")
     after = request(folder, f"{group}=moved", allowed=package)
@@ -118,18 +119,18 @@ def test_a_class_that_was_moved_and_renamed_makes_the_same_runs(
     assert before.experiment.definition() == after.experiment.definition()
 
 
-def test_a_tuner_that_was_moved_asks_the_same_question(folder: Path) -> None:
-    """The definition of a sweep holds no Python path either."""
+def test_a_moved_tuner_gives_the_same_sweep(folder: Path) -> None:
+    """The definition of a sweep contains no Python path of its tuner."""
     package = moved(folder, "tuner", "rlexp/tuners/random.py", "RandomSearch")
-    words = ("algorithm.gamma=interval(0.9,0.99)", "budget.steps=10", "pruner=none")
-    before = read_sweep(None, ["tuner=random", *words], workspace(folder)).experiment
-    after = read_sweep(None, ["tuner=moved", *words], workspace(folder, package)).experiment
+    overrides = ("algorithm.gamma=interval(0.9,0.99)", "budget.steps=10", "pruner=none")
+    before = read_sweep(None, ["tuner=random", *overrides], workspace(folder)).experiment
+    after = read_sweep(None, ["tuner=moved", *overrides], workspace(folder, package)).experiment
     assert before.fingerprint == after.fingerprint
     assert "_target_" not in json.dumps(before.definition())
 
 
 def test_a_class_that_declares_nothing_is_named_by_its_module_path(folder: Path) -> None:
-    """It says so; a declaration that it inherits is that of another class."""
+    """The identity is then the module path; an inherited declaration does not count."""
     package = f"mine_{folder.name.replace('-', '_')}"
     yaml = f"defaults: [a2c, _self_]\n_target_: {package}.own.Mine\n"
     write_tree(folder, {f"{package}/own.py": UNDECLARED, "conf/algorithm/mine.yaml": yaml})
@@ -144,7 +145,7 @@ def test_a_class_that_declares_nothing_is_named_by_its_module_path(folder: Path)
 
 
 def excluding(folder: Path, key: str, version: int) -> str:
-    """Write an algorithm that excludes a setting; returns its package."""
+    """Write an algorithm that excludes a setting from its identity; returns its package."""
     package = f"excluding_{version}_{folder.name.replace('-', '_')}"
     yaml = f"defaults: [a2c, _self_]\n_target_: {package}.own.Mine\nverbosity: 0\n"
     text = EXCLUDING.format(key=key, version=version)
@@ -153,10 +154,10 @@ def excluding(folder: Path, key: str, version: int) -> str:
 
 
 def test_a_class_may_exclude_settings_and_count_versions(folder: Path) -> None:
-    """Another value of an excluded setting is the same run; another version is another."""
+    """Another value of an excluded setting gives the same run, another version a new run."""
     package = excluding(folder, "verbosity", 1)
-    words = ((), ("algorithm.verbosity=1",), ("algorithm.gamma=0.5",))
-    specs = [request(folder, "algorithm=mine", *w, allowed=package).specs()[0] for w in words]
+    overrides = ((), ("algorithm.verbosity=1",), ("algorithm.gamma=0.5",))
+    specs = [request(folder, "algorithm=mine", *w, allowed=package).specs()[0] for w in overrides]
     assert specs[0].id == specs[1].id
     assert specs[0].id != specs[2].id
     assert specs[1].algorithm["verbosity"] == 1
@@ -166,28 +167,28 @@ def test_a_class_may_exclude_settings_and_count_versions(folder: Path) -> None:
 
 
 def test_a_setting_that_is_excluded_must_exist(folder: Path) -> None:
-    """A word that was mistyped would make runs differ that are the same."""
+    """A misspelt name of an excluded setting is refused."""
     package = excluding(folder, "verbositty", 1)
     with pytest.raises(ConfigError, match="excludes 'verbositty', which is no setting"):
         request(folder, "algorithm=mine", allowed=package)
 
 
-def test_records_cannot_be_given_names_by_words(folder: Path) -> None:
-    """Only a class says what it is."""
+def test_overrides_cannot_change_an_identity(folder: Path) -> None:
+    """Only a class declares its identity."""
     with pytest.raises(ConfigError, match=r"unknown key 'algorithm\.plug_in'"):
         request(folder, "+algorithm.plug_in.name=sac")
 
 
-def test_runs_that_are_missing_are_built_from_where_a_class_is_now(folder: Path) -> None:
-    """The experiment goes on under its name after the class was moved."""
+def test_missing_runs_are_built_from_the_moved_class(folder: Path) -> None:
+    """An experiment continues under its name after a class was moved."""
     before = request(folder, "algorithm=a2c", "seeds.test=1").experiment
     paths = Layout(folder / "runs").experiment(before.name)
     write_experiment(paths, before)
     package = moved(folder, "algorithm", "rlexp/algorithms/a2c.py", "A2C")
-    asked = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
+    requested = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
     planned = paths.run(next(before.specs(Phase.TEST))[1].name)
     write_run(planned, next(before.specs(Phase.TEST))[1])
-    specs = [spec for _, spec in join(paths, asked).specs(Phase.TEST)]
+    specs = [spec for _, spec in join(paths, requested).specs(Phase.TEST)]
     write_run(planned, specs[0])
     places = {spec.algorithm["_target_"] for spec in (*specs, read_spec(planned))}
     assert {f"{package}.elsewhere.Renamed"} == places
@@ -196,11 +197,11 @@ def test_runs_that_are_missing_are_built_from_where_a_class_is_now(folder: Path)
 def test_a_run_is_not_trained_by_another_version_of_its_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails with a sentence that names both; nothing is trained."""
+    """The run fails with a sentence that names both versions, and nothing is trained."""
     run = prepared(tmp_path)
     monkeypatch.setattr(PPO, "identity", Identity("algorithm", "ppo", version=2))
     execute([str(run.paths.folder), "1"])
     record = read_run(run.paths).record
     assert (State.FAILED, Failure.USER, 0) == (record.state, record.failure, record.step)
-    reason = "was asked for with algorithm ppo, and its class is ppo, version 2 by now"
+    reason = "was recorded with algorithm ppo, but its class is now ppo, version 2"
     assert reason in str(record.reason)

@@ -1,4 +1,4 @@
-"""A question asked again: seeds add up, and nothing that is asked for stays out."""
+"""A repeated command extends the existing experiment: seeds add up, and none is dropped."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ PPO, A2C = configuration("ppo"), configuration("a2c")
 
 
 def joined(folder: Path, there: Experiment, asked: Experiment) -> Experiment:
-    """What both ask for, by way of the disk."""
+    """The merged experiment, written to disk and read again."""
     paths = Layout(folder).experiment(there.name)
     write_experiment(paths, there)
     assert there == read_experiment(paths)
@@ -28,10 +28,10 @@ def joined(folder: Path, there: Experiment, asked: Experiment) -> Experiment:
     ("wanted", "expected"),
     [(2, {"ppo": 3, "a2c": 6}), (5, {"ppo": 5, "a2c": 6}), (6, {"ppo": 6, "a2c": 6})],
 )
-def test_a_label_that_was_decided_early_keeps_its_seeds(
+def test_a_label_that_was_decided_early_keeps_its_smaller_number_of_seeds(
     tmp_path: Path, wanted: int, expected: dict[str, int]
 ) -> None:
-    """Until a command asks for more of them."""
+    """Its number of seeds grows only when a command requests more."""
     there = replace(experiment(PPO, A2C, test=6), allotted={PPO.fingerprint: 3})
     both = joined(tmp_path, there, experiment(PPO, A2C, test=wanted))
     runs = [c.label for c, _ in both.specs(Phase.TEST)]
@@ -39,7 +39,7 @@ def test_a_label_that_was_decided_early_keeps_its_seeds(
 
 
 def test_another_definition_is_refused_label_by_label(tmp_path: Path) -> None:
-    """A budget that all labels share is a line, and so is a label that is left out."""
+    """The message has a line for a shared difference and a line for a missing label."""
     there = experiment(PPO, A2C)
     changed = [configuration(label, final_episodes=7) for label in ("ppo", "a2c")]
     with pytest.raises(RecordError) as caught:

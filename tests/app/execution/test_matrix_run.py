@@ -1,4 +1,4 @@
-"""A matrix of benchmarks as an experiment: its name, its labels, its seeds, and a run of a cell."""
+"""A matrix of benchmarks as an experiment: its name, labels and seeds, and a run of one cell."""
 
 from pathlib import Path
 
@@ -15,40 +15,40 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 WORD = "+benchmark=classic_control"
 
 
-def asked(folder: Path, *words: str) -> Request:
-    """What a command about the matrix asks for."""
-    return read_request([WORD, *words], study(folder))
+def asked(folder: Path, *overrides: str) -> Request:
+    """The experiment that a command about the matrix requests."""
+    return read_request([WORD, *overrides], study(folder))
 
 
 def test_labels_are_algorithms_and_tasks_are_environments(tmp_path: Path) -> None:
-    """So that a report puts one algorithm together over its tasks."""
-    found = asked(tmp_path, "algorithm=dqn").experiment.configurations
+    """A report can then aggregate one algorithm over its tasks."""
+    run = asked(tmp_path, "algorithm=dqn").experiment.configurations
     assert [("dqn", "CartPole-v1"), ("dqn", "Acrobot-v1"), ("dqn", "MountainCar-v0")] == [
-        (c.label, c.task) for c in found
+        (c.label, c.task) for c in run
     ]
 
 
 @pytest.mark.parametrize(
-    ("words", "begin"),
+    ("overrides", "begin"),
     [
         (["algorithm=sac"], "classic_control-sac-"),
         (["algorithm=sac", "environment=pendulum"], "Pendulum-v1-sac-"),
     ],
 )
-def test_the_name_says_the_matrix_where_it_stands_for_several_tasks(
-    tmp_path: Path, words: list[str], begin: str
+def test_the_name_of_a_matrix_stands_for_several_tasks(
+    tmp_path: Path, overrides: list[str], begin: str
 ) -> None:
-    """And the task, where there is one."""
-    name = asked(tmp_path, *words).experiment.name
+    """With a single task, the name contains the task instead."""
+    name = asked(tmp_path, *overrides).experiment.name
     assert name.startswith(begin)
     assert len(name) == len(begin) + 6
 
 
 def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Path) -> None:
-    """The first seeds are there already."""
+    """More seeds keep the first ones; other steps give another experiment."""
     few, many, other = (
-        asked(tmp_path, "algorithm=sac", *words)
-        for words in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
+        asked(tmp_path, "algorithm=sac", *overrides)
+        for overrides in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
     )
     assert few.experiment.name == many.experiment.name != other.experiment.name
     assert {spec.id for spec in few.specs()} < {spec.id for spec in many.specs()}
@@ -56,7 +56,7 @@ def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Pa
 
 
 def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
-    """A value may be out of range for one algorithm alone."""
+    """An error names the algorithm and the task for which a value is out of range."""
     with pytest.raises(
         ConfigError, match=r"benchmark=classic_control, ppo on cartpole: .*n_epochs"
     ):
@@ -64,9 +64,9 @@ def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
 
 
 def test_a_cell_trains(tmp_path: Path) -> None:
-    """With the settings that the matrix gives it."""
-    words = (WORD, "environment=cartpole", "algorithm=dqn", "budget.steps=512")
-    record = read_run(finish(tmp_path, *words).paths).record
+    """A run of one cell trains with the settings of the matrix."""
+    overrides = (WORD, "environment=cartpole", "algorithm=dqn", "budget.steps=512")
+    record = read_run(finish(tmp_path, *overrides).paths).record
     assert (256, [256, 256]) == (
         record.spec.algorithm["train_freq"],
         record.spec.agent["network"],

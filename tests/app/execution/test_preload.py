@@ -1,4 +1,4 @@
-"""What is imported before runs are forked: what they need, and nothing that only takes time."""
+"""The server process imports before forking what runs need, and nothing else."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ import tensorboard
 
 
 def test_a_library_that_no_run_needs_is_not_imported() -> None:
-    """stable-baselines3 is there without TensorBoard, which an environment may still import."""
+    """stable-baselines3 is imported without TensorBoard, which environments may still import."""
     command = [sys.executable, "-c", LOOK, *PRELOAD]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr

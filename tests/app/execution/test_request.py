@@ -1,4 +1,4 @@
-"""From words to an experiment: labels, names, identity, and what is refused as a whole."""
+"""Overrides become an experiment with labels and a name, or are refused as a whole."""
 
 import subprocess
 import sys
@@ -21,45 +21,45 @@ MINE = "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A study without files; what it makes importable is forgotten afterwards."""
+    """A workspace without files; imports of its modules are undone after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     return tmp_path
 
 
-def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
-    """What a command with these words asks for."""
-    return read_request(words, Workspace(folder, Layout(folder / "runs"), allowed))
+def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> Request:
+    """The request that these overrides make."""
+    return read_request(overrides, Workspace(folder, Layout(folder / "runs"), allowed))
 
 
-def refusal(folder: Path, *words: str) -> str:
-    """Why the words are refused, which is one line."""
+def refusal(folder: Path, *overrides: str) -> str:
+    """The one-line message with which the overrides are refused."""
     with pytest.raises(ConfigError) as caught:
-        request(folder, *words)
+        request(folder, *overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def labels(asked: Request) -> list[str]:
-    """The labels of its configurations."""
-    return [c.label for c in asked.experiment.configurations]
+def labels(requested: Request) -> list[str]:
+    """The labels of the requested configurations."""
+    return [c.label for c in requested.experiment.configurations]
 
 
-def test_without_a_word_five_seeds_are_tested(folder: Path) -> None:
-    """Of PPO on CartPole."""
-    asked = request(folder)
-    specs = [spec for _, spec in asked.experiment.specs(asked.phase)]
-    assert (Phase.TEST, [0, 1, 2, 3, 4]) == (asked.phase, [spec.seed for spec in specs])
-    assert ["CartPole-v1"] == [c.task for c in asked.experiment.configurations]
+def test_defaults_are_five_test_seeds_of_ppo_on_cartpole(folder: Path) -> None:
+    """A command without overrides requests PPO on CartPole with five test seeds."""
+    requested = request(folder)
+    specs = [spec for _, spec in requested.experiment.specs(requested.phase)]
+    assert (Phase.TEST, [0, 1, 2, 3, 4]) == (requested.phase, [spec.seed for spec in specs])
+    assert ["CartPole-v1"] == [c.task for c in requested.experiment.configurations]
 
 
-def test_asking_writes_nothing(folder: Path) -> None:
-    """Not even a folder."""
+def test_reading_a_request_writes_nothing(folder: Path) -> None:
+    """Reading a request creates no file and no folder."""
     request(folder, "algorithm=ppo,a2c")
     assert [] == list(folder.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("overrides", "expected"),
     [
         ([], ["ppo"]),
         (["algorithm=a2c"], ["a2c"]),
@@ -77,44 +77,46 @@ def test_asking_writes_nothing(folder: Path) -> None:
         (["compute.threads=1,2"], ["ppo threads=1", "ppo threads=2"]),
     ],
 )
-def test_a_label_says_what_was_chosen(folder: Path, words: list[str], expected: list[str]) -> None:
-    """The algorithm, and what else a grid varies; the task stands beside it."""
-    assert expected == labels(request(folder, *words))
+def test_a_label_names_the_choices(
+    folder: Path, overrides: list[str], expected: list[str]
+) -> None:
+    """A label holds the algorithm and the other choices of a grid, without the task."""
+    assert expected == labels(request(folder, *overrides))
 
 
-def test_a_configuration_that_is_asked_twice_is_one(folder: Path) -> None:
-    """Different words for the same runs."""
+def test_equal_configurations_are_merged(folder: Path) -> None:
+    """Different overrides that define the same runs give one configuration."""
     assert ["ppo gamma=0.9"] == labels(request(folder, "algorithm.gamma=0.9,0.90"))
     assert ["ppo"] == labels(request(folder, "algorithm=ppo,ppo"))
 
 
 def test_two_configurations_under_one_label_are_refused(folder: Path) -> None:
-    """They could not be told apart in a report."""
-    words = (
+    """Different configurations with the same label are refused, since a report would mix them."""
+    overrides = (
         "environment=gymnasium",
         "environment.id=CartPole-v0,CartPole-v1",
         "environment.name=x",
     )
-    assert "would both be reported as ppo on x" in refusal(folder, *words)
+    assert "would both be reported as ppo on x" in refusal(folder, *overrides)
 
 
 @pytest.mark.parametrize("setting", ["steps=100,200", "final_episodes=5,6", "score=final,auc"])
-def test_budgets_that_could_not_be_compared_are_refused(folder: Path, setting: str) -> None:
-    """Before anything is trained, not when the scores are put together."""
+def test_different_budgets_on_one_task_are_refused(folder: Path, setting: str) -> None:
+    """The command refuses them before anything is trained."""
     assert "would have different budgets on CartPole-v1" in refusal(folder, f"budget.{setting}")
 
 
-def test_no_seeds_are_nothing_to_run(folder: Path) -> None:
-    """Of the phase that is asked for."""
+def test_a_phase_without_seeds_is_refused(folder: Path) -> None:
+    """The message names the empty list of seeds."""
     assert "seeds.test is empty" in refusal(folder, "seeds.test=0")
     assert "seeds.tuning is empty" in refusal(folder, "seeds.tuning=[]", "phase=tuning")
     assert Phase.TUNING is request(folder, "seeds.test=0", "phase=tuning").phase
 
 
-def test_the_worst_needs_a_minimum(folder: Path) -> None:
-    """A failure can only count as the least return where that is known."""
-    words = ("failures=worst", "environment.reference.minimum=null")
-    assert "failures=worst needs the least return of CartPole-v1" in refusal(folder, *words)
+def test_failures_as_worst_need_a_declared_minimum(folder: Path) -> None:
+    """A failure can count as the minimum return only where the task declares it."""
+    overrides = ("failures=worst", "environment.reference.minimum=null")
+    assert "failures=worst needs the minimum return of CartPole-v1" in refusal(folder, *overrides)
     assert "of Pendulum-v1" in refusal(
         folder,
         "failures=worst",
@@ -131,12 +133,12 @@ def test_the_worst_needs_a_minimum(folder: Path) -> None:
     ["environment.arguments.x=inf", "environment.arguments.x=[nan]", "agent.policy_kwargs.x=-inf"],
 )
 def test_a_number_that_records_cannot_hold_is_refused(folder: Path, word: str) -> None:
-    """JSON has neither NaN nor infinity."""
+    """Infinity and NaN are refused because JSON has neither."""
     assert "inf or nan, which records cannot hold" in refusal(folder, word)
 
 
-def test_a_mistake_anywhere_in_a_grid_is_told(folder: Path) -> None:
-    """Every configuration is validated before any is run."""
+def test_an_error_in_any_cell_of_a_grid_is_reported(folder: Path) -> None:
+    """Every configuration is validated before the first run starts."""
     assert "algorithm.gamma=2: must be less than" in refusal(folder, "algorithm.gamma=0.9,2")
 
 
@@ -150,20 +152,20 @@ class Ours(PPO):
 """
 
 
-def test_a_package_of_the_study_needs_to_be_allowed(folder: Path) -> None:
-    """With that, its classes are plug-ins; the study's folder is importable."""
+def test_a_package_of_the_workspace_needs_permission(folder: Path) -> None:
+    """With permission, its classes are plug-ins and the workspace is importable."""
     name = f"ours_{folder.name.replace('-', '_')}"
     text = f"defaults: [ppo, _self_]\n_target_: {name}.learner.Ours\nlater: 5\n"
     files = {f"{name}/learner.py": PACKAGE, "conf/algorithm/ours.yaml": text}
     write_tree(folder, files)
     assert "allow another package with --allow-import" in refusal(folder, "algorithm=ours")
-    asked = request(folder, "algorithm=ours", allowed=(name,))
-    (configuration,) = asked.experiment.configurations
+    requested = request(folder, "algorithm=ours", allowed=(name,))
+    (configuration,) = requested.experiment.configurations
     assert ("learner", 5) == (configuration.label, configuration.algorithm["later"])
 
 
-def test_the_command_finds_a_package_of_the_study(folder: Path) -> None:
-    """Also as the installed script, which does not look into the current folder by itself."""
+def test_the_installed_script_finds_a_package_of_the_workspace(folder: Path) -> None:
+    """Python does not put the current folder on the path of an installed script."""
     text = "defaults: [ppo, _self_]\n_target_: ours.learner.Ours\nlater: 5\n"
     write_tree(folder, {"ours/learner.py": PACKAGE, "conf/algorithm/mine.yaml": text})
     code = (

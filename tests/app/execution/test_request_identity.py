@@ -1,4 +1,4 @@
-"""Names, identity and secrets of what is asked for."""
+"""Names, identities and secrets of requested experiments."""
 
 import sys
 from pathlib import Path
@@ -23,32 +23,32 @@ MINE = "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A study without files; what it makes importable is forgotten afterwards."""
+    """A workspace without files; imports of its modules are undone after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     return tmp_path
 
 
-def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
-    """What a command with these words asks for."""
-    return read_request(words, Workspace(folder, Layout(folder / "runs"), allowed))
+def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> Request:
+    """The request that these overrides make."""
+    return read_request(overrides, Workspace(folder, Layout(folder / "runs"), allowed))
 
 
-def refusal(folder: Path, *words: str) -> str:
-    """Why the words are refused, which is one line."""
+def refusal(folder: Path, *overrides: str) -> str:
+    """The one-line message with which the overrides are refused."""
     with pytest.raises(ConfigError) as caught:
-        request(folder, *words)
+        request(folder, *overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def identity(folder: Path, *words: str) -> str:
-    """The id of the first run that the words ask for."""
-    _, spec = next(iter(request(folder, *words).experiment.specs(Phase.TEST)))
+def identity(folder: Path, *overrides: str) -> str:
+    """The id of the first run that the overrides request."""
+    _, spec = next(iter(request(folder, *overrides).experiment.specs(Phase.TEST)))
     return spec.id
 
 
 @pytest.mark.parametrize(
-    ("words", "start"),
+    ("overrides", "start"),
     [
         ([], "CartPole-v1-ppo-"),
         (["algorithm=ppo,a2c"], "CartPole-v1-ppo+a2c-"),
@@ -59,17 +59,19 @@ def identity(folder: Path, *words: str) -> str:
         (["environment.name='...'"], "task-ppo-"),
     ],
 )
-def test_a_name_is_derived_from_the_choices(folder: Path, words: list[str], start: str) -> None:
-    """It can always be a folder, and ends with six digits of the definition."""
-    name = request(folder, *words).experiment.name
+def test_a_name_is_derived_from_the_choices(
+    folder: Path, overrides: list[str], start: str
+) -> None:
+    """A derived name is a valid folder name and ends with six digits of the definition's hash."""
+    name = request(folder, *overrides).experiment.name
     assert start == name[:-6]
     assert int(name[-6:], 16) >= 0
 
 
-def test_a_derived_name_differs_where_the_question_does(folder: Path) -> None:
-    """And only there."""
-    words: list[tuple[str, ...]] = [(), ("algorithm.gamma=0.9",), ("seeds.root=1",)]
-    names = [request(folder, *one).experiment.name for one in words]
+def test_derived_names_differ_exactly_where_definitions_differ(folder: Path) -> None:
+    """Equal definitions give equal names, different ones different names."""
+    overrides: list[tuple[str, ...]] = [(), ("algorithm.gamma=0.9",), ("seeds.root=1",)]
+    names = [request(folder, *first_run).experiment.name for first_run in overrides]
     same = request(
         folder, "seeds.test=9", "executor.workers=1", "budget.timeout=9", "phase=tuning"
     )
@@ -77,34 +79,34 @@ def test_a_derived_name_differs_where_the_question_does(folder: Path) -> None:
 
 
 def test_a_long_name_is_cut(folder: Path) -> None:
-    """File systems take 255 bytes."""
+    """A long name is shortened, because file systems take 255 bytes."""
     name = request(folder, f"environment.name={'x' * 300}").experiment.name
     assert 87 == len(name)
 
 
-def test_a_given_name_is_taken(folder: Path) -> None:
-    """As it is."""
+def test_a_given_name_is_used_unchanged(folder: Path) -> None:
+    """`experiment=` sets the name as typed."""
     assert "mine.1" == request(folder, "experiment=mine.1").experiment.name
 
 
 @pytest.mark.parametrize(
     "name", ["../x", "a/b", "'a b'", "''", "..", "'a\nb'", "'ü'", "x" * 300, "'/etc/x'", ".x"]
 )
-def test_a_name_that_leads_elsewhere_is_refused(folder: Path, name: str) -> None:
-    """Before anything is written."""
-    told = refusal(folder, f"experiment={name}")
-    assert "cannot be a folder name" in told
+def test_a_name_outside_the_runs_folder_is_refused(folder: Path, name: str) -> None:
+    """A name that is a path is refused before anything is written."""
+    message = refusal(folder, f"experiment={name}")
+    assert "cannot be a folder name" in message
     assert [] == list(folder.iterdir())
 
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The id of the first run that no words ask for."""
+    """The id of the first run of a command without overrides."""
     return identity(tmp_path_factory.mktemp("a study"))
 
 
 @pytest.mark.parametrize(
-    ("words", "same"),
+    ("overrides", "same"),
     [
         (("budget.checkpoint_every=5",), True),
         (("budget.timeout=5",), True),
@@ -127,43 +129,45 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("compute.device=cuda",), False),
     ],
 )
-def test_a_run_is_what_makes_its_numbers(
-    folder: Path, usual: str, words: tuple[str, ...], same: bool
+def test_identity_covers_what_determines_the_numbers(
+    folder: Path, usual: str, overrides: tuple[str, ...], same: bool
 ) -> None:
-    """Other words for the same numbers are the same run; other numbers are another."""
-    assert same == (usual == identity(folder, *words))
+    """Overrides with the same effect give the same run; other numbers give another run."""
+    assert same == (usual == identity(folder, *overrides))
 
 
-def test_the_experiment_survives_the_disk(folder: Path) -> None:
-    """What is asked again is found to be the same question."""
-    words = (
+def test_an_experiment_read_from_disk_is_equal(folder: Path) -> None:
+    """A repeated command recognises the experiment on disk as the same one."""
+    overrides = (
         "algorithm=ppo,sac",
         "environment=cartpole,pendulum",
         "seeds.test=[3,1]",
         "failures=worst",
         "budget.checkpoint_minutes=null",
     )
-    asked = request(folder, *words, "environment.reference.minimum=-5").experiment
-    paths = Layout(folder / "runs").experiment(asked.name)
-    write_experiment(paths, asked)
-    assert asked == read_experiment(paths)
-    assert asked.fingerprint == read_experiment(paths).fingerprint
+    requested = request(folder, *overrides, "environment.reference.minimum=-5").experiment
+    paths = Layout(folder / "runs").experiment(requested.name)
+    write_experiment(paths, requested)
+    assert requested == read_experiment(paths)
+    assert requested.fingerprint == read_experiment(paths).fingerprint
 
 
 def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable's name is stored, and its value filled in where the part is built."""
+    """The variable's name is stored; its value is used only where the plug-in is built."""
     monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
     text = (
         MINE
         + "arguments: {login: '${oc.env:SAMPLE_TOKEN}', list: [{a: '${oc.env:SAMPLE_TOKEN}'}]}\n"
     )
     write_tree(folder, {"conf/environment/mine.yaml": text})
-    asked = request(folder, "environment=mine", "environment.arguments.b=${oc.env:SAMPLE_TOKEN}")
-    assert "hunter2" not in canonical(asked.experiment.definition())
-    (configuration,) = asked.experiment.configurations
+    requested = request(
+        folder, "environment=mine", "environment.arguments.b=${oc.env:SAMPLE_TOKEN}"
+    )
+    assert "hunter2" not in canonical(requested.experiment.definition())
+    (configuration,) = requested.experiment.configurations
     assert "${oc.env:SAMPLE_TOKEN}" == configuration.environment["arguments"]["login"]
-    plain = {**configuration.environment, "reference": {}}
-    built = build(plain, "environment")
+    document = {**configuration.environment, "reference": {}}
+    built = build(document, "environment")
     secret = "hunter2-hunter2"
     assert {"login": secret, "list": [{"a": secret}], "b": secret} == built.arguments
 
@@ -171,7 +175,7 @@ def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.Monke
 def test_another_value_of_a_variable_is_the_same_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A login that is renewed repeats no training."""
+    """A renewed password does not repeat a training."""
     word = "environment.arguments.login=${oc.env:SAMPLE_TOKEN}"
     monkeypatch.setenv("SAMPLE_TOKEN", "first-value")
     before = identity(folder, word)
@@ -180,7 +184,7 @@ def test_another_value_of_a_variable_is_the_same_run(
 
 
 def test_the_interval_of_evaluations_counts_as_its_number(folder: Path) -> None:
-    """A tenth of the budget is the run that names this number, and another run than any other."""
+    """A tenth of the budget gives the same run as the equal number, and no other."""
     steps, interval = "budget.steps=4000", "budget.evaluation_every"
     by_default = identity(folder, steps)
     assert by_default == identity(folder, steps, f"{interval}=400")

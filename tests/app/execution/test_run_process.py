@@ -1,4 +1,4 @@
-"""What attempts leave of the checkpoints of those before them."""
+"""What an attempt does with the checkpoints of earlier attempts."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def checkpoint(step: int) -> Checkpoint:
-    """A checkpoint with ten rows of experience."""
+    """A checkpoint with a replay buffer of ten rows."""
     rows = Transitions(step - 10, step, b"rows")
     return Checkpoint(
         step=step, files={MODEL: b"m", STATE: b"s"}, oldest=step - 10, transitions=rows
@@ -30,25 +30,25 @@ def checkpoint(step: int) -> Checkpoint:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A run that has not begun."""
-    words = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
-    return prepared(tmp_path_factory.mktemp("a study"), *words)
+    """A run that has not started."""
+    arguments = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
+    return prepared(tmp_path_factory.mktemp("a study"), *arguments)
 
 
 @pytest.fixture
 def run(tmp_path: Path, written: Finished) -> Finished:
     """A run whose first attempt left two checkpoints."""
     shutil.copytree(written.study.folder, tmp_path, dirs_exist_ok=True)
-    found = Finished(study(tmp_path), study(tmp_path).run(written.name))
-    about = {"run": read_spec(found.paths).id, "attempt": 1, "versions": {}}
+    run_with_checkpoints = Finished(study(tmp_path), study(tmp_path).run(written.name))
+    about = {"run": read_spec(run_with_checkpoints.paths).id, "attempt": 1, "versions": {}}
     for step in (100, 200):
-        publish_checkpoint(found.paths, checkpoint(step), about)
-    return found
+        publish_checkpoint(run_with_checkpoints.paths, checkpoint(step), about)
+    return run_with_checkpoints
 
 
 @pytest.fixture
 def listener(run: Finished) -> Iterator[RunListener]:
-    """That of a further attempt."""
+    """The listener of a further attempt."""
     attempt = run.paths.attempt(1)
     with closing(JournalWriter(attempt.journal)) as journal:
         listener = RunListener(run.paths, attempt, journal)
@@ -57,18 +57,20 @@ def listener(run: Finished) -> Iterator[RunListener]:
         listener.last_resort.cancel()
 
 
-def test_what_was_refused_stays_until_it_is_replaced(run: Finished, listener: RunListener) -> None:
-    """The code may be put back: only the first checkpoint of the new attempt takes its place."""
+def test_refused_checkpoints_stay_until_a_new_one_exists(
+    run: Finished, listener: RunListener
+) -> None:
+    """The reason may pass, so they are removed with the first checkpoint of the new attempt."""
     listener.goes_on_from(None)
     assert [200, 100] == checkpoint_steps(run.paths)
     listener.checkpoint(checkpoint(50))
     assert [50] == checkpoint_steps(run.paths)
 
 
-def test_what_was_refused_goes_with_the_end_of_the_run(
+def test_refused_checkpoints_are_removed_at_the_end_of_the_run(
     run: Finished, listener: RunListener
 ) -> None:
-    """A completed run has no policies of an attempt that does not count."""
+    """A completed run keeps no policies of attempts that do not count."""
     listener.goes_on_from(None)
     listener.emit(ended())
     assert [] == checkpoint_steps(run.paths)
@@ -83,17 +85,17 @@ def test_what_was_refused_goes_with_the_end_of_the_run(
         (Ending.FAILED, True),
     ],
 )
-def test_experience_goes_with_the_end_of_the_run(
+def test_the_replay_buffer_is_removed_at_the_end_of_the_run(
     ending: Ending, kept: bool, run: Finished, listener: RunListener
 ) -> None:
-    """A run that is not trained any further keeps its policies, and no gigabytes."""
+    """A completed run keeps its policies and removes its replay buffer."""
     listener.goes_on_from(200)
     listener.emit(ended(ending=ending))
     assert ([200, 100], kept) == (checkpoint_steps(run.paths), run.paths.replay.exists())
 
 
-def test_what_a_dead_attempt_published_half_is_removed(run: Finished) -> None:
-    """Its temporary files would stay for ever; those of others are left alone."""
+def test_temporary_files_of_a_dead_attempt_are_removed(run: Finished) -> None:
+    """Temporary files of other programs stay."""
     half, other = (run.paths.folder / f".0123abcd.{name}" for name in (MODEL, "stop"))
     half.touch()
     other.touch()
@@ -104,14 +106,14 @@ def test_what_a_dead_attempt_published_half_is_removed(run: Finished) -> None:
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (ended(failure=Failure.HUNG), "died while it was put back (hung"),
-        (ended(ending=Ending.INTERRUPTED), "architecture was not there"),
+        (ended(failure=Failure.HUNG), "died while it restored this checkpoint (hung"),
+        (ended(ending=Ending.INTERRUPTED), "architecture was not installed"),
     ],
 )
-def test_a_checkpoint_that_kills_is_not_tried_again(
+def test_a_checkpoint_that_kills_its_attempt_is_refused(
     end: RunEnded, reason: str, run: Finished
 ) -> None:
-    """An attempt that died without a word had got no further than to put it back."""
+    """If an attempt died while it restored a checkpoint, the next attempt refuses it."""
     attempt = run.paths.attempt(1)
     with closing(JournalWriter(attempt.journal)) as journal:
         journal.append(started(1))

@@ -1,4 +1,4 @@
-"""Exports of records that name what a reader, a parser or Python itself might obey."""
+"""Exports of records whose texts contain Markdown, YAML or Python."""
 
 import ast
 import re
@@ -23,21 +23,23 @@ HARMLESS = "x"
 
 
 def named(text: str) -> Configuration:
-    """A configuration whose label and task are a text."""
-    own = configured()
-    fields = {name: getattr(own, name) for name in own.__slots__}
+    """A configuration whose label and task are this text."""
+    name_lines = configured()
+    fields = {name: getattr(name_lines, name) for name in name_lines.__slots__}
     return Configuration(**{**fields, "label": text, "task": text})
 
 
 def card_about(text: str) -> str:
-    """The card of a configuration that is named so."""
-    asked = inquiry(evidence(scored(named(text), [1.0, 2.0, 4.0])), repetitions=100)
-    asked = type(asked)(
-        evidence=asked.evidence, settings=asked.settings, metrics={"iqm": InterquartileMean()}
+    """The card of a configuration with this name."""
+    requested = inquiry(evidence(scored(named(text), [1.0, 2.0, 4.0])), repetitions=100)
+    requested = type(requested)(
+        evidence=requested.evidence,
+        settings=requested.settings,
+        metrics={"iqm": InterquartileMean()},
     )
     about = Card(
-        inquiry=asked,
-        estimates=per_task(asked)[0],
+        inquiry=requested,
+        estimates=per_task(requested)[0],
         algorithm="PPO",
         model="ppo-x.zip",
         folders={0: "seed-0"},
@@ -48,20 +50,22 @@ def card_about(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_name_stays_a_name_in_a_card(text: str) -> None:
-    """The head is YAML of the same keys, and the body has the same headings, and no markup."""
-    found, expected = card_about(text), card_about(HARMLESS)
-    (head, body), (_, harmless) = (re.split(r"\n---\n", t, maxsplit=1) for t in (found, expected))
-    plain = yaml.safe_load(head.removeprefix("---\n"))
-    assert ["library_name", "tags", "model-index"] == list(plain)
-    assert 4 == len(plain["tags"])
-    assert all(isinstance(tag, str) and "\n" not in tag for tag in plain["tags"])
+def test_a_hostile_name_does_not_change_the_structure_of_a_card(text: str) -> None:
+    """The YAML head keeps its keys, and the body keeps its headings and gets no markup."""
+    lines_found, expected = card_about(text), card_about(HARMLESS)
+    (head, body), (_, harmless) = (
+        re.split(r"\n---\n", t, maxsplit=1) for t in (lines_found, expected)
+    )
+    settings = yaml.safe_load(head.removeprefix("---\n"))
+    assert ["library_name", "tags", "model-index"] == list(settings)
+    assert 4 == len(settings["tags"])
+    assert all(isinstance(tag, str) and "\n" not in tag for tag in settings["tags"])
     assert _marks(harmless) == _marks(body)
     assert not re.search(r"(?<!\\)<(?!br>)|(?<!\\)\]\(", body)
 
 
 def _marks(body: str) -> list[str]:
-    """What begins the lines of Markdown: headings, quotes, rows, fences."""
+    """The structure of a Markdown text: the first characters of its lines."""
     begin = re.compile(r"(#+|>|\||```)")
     return [match[1] for line in body.splitlines() if (match := begin.match(line))]
 
@@ -108,18 +112,18 @@ def recipe(text: Any) -> Recipe:
 @pytest.mark.parametrize(
     "text", [*HOSTILE, "'''", '"""', "'); import os; ('", "{__import__('os')}"]
 )
-def test_a_name_stays_a_text_in_a_script(text: str) -> None:
-    """But for the text itself, the script is the same program."""
+def test_a_hostile_name_does_not_change_the_program_of_a_script(text: str) -> None:
+    """Apart from the text itself, the script is the same program."""
     expected = ast.dump(ast.parse(script(recipe(HARMLESS))))
-    found = ast.dump(ast.parse(script(recipe(text))))
-    assert expected == found.replace(repr(text), repr(HARMLESS))
+    lines_found = ast.dump(ast.parse(script(recipe(text))))
+    assert expected == lines_found.replace(repr(text), repr(HARMLESS))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_name_of_a_file_stays_in_its_folder(text: str) -> None:
-    """Of letters, digits, dots, dashes and underscores, and of bounded length."""
-    own = configured()
-    fields = {name: getattr(own, name) for name in own.__slots__}
+def test_file_names_are_safe_and_short(text: str) -> None:
+    """File names hold letters, digits, dots, dashes and underscores, and have a bounded length."""
+    name_lines = configured()
+    fields = {name: getattr(name_lines, name) for name in name_lines.__slots__}
     parts = {"environment": {"id": text}, "algorithm": {"_target_": f"rlexp.algorithms.{text}.X"}}
     (member,) = scored(Configuration(**{**fields, **parts}), [1.0])
     name = model_file(member)

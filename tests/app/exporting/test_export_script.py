@@ -1,4 +1,4 @@
-"""`rlexp export script` and `huggingface`: real runs, rebuilt without rlexp."""
+"""`rlexp export script` and `huggingface`: real runs are rebuilt without rlexp."""
 
 import json
 import os
@@ -92,7 +92,7 @@ print(json.dumps({"results": results, "rlexp": "rlexp" in sys.modules}))
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Runs and their scripts by kind, and how these ended."""
+    """Runs and their scripts by kind, and the results of executing them."""
 
     runs: Mapping[str, Finished]
     folders: Mapping[str, Path]
@@ -107,11 +107,14 @@ def write(ready: Finished, kind: str, target: str, **options: Any) -> ExportedFi
 
 
 def play(pairs: list[tuple[Path, str]]) -> Any:
-    """Run scripts in one process, each with an option or none."""
-    words = json.dumps([(str(folder), option) for folder, option in pairs])
+    """Execute scripts in one process, each with at most one option."""
+    arguments = json.dumps([(str(folder), option) for folder, option in pairs])
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", PLAYING, words], capture_output=True, check=False, env=environment
+        [sys.executable, "-c", PLAYING, arguments],
+        capture_output=True,
+        check=False,
+        env=environment,
     )
     assert done.stdout, done.stderr.decode()
     return json.loads(done.stdout.splitlines()[-1])
@@ -119,15 +122,15 @@ def play(pairs: list[tuple[Path, str]]) -> Any:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """One completed run of three that were asked for."""
+    """One completed run of three planned ones."""
     return finish(tmp_path_factory.mktemp("trained"), "algorithm=a2c", "seeds.test=3")
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory, trained: Finished) -> Exported:
-    """One run of each kind, trained, exported, and its script executed."""
+    """One run of each kind, trained and exported, and the result of its script."""
     home = tmp_path_factory.mktemp("exported")
-    runs = {kind: finish(home / kind, *words) for kind, words in KINDS.items()}
+    runs = {kind: finish(home / kind, *arguments) for kind, arguments in KINDS.items()}
     folders = {kind: home / kind / "out" for kind in KINDS}
     for run in runs.values():
         write(run, "script", run.name, output="out")
@@ -149,7 +152,7 @@ def _altered(folder: Path, copy: Path) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_script_plays_the_same_episodes(exported: Exported, kind: str) -> None:
-    """Return for return, bit for bit, without rlexp."""
+    """The script reproduces every return exactly, without rlexp."""
     code, said = exported.played["results"][str(exported.folders[kind])]
     final = read_run(exported.runs[kind].paths).record.final
     assert final is not None
@@ -163,13 +166,13 @@ def test_the_script_plays_the_same_episodes(exported: Exported, kind: str) -> No
 
 @pytest.mark.parametrize("kind", ["ppo", "sac"])
 def test_the_script_trains_the_same_policy(exported: Exported, kind: str) -> None:
-    """Nothing that decides the numbers is hidden: with --train the returns are the same."""
+    """With --train, the script reproduces the returns: it contains everything that matters."""
     code, said = exported.played["results"][f"{exported.folders[kind]}--train"]
     assert 0 == code, said
 
 
 def test_hyperparameters_are_readable(exported: Exported) -> None:
-    """As keyword arguments of the library's class."""
+    """Hyperparameters are keyword arguments of the library's class."""
     source = (exported.folders["ppo"] / "evaluate.py").read_text()
     for line in (
         "learning_rate=LinearSchedule(0.001, 0.0, 1.0),",
@@ -184,8 +187,8 @@ def test_hyperparameters_are_readable(exported: Exported) -> None:
     assert "import rlexp" not in source
 
 
-def test_other_numbers_are_said_to_be_other(exported: Exported) -> None:
-    """The script ends with 1 and names the first episode that differs."""
+def test_the_script_reports_different_numbers(exported: Exported) -> None:
+    """The script ends with code 1 and names the first episode that differs."""
     code, said = exported.played["results"][str(exported.altered)]
     assert 1 == code
     assert "1 of them differ" in said
@@ -193,7 +196,7 @@ def test_other_numbers_are_said_to_be_other(exported: Exported) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
-    """Of every file."""
+    """A second export has the same bytes in every file."""
     run, folder = exported.runs["sac"], exported.folders["sac"]
     assert {"evaluate.py", "model.zip", "normalisation.npz", "requirements.txt"} == {
         p.name for p in folder.iterdir()
@@ -208,14 +211,14 @@ def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
 
 @pytest.fixture
 def run(trained: Finished, tmp_path: Path) -> Finished:
-    """A copy of it, which a test may spoil."""
+    """A copy of the run, which a test may damage."""
     shutil.copytree(trained.study.folder, tmp_path, dirs_exist_ok=True)
-    place = study(tmp_path)
-    return Finished(place, place.run(trained.name))
+    folder_of_export = study(tmp_path)
+    return Finished(folder_of_export, folder_of_export.run(trained.name))
 
 
 def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
-    """Its weights are not those that the run ended with."""
+    """A model whose weights differ from the recorded ones is refused."""
     model = run.paths.model
     model.write_bytes(model.read_bytes()[:-100])
     with pytest.raises(RlexpError, match=r"model\.zip"):
@@ -224,7 +227,7 @@ def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "settings", "told"),
+    ("group", "settings", "message"),
     [
         ("algorithm", {"_target_": "os.path.join"}, "would be executed: os"),
         ("environment", {"imports": ["antigravity"]}, "would be executed: antigravity"),
@@ -233,30 +236,30 @@ def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
         ("environment", {"arguments": {"api_key": "abcdefgh"}}, "looks like a secret"),
     ],
 )
-def test_what_a_script_must_not_hold_is_refused(
-    run: Finished, group: str, settings: Mapping[str, Any], told: str
+def test_runs_that_a_script_cannot_hold_are_refused(
+    run: Finished, group: str, settings: Mapping[str, Any], message: str
 ) -> None:
-    """Foreign code without permission, variables and secrets."""
+    """Code without permission, environment variables and secrets are refused."""
     renamed = _changed(run, group, settings)
     with pytest.raises(RlexpError) as refusal:
         write(renamed, "script", renamed.name, output="out")
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert "abcdefgh" not in str(refusal.value)
 
 
 def _changed(run: Finished, group: str, settings: Mapping[str, Any]) -> Finished:
-    """The run with other settings, as somebody else's record may have them."""
-    plain = read_json(run.paths.spec)
-    plain[group] = {**plain[group], **settings}
-    spec = RunSpec.from_plain(plain)
-    plain["id"] = spec.id
-    run.paths.spec.write_text(json.dumps({**SPEC.head(), **plain}))
+    """The run with other settings, as a foreign record may have them."""
+    document = read_json(run.paths.spec)
+    document[group] = {**document[group], **settings}
+    spec = RunSpec.from_plain(document)
+    document["id"] = spec.id
+    run.paths.spec.write_text(json.dumps({**SPEC.head(), **document}))
     folder = run.paths.folder.rename(run.paths.folder.with_name(spec.name))
     return Finished(run.study, type(run.paths)(folder))
 
 
-def test_a_folder_for_the_hub_says_how_much_it_knows(exported: Exported) -> None:
-    """Its card carries the interval, n, seeds, the rule of the score and missing runs."""
+def test_a_model_card_states_its_evidence(exported: Exported) -> None:
+    """The card states interval, n, seeds, the score's rule, and missing runs."""
     hub = exported.hub
     assert {
         "README.md",
@@ -268,22 +271,22 @@ def test_a_folder_for_the_hub_says_how_much_it_knows(exported: Exported) -> None
     } == {str(p.relative_to(hub)) for p in hub.rglob("*") if p.is_file()}
     text = (hub / "README.md").read_text()
     _, head, body = text.split("---\n", 2)
-    plain = yaml.safe_load(head)
-    assert "stable-baselines3" == plain["library_name"]
-    value = plain["model-index"][0]["results"][0]["metrics"][0]["value"]
+    document = yaml.safe_load(head)
+    assert "stable-baselines3" == document["library_name"]
+    value = document["model-index"][0]["results"][0]["metrics"][0]["value"]
     assert value.startswith("IQM ")
     assert "too few runs for an interval (n = 1)" in value
     assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in value
-    for told in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
-        assert told in body
+    for message in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
+        assert message in body
     results = json.loads((hub / "results.json").read_text())
     assert (1, 3, "test") == (results["n"], results["planned"], results["phase"])
     assert ["completed", "planned", "planned"] == [r["state"] for r in results["runs"]]
     assert 0 == exported.played["results"][str(hub / "seed-0")][0]
 
 
-def test_a_report_is_brought_along(run: Finished, tmp_path: Path) -> None:
-    """Where one was written; the same records then give the same bytes."""
+def test_an_existing_report_is_included(run: Finished, tmp_path: Path) -> None:
+    """A written report is included, and a second export has the same bytes."""
     page = tmp_path / "reports" / "tiny" / "report.html"
     page.parent.mkdir(parents=True)
     page.write_text("<html>")

@@ -1,4 +1,4 @@
-"""What `show`, `ls` and `status` say of a run that took several attempts."""
+"""`show`, `ls` and `status` describe runs that took several attempts."""
 
 from pathlib import Path
 
@@ -17,20 +17,20 @@ REFUSED = Refused(time=9.0, step=40, reason="numpy was 1, is 2")
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """A run that continued from the older of its checkpoints, and one that began anew."""
-    own = stored(study(tmp_path).layout, test=2)
-    own.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    own.attempt(
+    """A run that continued from the older of its checkpoints, and one that started again."""
+    rows = stored(study(tmp_path).layout, test=2)
+    rows.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    rows.attempt(
         0, [DAMAGED, Continued(time=7.0, step=40, attempt=1, drift="torch changed"), SAVED]
     )
-    own.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
-    own.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    own.attempt(1, [REFUSED, *completed(20.0)])
-    return own
+    rows.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
+    rows.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    rows.attempt(1, [REFUSED, *completed(20.0)])
+    return rows
 
 
-def test_a_run_tells_how_its_attempts_began(alpha: Stored, tmp_path: Path) -> None:
-    """Each with its beginning; why checkpoints were refused, and what was allowed to change."""
+def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None:
+    """Each attempt shows its start, refused checkpoints with reasons, and allowed changes."""
     shown = rlexp(tmp_path, "show", alpha.run(0).folder.name).out
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert "100 of 100 environment steps in 6 min 40 s in 3 attempts" in lines
@@ -40,13 +40,13 @@ def test_a_run_tells_how_its_attempts_began(alpha: Stored, tmp_path: Path) -> No
         row.split(" ", 3)[3].partition(state)[0].strip()
         for row, state in zip(rows, ("interrupted", "lost", "completed"), strict=True)
     ]
-    told = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
-    assert told in lines
+    output = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
+    assert output in lines
     assert "attempt 2 continued with other versions: torch changed" in lines
 
 
-def test_machines_are_told_the_same(alpha: Stored, tmp_path: Path) -> None:
-    """Steps, reasons and costs as values."""
+def test_json_holds_the_attempts_too(alpha: Stored, tmp_path: Path) -> None:
+    """The JSON output holds steps, reasons and costs as values."""
     value = rlexp(tmp_path, "show", alpha.run(1).folder.name, "--json").document("run-details")
     refused = [{"step": 40, "reason": "numpy was 1, is 2"}]
     assert ([], 1, refused, []) == tuple(
@@ -59,9 +59,9 @@ def test_machines_are_told_the_same(alpha: Stored, tmp_path: Path) -> None:
     ]
 
 
-def test_an_experiment_counts_them(alpha: Stored, tmp_path: Path) -> None:
-    """After a command, with `show` and with `status`."""
-    told = (
+def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: Path) -> None:
+    """The counts appear after a command, in `show` and in `status`."""
+    output = (
         "1 run continued from a checkpoint",
         "1 run restarted from the first step",
         "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
@@ -69,14 +69,14 @@ def test_an_experiment_counts_them(alpha: Stored, tmp_path: Path) -> None:
     )
     shown = rlexp(tmp_path, "show", alpha.paths.name).out
     printed = rlexp(tmp_path, "status").out
-    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in told)
+    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in output)
     (experiment,) = status(None, study(tmp_path)).experiments
     past = experiment.past
     assert (1, 1, 2) == (past.continued, past.restarted, past.refused)
 
 
-def test_listings_have_columns_for_them(alpha: Stored, tmp_path: Path) -> None:
-    """Of experiments and of runs."""
+def test_ls_has_columns_for_continued_and_restarted_runs(alpha: Stored, tmp_path: Path) -> None:
+    """The columns appear for experiments and for runs."""
     (row,) = list_runs(Selection(), study(tmp_path)).rows
     assert isinstance(row, ExperimentRow)
     assert (1, 1) == (row.continued, row.restarted)

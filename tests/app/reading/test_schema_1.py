@@ -1,7 +1,7 @@
-"""What was written in schema 1: it is read as ever, and nothing is added to it.
+"""Experiments of schema 1 can be read as before, and no run is added to them.
 
-`tests/store/schema_1/runs.tar.xz` holds what the last version that wrote schema 1 wrote: PPO and A2C
-on two seeds each, a sweep of two trials, and two imported runs; `specs.jsonl` holds further
+`tests/store/schema_1/runs.tar.xz` holds what the last version that wrote schema 1 wrote: PPO and
+A2C on two seeds each, a sweep of two trials, and two imported runs; `specs.jsonl` holds further
 specifications with the identities that it computed.
 """
 
@@ -41,16 +41,18 @@ def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def workspace(read_only: Path, tmp_path: Path) -> Path:
-    """A workspace of this test with the experiments."""
+    """A workspace for this test with the experiments."""
     shutil.copytree(read_only / "runs", tmp_path / "runs")
     return tmp_path
 
 
-def command(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def command(
+    folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
     """Give a command in a folder; returns its exit code, its output and its errors."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["rlexp", *words])
+        monkeypatch.setattr(sys, "argv", ["rlexp", *arguments])
         monkeypatch.setattr(sys, "path", [*sys.path])
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -59,8 +61,8 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tu
 
 
 @pytest.mark.parametrize("line", (STORED / "specs.jsonl").read_text().splitlines())
-def test_identities_stay_what_they_were(line: str) -> None:
-    """Components in either order, teachers, training scripts and phases among them."""
+def test_identities_do_not_change(line: str) -> None:
+    """This includes components in any order, teachers, training scripts and all phases."""
     stored = json.loads(line)
     spec = FirstRunSpec.from_plain(stored["spec"])
     assert (stored["id"], stored["fingerprint"], stored["name"]) == (
@@ -72,8 +74,8 @@ def test_identities_stay_what_they_were(line: str) -> None:
     assert (spec.id, spec.fingerprint, spec.name) == (again.id, again.fingerprint, again.name)
 
 
-def test_every_run_is_under_its_name(read_only: Path) -> None:
-    """And every configuration has the fingerprint that its experiment wrote."""
+def test_runs_keep_their_folder_names(read_only: Path) -> None:
+    """Every configuration keeps the fingerprint that its experiment recorded."""
     for paths in Layout(read_only / "runs").experiments():
         experiment = read_definition(paths)
         written = json.loads(paths.definition.read_text())["configurations"]
@@ -84,22 +86,20 @@ def test_every_run_is_under_its_name(read_only: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["trained", "searched", "imported"])
-def test_an_experiment_is_shown_whole(
+def test_show_lists_every_run(
     read_only: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """No run is missing, damaged or unknown to the experiment."""
-    for words in (("show", name), ("ls", name)):
-        code, out, err = command(read_only, capsys, *words)
+    for arguments in (("show", name), ("ls", name)):
+        code, out, err = command(read_only, capsys, *arguments)
         assert (0, "") == (code, err)
-        assert "does not ask for it" not in out
+        assert "does not include it" not in out
     runs = (read_only / "runs" / name).glob("*/spec.json")
     assert all(run.parent.name in out for run in runs)
 
 
-def test_a_catalogue_keeps_them_as_they_are(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is read from it has the same identity as what is read from the files."""
+def test_the_catalogue_keeps_identities(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records from the catalogue have the same identity as records from the files."""
     monkeypatch.setattr(catalogue, "FEWEST", 1)
     runs = Layout(workspace / "runs").experiment("trained").runs()
     places = [workspace / "catalogue"]
@@ -131,7 +131,7 @@ def test_everything_is_listed_and_verified(
 def test_a_run_is_shown_with_its_configuration(
     read_only: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Plug-ins are named as now."""
+    """Plug-ins have their present names."""
     assert 0 == command(read_only, capsys, "show", RUN)[0]
     code, out, _ = command(read_only, capsys, "show", RUN, "--config")
     assert 0 == code
@@ -140,7 +140,7 @@ def test_a_run_is_shown_with_its_configuration(
 
 
 def test_runs_are_compared(read_only: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By `compare`, and leaf by leaf, where no Python path is named."""
+    """`compare` and `diff` work, and `diff` shows no Python paths."""
     code, out, _ = command(read_only, capsys, "compare", "trained")
     assert 0 == code
     assert "ppo" in out
@@ -152,22 +152,22 @@ def test_runs_are_compared(read_only: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_reports_and_exports_are_made(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of runs, of a sweep and of imported runs; a script plays the model that was trained."""
-    for words in (
+    """Reports and exports work for runs, a sweep and imported runs; a script plays the model."""
+    for arguments in (
         ("report", "trained", "searched", "imported", "--format", "html", "--output", "report"),
         ("export", "csv", "trained", "--output", "runs.csv"),
         ("export", "rliable", "trained", "--output", "scores.json"),
         ("export", "script", "searched/ppo-test-0-9acc9db0b3", "--output", "script"),
         ("export", "huggingface", "searched/tuned", "--output", "hub"),
     ):
-        code, _, err = command(workspace, capsys, *words)
-        assert (0, words) == (code, words), err
+        code, _, err = command(workspace, capsys, *arguments)
+        assert (0, arguments) == (code, arguments), err
     for made in ("report/report.html", "runs.csv", "scores.json", "script", "hub"):
         assert (workspace / made).exists(), made
 
 
 def test_records_are_loaded_in_python(read_only: Path) -> None:
-    """With their scores."""
+    """Records and their scores can be loaded in Python."""
     records = rlexp.load(read_only / "runs/trained")
     assert {("ppo", 2), ("a2c", 2)} == {
         (label, len(records.scores(label=label))) for label in ("ppo", "a2c")
@@ -175,7 +175,7 @@ def test_records_are_loaded_in_python(read_only: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("run", *WORDS, "experiment=trained"),
         ("run", *WORDS, "experiment=trained", "--dry-run"),
@@ -189,13 +189,13 @@ def test_records_are_loaded_in_python(read_only: Path) -> None:
     ],
 )
 def test_no_run_is_added(
-    workspace: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    workspace: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
-    """One line says why, and what to do; nothing is written."""
+    """One line gives the reason and the remedy, and nothing is written."""
     (workspace / "scores.csv").write_text("label,task,seed,step,return\nPPO,Maze,2,100,1.5\n")
     shutil.rmtree(workspace / "runs" / RUN / "attempts")
     before = {path for path in workspace.rglob("*") if not path.name.startswith(".")}
-    code, _, err = command(workspace, capsys, *words)
+    code, _, err = command(workspace, capsys, *arguments)
     assert 0 != code
     assert 1 == err.count("\n")
     assert "was written in schema 1" in err
@@ -204,18 +204,18 @@ def test_no_run_is_added(
 
 
 def test_a_run_is_not_executed_again(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `reproduce` would make could not have its name."""
+    """`reproduce` is refused, because the new run would have another name."""
     code, _, err = command(workspace, capsys, "reproduce", RUN)
     assert 0 != code
-    assert "nothing is executed any more" in err
+    assert "whose runs cannot be executed any more" in err
 
 
 def test_the_winner_of_a_sweep_can_be_trained_in_a_new_experiment(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its configuration is the same; its runs have names of the present schema."""
-    words = ("run", "--from-sweep", "searched", "seeds.test=1", "--dry-run")
-    code, out, err = command(workspace, capsys, *words)
+    """Its configuration is the same, and its runs have names of the present schema."""
+    arguments = ("run", "--from-sweep", "searched", "seeds.test=1", "--dry-run")
+    code, out, err = command(workspace, capsys, *arguments)
     assert 0 == code
     assert "1 run × 192 environment steps" in out + err
 
@@ -223,10 +223,10 @@ def test_the_winner_of_a_sweep_can_be_trained_in_a_new_experiment(
 def test_a_file_of_a_later_schema_names_the_version_that_wrote_it(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line says what is known here, and how to get what can read it."""
+    """The line names the supported schema, and how to get a version that can read the file."""
     path = workspace / "runs/trained/experiment.json"
-    plain: dict[str, Any] = json.loads(path.read_text())
-    path.write_text(json.dumps({**plain, "schema": 9, "rlexp": "7.5.3"}))
+    document: dict[str, Any] = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "schema": 9, "rlexp": "7.5.3"}))
     code, out, err = command(workspace, capsys, "compare", "trained")
     assert 0 != code
     assert "was written by rlexp 7.5.3 in schema 9" in out + err

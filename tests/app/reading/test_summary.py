@@ -1,4 +1,4 @@
-"""What an experiment's records say, from real folders."""
+"""Summaries of an experiment's records, from real folders."""
 
 import json
 from pathlib import Path
@@ -38,12 +38,12 @@ NAN = Failure.NAN
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
-    """An experiment's folder, still empty."""
+    """The folder of an empty experiment."""
     return ExperimentPaths(tmp_path / "runs" / "sample")
 
 
 def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
-    """A run with one attempt of these events."""
+    """A run with one attempt that has these events."""
     write_run(paths.run(spec.name), spec)
     attempt = new_attempt(paths.run(spec.name), {}, {}, "")
     writer = JournalWriter(attempt.journal)
@@ -52,26 +52,30 @@ def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
     writer.close()
 
 
-def scored(paths: ExperimentPaths, asked: Experiment, *results: float | Failure | None) -> None:
+def scored(
+    paths: ExperimentPaths, definition: Experiment, *results: float | Failure | None
+) -> None:
     """The experiment's test runs with these results in their order; None leaves a run planned."""
-    for (_, spec), result in zip(asked.specs(Phase.TEST), results, strict=True):
+    for (_, spec), result in zip(definition.specs(Phase.TEST), results, strict=True):
         if isinstance(result, Failure):
             run(paths, spec, ended(40, failure=result))
         elif result is not None:
             run(paths, spec, evaluated(100, result, final=True), ended())
 
 
-def summary(paths: ExperimentPaths, asked: Experiment) -> PhaseSummary:
+def summary(paths: ExperimentPaths, definition: Experiment) -> PhaseSummary:
     """The summary of the experiment's test runs."""
-    return summarise(paths, asked, Phase.TEST, read_entries(paths, asked, Phase.TEST), Leading())
+    return summarise(
+        paths, definition, Phase.TEST, read_entries(paths, definition, Phase.TEST), Leading()
+    )
 
 
 def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
     """Per seed, with the interquartile mean and its interval."""
-    asked = experiment(configuration("ppo"), configuration("a2c"), test=4)
-    scored(paths, asked, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
-    found = summary(paths, asked)
-    ppo, a2c = found.cells
+    definition = experiment(configuration("ppo"), configuration("a2c"), test=4)
+    scored(paths, definition, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
+    stored = summary(paths, definition)
+    ppo, a2c = stored.cells
     assert {0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0} == ppo.scores
     assert ("ppo", "a2c", 2.5, 25.0) == (
         ppo.label,
@@ -83,44 +87,44 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
         getattr(ppo, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
     assert ("sample", "test", str(paths.folder)) == (
-        found.experiment,
-        found.phase,
-        found.folder,
+        stored.experiment,
+        stored.phase,
+        stored.folder,
     )
 
 
 def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: ExperimentPaths) -> None:
-    """It is that of the scores, with the seed and the repetitions that are told."""
-    asked = experiment(test=(9, 2, 5))
-    scored(paths, asked, 3.0, 1.0, 2.0)
-    (cell,) = summary(paths, asked).cells
-    told = cell.estimate
-    assert told is not None
-    assert told.seed is not None
-    made = Estimator(resampling=Resampling(seed=told.seed, repetitions=told.repetitions))
+    """The interval follows from the scores, the recorded seed and the number of repetitions."""
+    definition = experiment(test=(9, 2, 5))
+    scored(paths, definition, 3.0, 1.0, 2.0)
+    (cell,) = summary(paths, definition).cells
+    result = cell.estimate
+    assert result is not None
+    assert result.seed is not None
+    made = Estimator(resampling=Resampling(seed=result.seed, repetitions=result.repetitions))
     values, ends = TaskScores.from_tasks([[1.0, 2.0, 3.0]]), declared_ends(REFERENCE)
     expected = made.estimate(values, interquartile_mean, ends)
-    assert expected == told
+    assert expected == result
 
 
 def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
-    """The mean is of those that completed, and n says how many they are."""
-    asked = experiment(test=4)
-    scored(paths, asked, 5.0, NAN, None, 7.0)
-    (cell,) = summary(paths, asked).cells
+    """The mean covers the completed runs, and n is their number."""
+    definition = experiment(test=4)
+    scored(paths, definition, 5.0, NAN, None, 7.0)
+    (cell,) = summary(paths, definition).cells
     assert [2, 4, 1, 1, 0] == [
         getattr(cell, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
     assert ({0: 5.0, 3: 7.0}, 6.0) == (cell.scores, cell.estimate and cell.estimate.estimate)
 
 
-def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: ExperimentPaths) -> None:
-    """As the least return of its task; what is only missing does not."""
-    asked = experiment(
+def test_a_failure_counts_as_the_declared_minimum(paths: ExperimentPaths) -> None:
+    """A failed run scores the minimum return of its task; a run that is only missing does not."""
+    definition = experiment(
         configuration(reference={**REFERENCE, "minimum": -3.0}), test=4, failures="worst"
     )
-    scored(paths, asked, 5.0, NAN, None, 7.0)
-    (cell,) = summary(paths, asked).cells
+    scored(paths, definition, 5.0, NAN, None, 7.0)
+    (cell,) = summary(paths, definition).cells
     assert [3, 1, 1, 1] == [
         getattr(cell, key) for key in ("n", "counted_as_worst", "failed", "missing")
     ]
@@ -128,31 +132,32 @@ def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: Experiment
 
 
 def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
-    """Nothing ran, or everything failed."""
-    asked = experiment()
-    assert None is summary(paths, asked).cells[0].estimate
-    scored(paths, asked, NAN, NAN)
-    (cell,) = summary(paths, asked).cells
+    """Without completed runs there is no aggregate."""
+    definition = experiment()
+    assert None is summary(paths, definition).cells[0].estimate
+    scored(paths, definition, NAN, NAN)
+    (cell,) = summary(paths, definition).cells
     assert (None, 0, 2, 0) == (cell.estimate, cell.n, cell.failed, cell.missing)
 
 
 def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
-    """One run does not say how much runs differ."""
-    asked = experiment(test=1)
-    scored(paths, asked, 5.0)
-    told = summary(paths, asked).cells[0].estimate
+    """A single run gives no information about the variation between runs."""
+    definition = experiment(test=1)
+    scored(paths, definition, 5.0)
+    result = summary(paths, definition).cells[0].estimate
     assert (5.0, None, None, 1, "too few runs for an interval (n = 1)") == tuple(
-        getattr(told, key) for key in ("estimate", "low", "high", "n", "reason")
+        getattr(result, key) for key in ("estimate", "low", "high", "n", "reason")
     )
 
 
 def test_every_run_is_described(paths: ExperimentPaths) -> None:
-    """Also those that failed, with the reason, and those that did not start."""
-    asked = experiment(test=3)
-    scored(paths, asked, 5.0, NAN, None)
-    done, failed, planned = summary(paths, asked).runs
+    """The summary describes failed runs with their reason, and planned runs."""
+    definition = experiment(test=3)
+    scored(paths, definition, 5.0, NAN, None)
+    done, failed, planned = summary(paths, definition).runs
     assert [("completed", 5.0, 100), ("failed", None, 40), ("planned", None, 0)] == [
-        (one.state, one.score, one.step) for one in (done, failed, planned)
+        (single_score.state, single_score.score, single_score.step)
+        for single_score in (done, failed, planned)
     ]
     assert ("nan", "reason of nan", 1, 1) == (
         failed.failure,
@@ -160,21 +165,21 @@ def test_every_run_is_described(paths: ExperimentPaths) -> None:
         failed.seed,
         failed.attempts,
     )
-    assert {100} == {one.steps for one in (done, failed, planned)}
+    assert {100} == {single_score.steps for single_score in (done, failed, planned)}
 
 
-def test_lines_that_could_not_be_read_are_told(paths: ExperimentPaths) -> None:
-    """Damage is never silent."""
-    asked = experiment(test=1)
-    scored(paths, asked, 5.0)
-    ((_, spec),) = asked.specs(Phase.TEST)
+def test_unreadable_lines_are_counted(paths: ExperimentPaths) -> None:
+    """The summary reports the number of unreadable journal lines."""
+    definition = experiment(test=1)
+    scored(paths, definition, 5.0)
+    ((_, spec),) = definition.specs(Phase.TEST)
     with paths.run(spec.name).attempt(1).journal.open("ab") as journal:
         journal.write(b"damage\n{")
-    assert 2 == summary(paths, asked).runs[0].unreadable_lines
+    assert 2 == summary(paths, definition).runs[0].unreadable_lines
 
 
-def test_other_runs_in_the_folder_are_not_part_of_it(paths: ExperimentPaths) -> None:
-    """Only what the experiment asks for is summarised."""
+def test_unplanned_runs_are_left_out(paths: ExperimentPaths) -> None:
+    """The summary covers only runs that the experiment's definition includes."""
     larger = experiment(test=4)
     scored(paths, larger, 1.0, 2.0, 3.0, 4.0)
     (cell,) = summary(paths, experiment(test=2)).cells
@@ -182,28 +187,28 @@ def test_other_runs_in_the_folder_are_not_part_of_it(paths: ExperimentPaths) -> 
 
 
 def test_a_summary_is_plain_data(paths: ExperimentPaths) -> None:
-    """`--json` prints it."""
-    asked = experiment(test=3)
-    scored(paths, asked, 5.0, NAN, None)
-    text = json.dumps(to_json(summary(paths, asked)), allow_nan=False)
+    """A summary can be written as JSON."""
+    definition = experiment(test=3)
+    scored(paths, definition, 5.0, NAN, None)
+    text = json.dumps(to_json(summary(paths, definition)), allow_nan=False)
     assert '"failure": "nan"' in text
 
 
-def test_thresholds_of_the_task_are_told(paths: ExperimentPaths) -> None:
-    """So that a score can be read."""
-    asked = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
-    (cell,) = summary(paths, asked).cells
+def test_thresholds_of_the_task_are_included(paths: ExperimentPaths) -> None:
+    """The summary holds the return at which the task counts as solved."""
+    definition = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
+    (cell,) = summary(paths, definition).cells
     assert (475.0, "final") == (cell.threshold, cell.score)
 
 
 def test_runs_of_unequal_budgets_are_not_summarised(paths: ExperimentPaths) -> None:
-    """The table refuses them, whatever made them."""
-    asked = experiment(configuration("ppo"), configuration("a2c", steps=200))
+    """Runs with different budgets are refused, however they came into one experiment."""
+    definition = experiment(configuration("ppo"), configuration("a2c", steps=200))
     with pytest.raises(ProtocolError, match="different budgets"):
-        summary(paths, asked)
+        summary(paths, definition)
 
 
-def test_the_samples_score_what_they_say() -> None:
-    """The record that other tests are made of has the score that it is asked for."""
+def test_the_samples_have_the_requested_score() -> None:
+    """The sample record of other tests has the score that it was made with."""
     ((_, spec),) = experiment(test=1).specs(Phase.TEST)
     assert 5.0 == completed(spec, 5.0).score

@@ -1,4 +1,4 @@
-"""From targets to evidence."""
+"""Targets of a command become the evidence of a report."""
 
 import json
 from pathlib import Path
@@ -15,14 +15,14 @@ from rlexp.protocol.seeds import Phase
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def alpha(place: Workspace) -> Stored:
+def alpha(workspace: Workspace) -> Stored:
     """Two labels, of which one has three scores and the other a score and a failure."""
-    own = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    chosen = stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     for seed in range(3):
-        own.complete(seed, 10.0 * seed)
-    own.complete(0, 5.0, label="a2c")
-    own.attempt(1, failed(), label="a2c")
-    return own
+        chosen.complete(seed, 10.0 * seed)
+    chosen.complete(0, 5.0, label="a2c")
+    chosen.attempt(1, failed(), label="a2c")
+    return chosen
 
 
 @pytest.mark.parametrize(
@@ -34,129 +34,129 @@ def alpha(place: Workspace) -> Stored:
     ],
 )
 def test_targets_are_read(text: str, target: Target) -> None:
-    """An experiment, or a label of one."""
+    """A target is an experiment, or a label of one."""
     assert target == read_target(text)
 
 
-def test_planned_runs_of_an_experiment_are_gathered(tmp_path: Path) -> None:
-    """Those that were never run among them."""
+def test_planned_runs_of_an_experiment_are_collected(tmp_path: Path) -> None:
+    """Runs that were never started are included."""
     alpha(study(tmp_path))
-    own = gather(["alpha"], None, study(tmp_path))
-    assert (Phase.TEST, ("ppo", "a2c"), 6) == (own.phase, own.labels, len(own.members))
-    a2c = own.cells["a2c", "CartPole-v1"]
+    chosen = gather(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, ("ppo", "a2c"), 6) == (chosen.phase, chosen.labels, len(chosen.members))
+    a2c = chosen.cells["a2c", "CartPole-v1"]
     assert (1, 1, 1) == (len(a2c.scored), len(a2c.failed), len(a2c.missing))
 
 
-def test_a_label_may_be_gathered_alone(tmp_path: Path) -> None:
-    """The other labels of the experiment are not asked for."""
+def test_a_single_label_can_be_collected(tmp_path: Path) -> None:
+    """The other labels of the experiment are left out."""
     alpha(study(tmp_path))
     assert ("a2c",) == gather(["alpha/a2c"], None, study(tmp_path)).labels
 
 
-def test_an_experiment_wins_over_its_label(tmp_path: Path) -> None:
-    """Asked for whole and in part, it is whole."""
+def test_an_experiment_includes_its_labels(tmp_path: Path) -> None:
+    """An experiment that is named together with one of its labels is used whole."""
     alpha(study(tmp_path))
     assert ("ppo", "a2c") == gather(["alpha/a2c", "alpha"], None, study(tmp_path)).labels
 
 
-def test_labels_of_several_experiments_are_told_apart(tmp_path: Path) -> None:
-    """By the experiment, where both have the label."""
-    place = study(tmp_path)
-    alpha(place)
-    stored(place.layout, "beta", configuration("ppo"), configuration("dqn"))
-    own = gather(["beta", "alpha"], None, place)
-    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == own.labels
+def test_equal_labels_of_several_experiments_are_distinguished(tmp_path: Path) -> None:
+    """The experiment's name is added where two experiments share a label."""
+    workspace = study(tmp_path)
+    alpha(workspace)
+    stored(workspace.layout, "beta", configuration("ppo"), configuration("dqn"))
+    chosen = gather(["beta", "alpha"], None, workspace)
+    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == chosen.labels
 
 
-def test_an_unknown_experiment_names_those_there_are(tmp_path: Path) -> None:
-    """With a guess at what was meant."""
+def test_an_unknown_experiment_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
+    """The message suggests the most similar name."""
     alpha(study(tmp_path))
     with pytest.raises(RecordError, match="did you mean 'alpha'"):
         gather(["alhpa"], None, study(tmp_path))
 
 
-def test_an_unknown_label_names_those_there_are(tmp_path: Path) -> None:
-    """With a guess at what was meant."""
+def test_an_unknown_label_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
+    """The message suggests the most similar label."""
     alpha(study(tmp_path))
     with pytest.raises(RecordError, match=r"no label 'pp0'; did you mean 'ppo'\? \(there are: "):
         gather(["alpha/pp0"], None, study(tmp_path))
 
 
-def test_a_definition_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    """It says what to look at."""
-    own = alpha(study(tmp_path))
-    own.paths.definition.write_text("{")
+def test_an_unreadable_definition_is_reported_in_one_line(tmp_path: Path) -> None:
+    """The line names the command to use next."""
+    chosen = alpha(study(tmp_path))
+    chosen.paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
         gather(["alpha"], None, study(tmp_path))
 
 
 def test_test_runs_are_preferred(tmp_path: Path) -> None:
-    """Runs of other phases are counted and left out."""
-    own = alpha(study(tmp_path))
-    own.complete(0, 99.0, phase=Phase.TUNING)
-    found = gather(["alpha"], None, study(tmp_path))
-    assert (Phase.TEST, {Phase.TUNING: 4}) == (found.phase, found.left_out)
+    """By default test runs are used, and runs of other phases are counted as left out."""
+    chosen = alpha(study(tmp_path))
+    chosen.complete(0, 99.0, phase=Phase.TUNING)
+    evidence_found = gather(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, {Phase.TUNING: 4}) == (evidence_found.phase, evidence_found.left_out)
 
 
-def test_tuning_runs_alone_are_gathered_as_such(tmp_path: Path) -> None:
-    """Where no target has test runs, the phase is the one they have."""
-    own = stored(study(tmp_path).layout)
-    own.complete(0, 1.0, phase=Phase.TUNING)
+def test_tuning_runs_are_collected_if_there_are_no_test_runs(tmp_path: Path) -> None:
+    """The phase of the evidence is then tuning."""
+    chosen = stored(study(tmp_path).layout)
+    chosen.complete(0, 1.0, phase=Phase.TUNING)
     assert Phase.TUNING is gather(["alpha"], None, study(tmp_path)).phase
 
 
-def test_phases_are_never_put_together(tmp_path: Path) -> None:
-    """Two targets without a phase in common are refused, and their phases told."""
-    place = study(tmp_path)
-    alpha(place)
-    stored(place.layout, "beta").complete(0, 1.0, phase=Phase.TUNING)
+def test_phases_are_never_combined(tmp_path: Path) -> None:
+    """Two targets without a common phase are refused, and the message names their phases."""
+    workspace = study(tmp_path)
+    alpha(workspace)
+    stored(workspace.layout, "beta").complete(0, 1.0, phase=Phase.TUNING)
     with pytest.raises(ProtocolError, match="alpha has test runs; beta has tuning runs"):
-        gather(["alpha", "beta"], None, place)
+        gather(["alpha", "beta"], None, workspace)
 
 
-def test_a_wanted_phase_without_runs_is_empty(tmp_path: Path) -> None:
-    """Nothing is taken in its place."""
+def test_a_requested_phase_without_runs_is_empty(tmp_path: Path) -> None:
+    """Another phase is never used instead."""
     alpha(study(tmp_path))
     assert () == gather(["alpha"], Phase.SELECTION, study(tmp_path)).members
 
 
-def test_a_damaged_run_is_there_and_said_to_be_damaged(tmp_path: Path) -> None:
-    """It stays a run that was asked for."""
-    own = alpha(study(tmp_path))
-    own.run(1).spec.write_text("{")
-    found = gather(["alpha"], None, study(tmp_path))
-    damaged = [m for m in found.members if m.problem]
+def test_a_damaged_run_is_kept_with_its_problem(tmp_path: Path) -> None:
+    """A damaged run still counts as planned."""
+    chosen = alpha(study(tmp_path))
+    chosen.run(1).spec.write_text("{")
+    evidence_found = gather(["alpha"], None, study(tmp_path))
+    damaged = [m for m in evidence_found.members if m.problem]
     assert [("ppo", 1)] == [(m.label, m.record.spec.seed) for m in damaged]
-    assert 6 == len(found.members)
-    assert found.problems[0].startswith("alpha: ")
+    assert 6 == len(evidence_found.members)
+    assert evidence_found.problems[0].startswith("alpha: ")
 
 
 def test_provenance_is_that_of_the_last_attempt(tmp_path: Path) -> None:
-    """A run that was never tried has none; one that cannot be read loses no score."""
-    own = alpha(study(tmp_path))
-    own.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
-    own.run(0).attempts()[-1].provenance.write_text("{")
-    found = gather(["alpha"], None, study(tmp_path)).cells
-    ppo, a2c = (found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
+    """A run without attempts has no provenance, and damaged provenance does not drop a score."""
+    chosen = alpha(study(tmp_path))
+    chosen.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
+    chosen.run(0).attempts()[-1].provenance.write_text("{")
+    evidence_found = gather(["alpha"], None, study(tmp_path)).cells
+    ppo, a2c = (evidence_found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
     assert ["second"] == a2c[1].provenance["command"]
     assert ({}, {}, 0.0) == (a2c[2].provenance, ppo[0].provenance, ppo[0].score)
 
 
 def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that the environment calls secret now reaches no report."""
-    own = stored(study(tmp_path).layout)
-    own.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
+    """A value that the environment declares secret now is masked in reports."""
+    chosen = stored(study(tmp_path).layout)
+    chosen.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
     monkeypatch.setenv("SERVICE_API_KEY", "tellnobody99")
     member = gather(["alpha"], None, study(tmp_path)).members[0]
     assert "tellnobody99" not in json.dumps(member.provenance)
 
 
 def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path) -> None:
-    """A misspelt label is never swallowed by a larger target."""
-    place = study(tmp_path)
-    stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    """A misspelt label is refused even if its whole experiment is named too."""
+    workspace = study(tmp_path)
+    stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     with pytest.raises(RecordError, match="alpha has no label 'ppx'; did you mean 'ppo'"):
-        gather(["alpha/ppx", "alpha"], None, place)
+        gather(["alpha/ppx", "alpha"], None, workspace)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path)
         *({"machine": {"memory": "x"}}, {"machine": {"system": []}}, {"packages": {"x": {}}}),
     ],
 )
-def test_a_provenance_of_another_shape_is_none(tmp_path: Path, damage: dict[str, object]) -> None:
-    """Its run keeps its score; where it comes from is not known."""
-    place = study(tmp_path)
-    own = stored(place.layout, "alpha", test=1)
-    run = own.complete(0, 5.0)
+def test_malformed_provenance_is_ignored(tmp_path: Path, damage: dict[str, object]) -> None:
+    """The run keeps its score and has no provenance."""
+    workspace = study(tmp_path)
+    chosen = stored(workspace.layout, "alpha", test=1)
+    run = chosen.complete(0, 5.0)
     path = run.attempts()[0].provenance
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
-    (member,) = gather(["alpha"], None, place).members
+    (member,) = gather(["alpha"], None, workspace).members
     assert (5.0, {}) == (member.score, member.provenance)

@@ -1,4 +1,4 @@
-"""What is likely to be in the way of equal numbers is said from evidence, the strongest first."""
+"""The likely cause of a difference is taken from the strongest evidence."""
 
 import os
 from collections.abc import Mapping
@@ -49,10 +49,10 @@ EVERYTHING = replace(PART, mixed=True)
     [
         (EVERYTHING, replace(OTHER_MACHINE, decisive=(NUMPY,)), "numpy 2.0.1 then, 2.3.4 now"),
         (EVERYTHING, OTHER_MACHINE, "processor one then, another now"),
-        (EVERYTHING, SAME, "attempts that count for the run ran different code"),
+        (EVERYTHING, SAME, "attempts of the run used different code"),
         (PART, SAME, "its uncommitted changes were not saved in full"),
         (NO_COMMIT, SAME, "the code may have changed since: no commit was recorded"),
-        (ORIGINAL, replace(SAME, known=False), "nothing is known: no packages were recorded"),
+        (ORIGINAL, replace(SAME, known=False), "the cause is unknown: no packages were recorded"),
         (ORIGINAL, SAME, "rlexp doctor --determinism first/ppo-test-0 --allow-import mine"),
         (ORIGINAL, replace(SAME, editable=Path("/a/b")), "or rlexp itself was edited since"),
     ],
@@ -67,118 +67,139 @@ EVERYTHING = replace(PART, mixed=True)
         "rlexp",
     ],
 )
-def test_cause(original: Original, around: Surroundings, expected: str) -> None:
-    """Of everything that could be the cause, the first in the order of strength is named."""
+def test_the_strongest_cause_is_named(
+    original: Original, around: Surroundings, expected: str
+) -> None:
+    """Of all possible causes, the strongest one is named."""
     study = Workspace(Path(), Layout(Path("runs")), ("mine",))
-    found = answer(original, completed(spec(), 6.0), around, study)
-    assert Verdict.DIFFERENT is found.verdict
-    assert found.cause is not None
-    assert expected in found.cause
-    assert not found.reproduced
+    differences = answer(original, completed(spec(), 6.0), around, study)
+    assert Verdict.DIFFERENT is differences.verdict
+    assert differences.cause is not None
+    assert expected in differences.cause
+    assert not differences.reproduced
     assert [
         "first/ppo-test-0: different",
         "  score 5.00 then, 6.00 now",
         "  parts at step 100, evaluated returns[0]: 4.0 then, 5.0 now",
-        f"  likely cause: {found.cause}",
-    ] == [*run_lines(found.result())]
+        f"  likely cause: {differences.cause}",
+    ] == [*run_lines(differences.result())]
 
 
 def test_identical_has_no_cause() -> None:
-    """Where nothing differs, no cause is looked for."""
+    """Identical executions have no cause of a difference."""
     study = Workspace(Path(), Layout(Path("runs")))
-    found = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
-    assert (None, None, True) == (found.cause, found.divergence, found.reproduced)
-    assert ["first/ppo-test-0: identical, score 5.00"] == [*run_lines(found.result())]
+    differences = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
+    assert (None, None, True) == (
+        differences.cause,
+        differences.divergence,
+        differences.reproduced,
+    )
+    assert ["first/ppo-test-0: identical, score 5.00"] == [*run_lines(differences.result())]
 
 
 def test_failure_is_no_reproduction() -> None:
-    """A second execution that failed is said to have, with its reason."""
+    """A second execution that failed has the verdict `failed`, with its reason."""
     study = Workspace(Path(), Layout(Path("runs")))
-    found = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
-    assert (Verdict.FAILED, False) == (found.verdict, found.reproduced)
+    differences = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
+    assert (Verdict.FAILED, False) == (differences.verdict, differences.reproduced)
     assert "  running it again ended as failed (user): reason of user" in [
-        *run_lines(found.result())
+        *run_lines(differences.result())
     ]
-    assert "1 run: 1 failed" == summary_line([found.result()])
+    assert "1 run: 1 failed" == summary_line([differences.result()])
 
 
-def test_summary_counts() -> None:
-    """Verdicts are counted, those that nobody got left out."""
+def test_the_summary_counts_verdicts() -> None:
+    """Verdicts that no run has are left out."""
     study = Workspace(Path(), Layout(Path("runs")))
-    found = [answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)]
-    assert "3 runs: 2 identical, 1 different" == summary_line([each.result() for each in found])
+    differences = [
+        answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)
+    ]
+    assert "3 runs: 2 identical, 1 different" == summary_line(
+        [each.result() for each in differences]
+    )
 
 
 def recorded(**changes: Any) -> Mapping[str, Any]:
     """Provenance of this machine, with changes."""
     from platform import python_version
 
-    plain = {"packages": packages(), "machine": machine(), "python": python_version()}
-    return {**plain, "variables": {}, **changes}
+    document = {"packages": packages(), "machine": machine(), "python": python_version()}
+    return {**document, "variables": {}, **changes}
 
 
 @pytest.fixture
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable that can change numbers is set."""
+    """Unset all variables that can change numbers."""
     for name in filter(DECIDING.fullmatch, list(os.environ)):
         monkeypatch.delenv(name)
 
 
 def around(tmp_path: Path, **changes: Any) -> Surroundings:
-    """What differs from what was recorded."""
+    """The differences from the recorded environment."""
     return compare(recorded(**changes), [spec()], tmp_path)
 
 
-def test_nothing_differs(tmp_path: Path, unset: None) -> None:
-    """On the machine that recorded it, nothing differs."""
-    found = around(tmp_path)
+def test_the_recording_machine_shows_no_difference(tmp_path: Path, unset: None) -> None:
+    """On the machine that recorded the provenance, nothing differs."""
+    differences = around(tmp_path)
     assert ((), (), (), None, True) == (
-        found.decisive,
-        found.machine,
-        found.others,
-        found.install,
-        found.known,
+        differences.decisive,
+        differences.machine,
+        differences.others,
+        differences.install,
+        differences.known,
     )
 
 
-def test_packages_that_decide(tmp_path: Path) -> None:
-    """Versions of what decides numbers are told apart from the rest, and can be installed."""
+def test_decisive_packages_are_separated(tmp_path: Path) -> None:
+    """Packages that determine the numbers are listed separately, with a command to install them."""
     then = {"Stable_Baselines3": "2.0.0", "torch": "2.5.1+cu121", "rich": "1.0", "gone": "3.0"}
-    found = around(tmp_path, packages={**packages(), **then}, python="3.11.0rc1")
-    assert ["python", "stable-baselines3", "torch"] == [c.name for c in found.decisive]
-    assert ["gone", "rich"] == [c.name for c in found.others]
-    assert "pip install stable-baselines3==2.0.0 torch==2.5.1" == found.install
+    differences = around(tmp_path, packages={**packages(), **then}, python="3.11.0rc1")
+    assert ["python", "stable-baselines3", "torch"] == [c.name for c in differences.decisive]
+    assert ["gone", "rich"] == [c.name for c in differences.others]
+    assert "pip install stable-baselines3==2.0.0 torch==2.5.1" == differences.install
 
 
-def test_another_build_cannot_be_asked_for() -> None:
-    """Two builds of one version differ, and pip is not asked for what is there."""
+def test_another_build_of_a_version_is_not_requested_from_pip() -> None:
+    """Two builds of one version differ, but pip cannot install a particular build."""
     build = Change("torch", "2.9.0+cpu", "2.9.0+cu128")
     assert replace(SAME, decisive=(build,)).install is None
 
 
-def test_machine_that_differs(
+def test_a_different_machine_is_noticed(
     tmp_path: Path, unset: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processor and variables that can change numbers are compared; places and threads are not."""
+    """Processor and decisive variables are compared; variables of paths and threads are not."""
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "somewhere")
     variables = {"PYTHONHASHSEED": "3", "OMP_NUM_THREADS": "77", "PYTHONPATH": "x"}
-    found = around(tmp_path, machine={"processor": "one"}, variables=variables)
+    differences = around(tmp_path, machine={"processor": "one"}, variables=variables)
     assert [("processor", "one"), ("MKL_CBWR", None), ("PYTHONHASHSEED", "3")] == [
-        (change.name, change.then) for change in found.machine
+        (change.name, change.then) for change in differences.machine
     ]
 
 
 def test_imports_of_the_environment_decide(tmp_path: Path) -> None:
-    """A package that the study's own environment imports decides its numbers."""
+    """A package that the workspace's environment imports is decisive."""
     (tmp_path / "importing_task.py").write_text("import rich\nraise SystemExit('imported')\n")
-    own = replace(spec(), environment={**spec().environment, "imports": ["importing_task"]})
-    found = compare(recorded(packages={**packages(), "rich": "1.0"}), [own], tmp_path)
-    assert ["rich"] == [change.name for change in found.decisive]
+    environment_folder = replace(
+        spec(), environment={**spec().environment, "imports": ["importing_task"]}
+    )
+    differences = compare(
+        recorded(packages={**packages(), "rich": "1.0"}), [environment_folder], tmp_path
+    )
+    assert ["rich"] == [change.name for change in differences.decisive]
 
 
-@pytest.mark.parametrize("plain", [{}, {"packages": 3, "machine": [], "variables": "x"}])
-def test_nothing_recorded(plain: Mapping[str, Any], tmp_path: Path) -> None:
-    """Without a record, or with one that makes no sense, nothing is said to differ."""
-    found = compare(plain, [spec()], tmp_path)
-    assert ((), (), (), False) == (found.decisive, found.machine, found.others, found.known)
+@pytest.mark.parametrize("document", [{}, {"packages": 3, "machine": [], "variables": "x"}])
+def test_missing_or_senseless_records_show_no_difference(
+    document: Mapping[str, Any], tmp_path: Path
+) -> None:
+    """Without usable records, no difference is reported."""
+    differences = compare(document, [spec()], tmp_path)
+    assert ((), (), (), False) == (
+        differences.decisive,
+        differences.machine,
+        differences.others,
+        differences.known,
+    )

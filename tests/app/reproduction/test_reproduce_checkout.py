@@ -1,4 +1,4 @@
-"""The code of a run is rebuilt beside the user's own files, and removed again."""
+"""The code of a run is rebuilt in a separate worktree, which is removed afterwards."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> GitStudy:
 
 
 def code_of(folder: Path) -> RecordedCode:
-    """The code of a folder, as an attempt that is stored and read again tells it."""
+    """The code of a folder, stored as an attempt's provenance and read again."""
     code = read_code(folder)
     written = stored(Layout(folder.parent / "records"))
     provenance = collect(code, ["rlexp"], folder, {})
@@ -46,12 +46,12 @@ def code_of(folder: Path) -> RecordedCode:
 
 
 def worktrees(folder: Path) -> int:
-    """How many worktrees git knows of, that of the user included."""
+    """The number of worktrees that git knows, including the user's."""
     return len(git(folder, "worktree", "list").splitlines())
 
 
-def test_changes_and_untracked_files(place: GitStudy, tmp_path: Path) -> None:
-    """What was changed, added, removed, renamed or made executable is there, whatever its name."""
+def test_changes_and_untracked_files_are_rebuilt(place: GitStudy, tmp_path: Path) -> None:
+    """Changed, added, removed, renamed and executable files are rebuilt, whatever their names."""
     names = ["a b.txt", "größe.txt", "quo'te\".txt", "-rf.txt", "deep/er/x.txt", "empty.txt"]
     write_tree(place.folder, {name: f"{name}\nold\n" for name in names} | {"gone.txt": "x\n"})
     git(place.folder, "add", "-A")
@@ -81,15 +81,17 @@ def contents(folder: Path) -> dict[str, str]:
     "setting",
     ["diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.context=0", "color.ui=always"],
 )
-def test_settings_of_git(place: GitStudy, tmp_path: Path, setting: str) -> None:
-    """However a user has git show changes, those that are recorded can be applied."""
+def test_git_settings_of_the_user_do_not_matter(
+    place: GitStudy, tmp_path: Path, setting: str
+) -> None:
+    """Recorded changes apply whatever diff settings the user has."""
     git(place.folder, "config", *setting.split("="))
     with checked_out(code_of(place.folder), place.folder, tmp_path / "worktree") as checkout:
         assert "SCALE = 2.0\n" == (checkout.folder / "rebuilt_task_constants.py").read_text()
 
 
-def test_study_below_the_top(tmp_path: Path) -> None:
-    """A study in a folder of a repository is that folder of the worktree."""
+def test_a_workspace_below_the_root_of_its_repository(tmp_path: Path) -> None:
+    """The workspace is the same folder of the worktree."""
     top = committed(tmp_path / "top", "inner_task")
     study = write_tree(top.folder / "papers" / "one", {"task.py": "A = 1\n"})
     code = code_of(study)
@@ -98,27 +100,27 @@ def test_study_below_the_top(tmp_path: Path) -> None:
         assert "A = 1\n" == (checkout.folder / "task.py").read_text()
 
 
-def test_packages_installed_for_editing(
+def test_editable_packages_are_imported_from_the_worktree(
     place: GitStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Python imports from the repository now is imported from the worktree."""
+    """Folders of the repository on Python's path are replaced by those of the worktree."""
     write_tree(place.folder, {"src/mine/__init__.py": "", "secret.txt/lib/x.py": ""})
     code = code_of(place.folder)
-    own = [str(place.folder / "src"), str(place.folder / "secret.txt" / "lib")]
-    monkeypatch.setattr(sys, "path", ["first", *own, *sys.path])
+    separate = [str(place.folder / "src"), str(place.folder / "secret.txt" / "lib")]
+    monkeypatch.setattr(sys, "path", ["first", *separate, *sys.path])
     with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
         assert (tmp_path / "worktree" / "src",) == checkout.imports
 
 
-def test_masked_secrets_are_not_whole(place: GitStudy) -> None:
-    """Where a secret was masked in the changes, the code is known not to be what ran."""
+def test_masked_changes_are_marked_as_incomplete(place: GitStudy) -> None:
+    """Where a secret was masked in the patch, the code counts as not saved in full."""
     assert code_of(place.folder).saved
     (place.folder / "settings.py").write_text("api_key = 'abcdefgh12345678'\n")
     assert not code_of(place.folder).saved
 
 
-def test_files_that_are_no_text_are_not_whole(place: GitStudy) -> None:
-    """A change that is no UTF-8 cannot be applied again, and is not said to be saved."""
+def test_binary_changes_are_marked_as_incomplete(place: GitStudy) -> None:
+    """A change that is not UTF-8 cannot be applied, and counts as not saved."""
     path = place.folder / "latin.txt"
     path.write_bytes(b"gr\xfc\xdfe\n")
     git(place.folder, "add", "-A")
@@ -127,8 +129,8 @@ def test_files_that_are_no_text_are_not_whole(place: GitStudy) -> None:
     assert not code_of(place.folder).saved
 
 
-def test_removed_after_an_error(place: GitStudy, tmp_path: Path) -> None:
-    """What goes wrong inside leaves no worktree behind."""
+def test_the_worktree_is_removed_after_an_error(place: GitStudy, tmp_path: Path) -> None:
+    """An error inside the `with` block leaves no worktree."""
     with (
         suppress(KeyboardInterrupt),
         checked_out(code_of(place.folder), place.folder, tmp_path / "worktree"),
@@ -138,8 +140,8 @@ def test_removed_after_an_error(place: GitStudy, tmp_path: Path) -> None:
     assert not (tmp_path / "worktree").exists()
 
 
-def test_half_made_worktree_is_forgotten(place: GitStudy, tmp_path: Path) -> None:
-    """A worktree that git was interrupted at, and still holds locked, is forgotten too."""
+def test_an_interrupted_worktree_is_removed(place: GitStudy, tmp_path: Path) -> None:
+    """A locked worktree of an interrupted git command is removed too."""
     code = code_of(place.folder)
     with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
         git(place.folder, "worktree", "lock", "--reason", "initializing", str(checkout.folder))
@@ -147,10 +149,10 @@ def test_half_made_worktree_is_forgotten(place: GitStudy, tmp_path: Path) -> Non
     assert 1 == worktrees(place.folder)
 
 
-def test_own_repository_variables_do_not_count(
+def test_repository_variables_of_git_are_ignored(
     place: GitStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inside a hook, git's variables name another repository: that one is left alone."""
+    """Inside a git hook, git's variables name another repository, which is left alone."""
     other = committed(tmp_path / "other", "other_task")
     code = code_of(place.folder)
     monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
@@ -161,7 +163,7 @@ def test_own_repository_variables_do_not_count(
 
 
 def test_patch_cannot_leave_the_worktree(place: GitStudy, tmp_path: Path) -> None:
-    """A patch of unknown origin writes nothing outside."""
+    """A patch of unknown origin writes no file outside the worktree."""
     patch = b"--- /dev/null\n+++ b/../outside.txt\n@@ -0,0 +1,1 @@\n+x\n"
     head = git(place.folder, "rev-parse", "HEAD").strip()
     code = RecordedCode(commit=head, changed=("x",), patch=patch, source=Path("diff.patch"))
@@ -174,7 +176,7 @@ def test_patch_cannot_leave_the_worktree(place: GitStudy, tmp_path: Path) -> Non
 
 
 def test_attempts_of_other_code_are_noticed(place: GitStudy) -> None:
-    """Where an earlier attempt counts that ran other code, this is known."""
+    """An earlier attempt that counts and ran other code is noticed."""
     written = stored(Layout(place.folder.parent / "records"))
     code = read_code(place.folder)
     provenance = collect(code, ["rlexp"], place.folder, {})
@@ -188,13 +190,13 @@ def test_attempts_of_other_code_are_noticed(place: GitStudy) -> None:
     assert read_original(paths).mixed
 
 
-def test_the_end_of_a_process_leaves_nothing(tmp_path: Path) -> None:
-    """A request to end in the middle of it leaves no worktree and no process."""
+def test_sigterm_leaves_no_worktree(tmp_path: Path) -> None:
+    """SIGTERM during the work leaves no worktree and no process."""
     place = trained(committed(tmp_path / "study", "ended_task"))
-    words = ["reproduce", "tiny", "--allow-import", place.module]
+    arguments = ["reproduce", "tiny", "--allow-import", place.module]
     mark = f"MARK={tmp_path}"
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "rlexp", *words],
+        [sys.executable, "-P", "-m", "rlexp", *arguments],
         cwd=place.folder,
         env={**os.environ, "MARK": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
@@ -202,16 +204,16 @@ def test_the_end_of_a_process_leaves_nothing(tmp_path: Path) -> None:
     ) as process:
         _until(lambda: worktrees(place.folder) == 2 and len(marked(mark)) > 1)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=PATIENCE)
+        _, message = process.communicate(timeout=PATIENCE)
     assert 143 == process.returncode
-    assert re.fullmatch(rb"(code: commit .*, in a worktree of its own\n)?", told)
+    assert re.fullmatch(rb"(code: commit .*, in a worktree of its own\n)?", message)
     assert 1 == worktrees(place.folder)
     _until(lambda: not marked(mark))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of it leaves no worktree and no process."""
+def test_ctrl_c_leaves_no_worktree(tmp_path: Path) -> None:
+    """Ctrl-C during the work leaves no worktree and no process."""
     place = trained(committed(tmp_path / "study", "interrupted_task"))
     with warm_process().Popen(
         [sys.executable, "-P", "-m", "rlexp", "reproduce", "tiny", "--allow-import", place.module],
@@ -227,9 +229,9 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         _until(lambda: worktrees(place.folder) == 2 and len(command.children(recursive=True)) > 1)
         started = command.children(recursive=True)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE)
+        _, message = process.communicate(timeout=PATIENCE)
     assert 130 == process.returncode
-    assert re.fullmatch(r"(code: commit .*, in a worktree of its own\n)?", told)
+    assert re.fullmatch(r"(code: commit .*, in a worktree of its own\n)?", message)
     assert 1 == worktrees(place.folder)
     _until(lambda: not any(each.is_running() for each in started))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
@@ -237,12 +239,12 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
 
 def marked(variable: str) -> list[str]:
     """Processes that have this variable."""
-    found = []
+    content = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if variable.encode() in path.read_bytes().split(b"\0"):
-                found.append(path.parent.name)
-    return found
+                content.append(path.parent.name)
+    return content
 
 
 def _until(condition: Callable[[], bool]) -> None:

@@ -1,11 +1,11 @@
-"""What running a training script again has shown: it leaves no weights, only what it wrote."""
+"""Reproducing a training script compares its results, because it leaves no weights."""
 
 from typing import Any, cast
 
 import pytest
 from stored_runs import configuration
 
-from rlexp.app.reproduction.comparison import Answer, Verdict, answer
+from rlexp.app.reproduction.comparison import ReproductionAnswer, Verdict, answer
 from rlexp.cli.reproduce import run_lines
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
@@ -13,7 +13,7 @@ from rlexp.records.run import RunRecord
 
 
 class _Original:
-    """A run that is compared with itself, of which nothing else is known."""
+    """A run that is compared with itself, about which nothing else is recorded."""
 
     name = "x/run"
 
@@ -23,8 +23,8 @@ class _Original:
 
 def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
     """A run of a script whose episodes had these returns."""
-    own = configuration()
-    spec = own.spec(Phase.TEST, 0, 0)
+    original = configuration()
+    spec = original.spec(Phase.TEST, 0, 0)
     spec = type(spec).from_plain({**spec.plain(), "algorithm": {"command": "x", "name": "mine"}})
     events: list[Event] = [
         RunStarted(time=0.0, attempt=1, pid=1, host="here"),
@@ -34,22 +34,24 @@ def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
     return RunRecord.fold(spec, [events])
 
 
-def answered(first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """What is said of two executions."""
+def answered(
+    first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> ReproductionAnswer:
+    """The comparison of two executions."""
     monkeypatch.setattr("rlexp.app.reproduction.comparison.likely_cause", lambda *_: "a cause")
     return answer(cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None))
 
 
 def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That weights are not compared is said, and no cause is looked for."""
-    found = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
-    assert (Verdict.EQUAL_SCORES, None) == (found.verdict, found.cause)
-    assert [*run_lines(found.result())][-1].endswith("is equal; it leaves no weights to compare")
+    """The message says that weights are not compared, and names no cause."""
+    result = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
+    assert (Verdict.EQUAL_SCORES, None) == (result.verdict, result.cause)
+    assert [*run_lines(result.result())][-1].endswith("is equal; it leaves no weights to compare")
 
 
-def test_other_episodes_of_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Episodes without lengths are compared, too."""
-    found = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
-    assert (Verdict.EQUAL_SCORES, "a cause") == (found.verdict, found.cause)
-    assert found.divergence is not None
-    assert "returns[0]" == found.divergence.field
+def test_different_episodes_with_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes without recorded lengths are compared too."""
+    result = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
+    assert (Verdict.EQUAL_SCORES, "a cause") == (result.verdict, result.cause)
+    assert result.divergence is not None
+    assert "returns[0]" == result.divergence.field

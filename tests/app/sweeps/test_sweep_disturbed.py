@@ -1,4 +1,4 @@
-"""A sweep whose folder was disturbed: copies, damage, lost choices; and what its evidence counts."""
+"""Sweeps whose folders were disturbed: copies, damage, a lost choice; and their evidence."""
 
 import json
 import shutil
@@ -35,8 +35,8 @@ def first_run(made: StoredSweep) -> RunPaths:
     return made.paths.run(made.made[0].name)
 
 
-def test_a_copied_run_does_not_stand_for_the_one_it_was_copied_from(tmp_path: Path) -> None:
-    """A copy that was edited overrides nothing."""
+def test_a_copied_run_does_not_replace_its_original(tmp_path: Path) -> None:
+    """An edited copy of a run changes no result."""
     made = stored_sweep(tmp_path)
     made.go_on(until=Stage.SEARCH)
     before = {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
@@ -50,10 +50,10 @@ def test_a_copied_run_does_not_stand_for_the_one_it_was_copied_from(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"schema": 1, "budget": 3, "id": 5}'])
-def test_a_damaged_run_is_made_again(
+def test_a_damaged_run_is_executed_again(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, content: str
 ) -> None:
-    """What cannot be read was not made: its trial comes to the same, and so does the sweep."""
+    """The sweep reaches the same result after the damaged run was executed again."""
     whole = finished_sweep(tmp_path / "whole", tmp_path_factory)
     made = stored_sweep(tmp_path / "damaged")
     made.go_on(runs=6)
@@ -66,58 +66,60 @@ def test_a_damaged_run_is_made_again(
     assert whole.paths.trials.read_bytes() == _without_seconds(whole, made)
 
 
-def test_a_lost_choice_is_no_second_search(
+def test_a_lost_choice_cannot_be_repeated(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """With test runs and no selection.json neither more trials nor another choice are made."""
+    """With test runs and without selection.json, no trials are added and no choice is made."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     made.paths.selection.unlink()
     proposed = made.paths.trials.read_bytes()
-    words = (*made.words, "sweep.trials=20")
+    overrides = (*made.words, "sweep.trials=20")
     for options in (SweepOptions(), SweepOptions(dry_run=True), SweepOptions(retry=True)):
         with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
-            sweep(None, words, options, made.study, console())
+            sweep(None, overrides, options, made.study, console())
     assert proposed == made.paths.trials.read_bytes()
 
 
 def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
-    """Trials of one configuration share runs: the steps of all trials are those of the runs."""
+    """Trials of one configuration share runs, whose steps count once."""
     made = stored_sweep(tmp_path, *FEW)
     made.go_on()
-    (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    (sweep_found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
     tuning = [s for s in made.made if s.phase is Phase.TUNING]
-    assert len(tuning) < 3 * len(found.trials)
-    assert 100 * len(tuning) == sum(t.spent for t in found.trials)
+    assert len(tuning) < 3 * len(sweep_found.trials)
+    assert 100 * len(tuning) == sum(t.spent for t in sweep_found.trials)
     assert (
-        100 * len(tuning) == max(t.ended_at for t in found.trials) == found.costs["tuning"].steps
+        100 * len(tuning)
+        == max(t.ended_at for t in sweep_found.trials)
+        == sweep_found.costs["tuning"].steps
     )
     by_epochs: dict[int, set[tuple[object, ...]]] = {}
-    for t in found.trials:
-        told = (t.value, t.eligible, t.state, t.ended_at if t.eligible else None)
-        by_epochs.setdefault(t.parameters["algorithm.n_epochs"], set()).add(told)
-    assert {1} == {len(told) for told in by_epochs.values()}
+    for t in sweep_found.trials:
+        message = (t.value, t.eligible, t.state, t.ended_at if t.eligible else None)
+        by_epochs.setdefault(t.parameters["algorithm.n_epochs"], set()).add(message)
+    assert {1} == {len(message) for message in by_epochs.values()}
 
 
-def test_the_threshold_is_part_of_the_question_where_it_decides(tmp_path: Path) -> None:
-    """Steps to another threshold are another objective, and other known scores are not."""
+def test_the_threshold_is_part_of_the_definition_if_the_objective_uses_it(tmp_path: Path) -> None:
+    """Another threshold is another definition then; other reference scores are not."""
     from rlexp.app.sweeps.request import read_sweep
 
     made = stored_sweep(tmp_path)
-    asked = read_sweep(None, made.words, made.study).experiment
-    default = asked.default
+    requested = read_sweep(None, made.words, made.study).experiment
+    default = requested.default
     other = replace(default, reference={**default.reference, "threshold": 12.0})
-    assert asked.fingerprint == replace(asked, configurations=(other,)).fingerprint
-    assert asked.sweep is not None
+    assert requested.fingerprint == replace(requested, configurations=(other,)).fingerprint
+    assert requested.sweep is not None
     fast: Sweep = replace(
-        asked.sweep, plan=replace(asked.sweep.plan, objective="steps_to_threshold")
+        requested.sweep, plan=replace(requested.sweep.plan, objective="steps_to_threshold")
     )
-    timed = replace(asked, sweep=fast)
+    timed = replace(requested, sweep=fast)
     assert timed.fingerprint != replace(timed, configurations=(other,)).fingerprint
 
 
 def _without_seconds(first: StoredSweep, second: StoredSweep) -> bytes:
-    """The trials of the second with the thinking times of the first, which are no outcome."""
+    """The trials of the second with the suggestion times of the first, which may differ."""
     times = [json.loads(line)["seconds"] for line in first.paths.trials.read_text().splitlines()]
     lines = [json.loads(line) for line in second.paths.trials.read_text().splitlines()]
-    told = [{**line, "seconds": time} for line, time in zip(lines, times, strict=True)]
-    return "".join(json.dumps(t, separators=(",", ":")) + "\n" for t in told).encode()
+    message = [{**line, "seconds": time} for line, time in zip(lines, times, strict=True)]
+    return "".join(json.dumps(t, separators=(",", ":")) + "\n" for t in message).encode()

@@ -1,4 +1,4 @@
-"""What may still grow of a sweep that exists, and what is refused with the reason."""
+"""Which parts of an existing sweep may grow, and which changes are refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ PLAN = SweepPlan(
 
 
 def asked(test: int = 2, **changes: object) -> Experiment:
-    """A sweep as a command asks for it."""
+    """A sweep as a command requests it."""
     plan = replace(PLAN, **changes)  # type: ignore[arg-type]
     sweep = Sweep(
         name="",
@@ -48,7 +48,7 @@ def asked(test: int = 2, **changes: object) -> Experiment:
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
-    """A sweep of four trials that has not chosen."""
+    """A sweep of four trials without a chosen winner."""
     paths = ExperimentPaths(tmp_path / "sample")
     write_experiment(paths, asked())
     append_trial(
@@ -58,13 +58,13 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def choose(paths: ExperimentPaths) -> None:
-    """Freeze the default."""
+    """Write the choice of the default configuration."""
     finalists = (Finalist(number=0, tuning=(1.0,)),)
     write_selection(paths, Selection(winner=0, finalists=finalists, rule="best"))
 
 
 def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) -> None:
-    """More trials and test seeds join; fewer take nothing back."""
+    """More trials and test seeds are added; fewer remove none."""
     grown = join_sweep(paths, asked(test=5, trials=9), lag_asked=True)
     assert grown.sweep is not None
     assert (9, 5) == (grown.sweep.plan.trials, grown.seeds.test)
@@ -74,7 +74,7 @@ def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) ->
 
 
 def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
-    """More trials would be chosen by knowing the winner, and are refused with a way out."""
+    """More trials are refused after the choice, with a command for a new sweep."""
     choose(paths)
     assert 7 == join_sweep(paths, asked(test=7), lag_asked=True).seeds.test
     with pytest.raises(RecordError, match=r"Only seeds\.test may grow.*seeds\.root=1"):
@@ -83,19 +83,17 @@ def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
         join_sweep(paths, asked(steps=10_000_000, trials=5), lag_asked=True)
 
 
-def test_another_question_is_refused_with_what_differs(paths: ExperimentPaths) -> None:
-    """Under a name that exists, another allocation or budget is refused, and named on a line."""
-    with pytest.raises(
-        RecordError, match=r"\n  sweep.*allocation: existing 'fixed', requested 'racing'$"
-    ):
+def test_another_definition_is_refused_with_the_differences(paths: ExperimentPaths) -> None:
+    """Another allocation or budget under an existing name is refused, one line for each."""
+    with pytest.raises(RecordError, match=r"\n  sweep.*allocation: 'fixed' there, 'racing' here$"):
         join_sweep(paths, asked(allocation="racing"), lag_asked=True)
     longer = replace(asked(), configurations=(configuration(steps=2000),))
     with pytest.raises(RecordError, match=r"\n  budget\.steps: existing \d+, requested 2000$"):
         join_sweep(paths, longer, lag_asked=True)
 
 
-def test_a_lag_that_nobody_asked_for_stays_as_it_was(paths: ExperimentPaths) -> None:
-    """On a machine of other cores a sweep keeps its lag; one that is asked for must be the same."""
+def test_the_lag_is_kept_unless_it_is_set(paths: ExperimentPaths) -> None:
+    """A machine with other cores keeps the sweep's lag; a different explicit lag is refused."""
     kept = join_sweep(paths, asked(lag=15), lag_asked=False)
     assert kept.sweep is not None
     assert 3 == kept.sweep.plan.lag
@@ -103,9 +101,9 @@ def test_a_lag_that_nobody_asked_for_stays_as_it_was(paths: ExperimentPaths) -> 
         join_sweep(paths, asked(lag=15), lag_asked=True)
 
 
-def test_an_experiment_that_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
-    """A name that stands for plain runs is refused."""
+def test_an_experiment_that_is_not_a_sweep_is_refused(tmp_path: Path) -> None:
+    """A name of an experiment without a search is refused."""
     paths = ExperimentPaths(tmp_path / "plain")
     write_experiment(paths, experiment(configuration()))
-    with pytest.raises(RecordError, match="is no sweep"):
+    with pytest.raises(RecordError, match="is not a sweep"):
         join_sweep(paths, asked(), lag_asked=True)

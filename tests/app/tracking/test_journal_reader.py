@@ -1,4 +1,4 @@
-"""What a tracker is given of a run: every step once, whole, whatever its attempts went through."""
+"""A tracker gets every step of a run once and whole, whatever its attempts went through."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import continued, ended, evaluated, spec, started
 
-from rlexp.app.tracking.snapshot import Feed
+from rlexp.app.tracking.tracked_records import RunJournalReader
 from rlexp.records.events import Ending, Event, Failure, Measured
 from rlexp.records.run import State
 from rlexp.store.journal import JournalWriter
@@ -19,54 +19,54 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
-    """The folder of a run that has not begun."""
+    """The folder of a run that has not started."""
     paths = RunPaths(tmp_path / "sample" / spec().name)
     write_run(paths, spec())
     return paths
 
 
 def attempt(run: RunPaths, *events: Event) -> JournalWriter:
-    """A further attempt, in which this happened."""
+    """Write a further attempt with these events."""
     journal = JournalWriter(new_attempt(run, {}, {}, "").journal)
     for event in events:
         journal.append(event)
     return journal
 
 
-def steps(feed: Feed, after: int, *, unended: bool = False) -> list[int]:
-    """The steps that are given next."""
+def steps(feed: RunJournalReader, after: int, *, unended: bool = False) -> list[int]:
+    """The steps of the rows that are complete now."""
     feed.read(after)
-    return [row.step for row in feed.ready(feed.stand(unended=unended))]
+    return [row.step for row in feed.complete_rows(feed.read_end(unended=unended))]
 
 
 def loss(step: int, value: float = 0.5) -> Measured:
-    """What a learner logs of its loss at a step."""
+    """A measurement of a learner's loss at a step."""
     return Measured(time=float(step), step=step, metrics={"loss": value})
 
 
-def test_a_run_that_has_not_begun_has_nothing(run: RunPaths) -> None:
-    """Neither rows nor a state."""
-    feed = Feed(run)
-    assert ([], None, 0) == (steps(feed, -1), feed.stand(unended=True), feed.attempt)
+def test_a_run_that_has_not_started_gives_no_rows(run: RunPaths) -> None:
+    """It has neither rows nor a record."""
+    feed = RunJournalReader(run)
+    assert ([], None, 0) == (steps(feed, -1), feed.read_end(unended=True), feed.attempt)
 
 
-def test_the_last_step_waits_until_it_is_over(run: RunPaths) -> None:
-    """An evaluation may still come at the step of a measurement; at the end nothing does."""
-    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20))
+def test_the_last_step_is_given_when_it_is_complete(run: RunPaths) -> None:
+    """An evaluation may follow a measurement at the same step until the run ends."""
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     assert [10] == steps(feed, -1)
     journal.append(evaluated(20, 1.0))
     assert [] == steps(feed, 10)
     journal.append(loss(30))
     feed.read(10)
-    (row,) = feed.ready(None)
+    (row,) = feed.complete_rows(None)
     assert {"loss", "eval/mean_reward"} <= set(row.metrics)
     journal.append(ended(30))
     assert [30] == steps(feed, 20)
 
 
-def test_a_half_written_line_waits_for_its_end(run: RunPaths) -> None:
-    """It is read once, whole."""
-    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20), loss(30))
+def test_a_partial_line_is_read_once_it_is_complete(run: RunPaths) -> None:
+    """A line is read once, when it is whole."""
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20), loss(30))
     content = run.attempt(1).journal.read_bytes()
     run.attempt(1).journal.write_bytes(content[:-5])
     assert [10] == steps(feed, -1)
@@ -78,12 +78,12 @@ def test_a_half_written_line_waits_for_its_end(run: RunPaths) -> None:
 
 @pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
 def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bool) -> None:
-    """An attempt dies at 40, the next one goes on from 20: every step once, in order."""
-    feed, found = Feed(run), list[int]()
+    """An attempt dies at step 40, the next continues at 20: every step is given once, in order."""
+    feed, run_found = RunJournalReader(run), list[int]()
 
     def look(*, unended: bool = False) -> None:
         if live or unended:
-            found.extend(steps(feed, max(found, default=-1), unended=unended))
+            run_found.extend(steps(feed, max(run_found, default=-1), unended=unended))
 
     attempt(run, started(), *(loss(step) for step in (10, 20, 30, 40)))
     look()
@@ -96,12 +96,12 @@ def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bo
         look()
     second.append(ended(50))
     look(unended=True)
-    assert [10, 20, 30, 40, 50] == found
+    assert [10, 20, 30, 40, 50] == run_found
 
 
-def test_a_run_that_begins_anew_repeats_nothing(run: RunPaths) -> None:
+def test_a_restarted_run_gives_no_step_twice(run: RunPaths) -> None:
     """Its numbers are those that were given before."""
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     attempt(run, started(), loss(10), loss(20), loss(30))
     assert [10, 20] == steps(feed, -1)
     attempt(run, started(2), *(loss(step) for step in (10, 20, 30, 40)), ended(40))
@@ -117,35 +117,35 @@ def test_a_run_that_begins_anew_repeats_nothing(run: RunPaths) -> None:
         (ended(20, Ending.INTERRUPTED), State.INTERRUPTED, [10]),
     ],
 )
-def test_how_a_run_stands_is_told_when_it_ended(
+def test_the_record_is_given_when_the_run_has_ended(
     run: RunPaths, end: Event, state: State, given: Sequence[int]
 ) -> None:
-    """Of one that goes on later, the last step is not over."""
-    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20))
+    """The last step of a run that continues later is not complete."""
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     feed.read(-1)
-    assert feed.stand(unended=False) is None
+    assert feed.read_end(unended=False) is None
     journal.append(end)
     feed.read(-1)
-    record = feed.stand(unended=False)
+    record = feed.read_end(unended=False)
     assert record is not None
-    assert (state, given) == (record.state, [row.step for row in feed.ready(record)])
+    assert (state, given) == (record.state, [row.step for row in feed.complete_rows(record)])
 
 
-def test_a_run_that_died_without_a_word_is_lost_only_when_nobody_runs_it(run: RunPaths) -> None:
-    """While a command works, its runs are told by that command."""
+def test_a_run_without_an_end_is_lost_only_if_no_command_executes_it(run: RunPaths) -> None:
+    """While a command is at work, that command records the ends of its runs."""
     attempt(run, started(), loss(10))
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     feed.read(-1)
-    assert feed.stand(unended=False) is None
-    lost = feed.stand(unended=True)
+    assert feed.read_end(unended=False) is None
+    lost = feed.read_end(unended=True)
     assert lost is not None
     assert State.LOST is lost.state
 
 
-def test_what_a_service_lacks_is_read_again(run: RunPaths) -> None:
-    """It may have less than the cursor says."""
+def test_rows_that_a_service_lost_are_read_again(run: RunPaths) -> None:
+    """A service may have fewer rows than the cursor says."""
     attempt(run, started(), loss(10), loss(20), loss(30), ended(30))
-    feed = Feed(run)
+    feed = RunJournalReader(run)
     assert [30] == steps(feed, 20)
-    feed.again(-1)
-    assert [10, 20, 30] == [row.step for row in feed.ready(feed.stand(unended=False))]
+    feed.reread(-1)
+    assert [10, 20, 30] == [row.step for row in feed.complete_rows(feed.read_end(unended=False))]

@@ -1,4 +1,8 @@
-"""An experiment and its runs as trackers see them: read from disk, secrets masked."""
+"""Reads an experiment and its runs for trackers, with secrets masked.
+
+`RunJournalReader` follows the journals of a run as they grow; `tracked_run`, `tracked_experiment`
+and `read_summary` build what a tracker is given.
+"""
 
 import os
 import re
@@ -12,7 +16,7 @@ from typing import Any
 from rlexp.app.reading.leading import Leading
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.summary import Cell, read_entries, summarise
-from rlexp.app.reading.survey import DAMAGE
+from rlexp.app.reading.survey import READ_ERRORS
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
@@ -33,23 +37,23 @@ from rlexp.trackers import Aggregate, Ended, Row, Summary, TrackedExperiment, Tr
 from rlexp.trackers.interval_figure import draw_intervals
 from rlexp.trackers.rows import merged, rows_of
 
-STEP = re.compile(rb'^\{"event":"(?:measured|evaluated)"[^\n]*?"step":(\d+)', re.MULTILINE)
-"""A line of a journal from which a row comes."""
+ROW_STEP = re.compile(rb'^\{"event":"(?:measured|evaluated)"[^\n]*?"step":(\d+)', re.MULTILINE)
+"""Finds the step in each journal line that gives a row."""
 
 
-class Feed:
+class RunJournalReader:
     """Reads a run's journals as they grow.
 
-    A row is ready when its step is over: when there is a later one, or the run has ended for good.
-    So each step is given once, whole, however often it was trained: from a checkpoint a run goes
-    on with the same numbers.
+    A row is complete when a later step exists or the run has ended for good. Each step is therefore
+    given once and whole, even if it was trained twice: a run that continues from a checkpoint
+    reproduces the same numbers.
     """
 
     def __init__(self, paths: RunPaths) -> None:
-        """Read what defines the run.
+        """Read the run's specification.
 
         Raises:
-            RecordError: That is missing or damaged, or its folder is a link.
+            RecordError: The specification is missing or damaged, or a folder is a link.
         """
         for folder in (paths.folder, paths.folder / "attempts"):
             refuse_link(folder)
@@ -73,7 +77,7 @@ class Feed:
         return self.paths.attempt(self._attempt)
 
     def read(self, after: int) -> None:
-        """Read what has been added, of steps beyond `after`.
+        """Read the new rows of steps beyond `after`.
 
         Raises:
             RecordError: A journal cannot be read, or lies behind a link.
@@ -87,13 +91,13 @@ class Feed:
             self._follow(attempts)
         self._rows = [row for row in self._rows if row.step > after]
 
-    def again(self, after: int) -> None:
-        """Read everything anew: a service has less than it was thought to have."""
+    def reread(self, after: int) -> None:
+        """Read all rows beyond `after` again, because a service has lost rows."""
         self._attempt = 0
         self.read(after)
 
-    def stand(self, *, unended: bool) -> RunRecord | None:
-        """The run's record, if it has ended; with `unended`, one that died without a word too."""
+    def read_end(self, *, unended: bool) -> RunRecord | None:
+        """The record of an ended run, or None; `unended` includes runs without a recorded end."""
         if not self._attempt or not (self._ended or unended or self.newest.verdict.exists()):
             return None
         record = read_run(self.paths, self.spec).record
@@ -101,25 +105,26 @@ class Feed:
             return None
         return record
 
-    def ready(self, record: RunRecord | None) -> list[Row]:
-        """The rows that nothing can be added to, given how the run stands."""
+    def complete_rows(self, record: RunRecord | None) -> list[Row]:
+        """The complete rows: all of a final run, all but the last of an unfinished run."""
         return list(self._rows if is_final(record) else self._rows[:-1])
 
     def _fold(self, attempts: list[AttemptPaths]) -> None:
         for attempt in attempts:
             refuse_link(attempt.folder)
-        # The newest is followed: what comes while the others are read is not lost.
+        # The newest attempt is read first and followed from there: events that are appended while
+        # the older attempts are read are then not lost.
         lines, self._offset = _follow(attempts[-1], 0)
         newest = list(events_of(lines))
         earlier = read_attempts(self.paths, measurements=True)
-        known = [a for a in earlier if a.paths.number < attempts[-1].number]
-        events = [*(a.events for a in known), newest]
+        earlier_attempts = [a for a in earlier if a.paths.number < attempts[-1].number]
+        events = [*(a.events for a in earlier_attempts), newest]
         record = RunRecord.fold(self.spec, events)
         final = [record.final] if record.final else []
         self._rows = rows_of([*record.measurements, *record.evaluations, *final])
-        begun = (e.time for e in chain(*events) if isinstance(e, RunStarted))
-        self._attempt, self.started = attempts[-1].number, next(begun, None)
-        self.begun = _begun(known, attempts[-1], newest)
+        start_times = (e.time for e in chain(*events) if isinstance(e, RunStarted))
+        self._attempt, self.started = attempts[-1].number, next(start_times, None)
+        self.begun = _begun(earlier_attempts, attempts[-1], newest)
         self._ended = _has_end(newest)
 
     def _follow(self, attempts: list[AttemptPaths]) -> None:
@@ -141,34 +146,37 @@ def _follow(attempt: AttemptPaths, offset: int) -> tuple[list[bytes], int]:
 
 
 def is_final(record: RunRecord | None) -> bool:
-    """Whether nothing is to come at the step that was reached, unless the user asks for it."""
+    """Whether a run can add nothing at its last step, unless the user requests a retry."""
     return record is not None and not record.may_run()
 
 
 def count_rows(paths: RunPaths, after: int) -> int:
-    """About how many rows there are beyond a step, without reading them."""
+    """The approximate number of rows beyond a step, without decoding the journals."""
     steps = set[int]()
     for attempt in paths.attempts():
         try:
             content = read_file(attempt.journal)
         except OSError:
             continue
-        steps.update(int(found) for found in STEP.findall(content))
+        steps.update(int(match) for match in ROW_STEP.findall(content))
     return sum(step > after for step in steps)
 
 
 def _begun(earlier: list[StoredAttempt], newest: AttemptPaths, events: list[Event]) -> int:
-    """The attempt that began what counts.
+    """The number of the attempt with which the current numbers of a run begin.
 
-    An attempt that begins at the first step repeats the numbers of the one before, unless that
-    failed by itself, or the code or the packages are others by now.
+    An attempt that starts at step 0 repeats the numbers of the attempt before. Its numbers may
+    differ if that attempt failed because of the run itself, or if code or packages have changed
+    since.
     """
     begun = 1
     attempts = [*((a.paths, a.events) for a in earlier), (newest, events)]
-    for (before, past), (attempt, own) in pairwise(attempts):
-        if any(isinstance(event, Continued) for event in own):
+    for (previous, previous_events), (attempt, current_events) in pairwise(attempts):
+        if any(isinstance(event, Continued) for event in current_events):
             continue
-        if _failed_by_itself(past) or _made_with(before) != _made_with(attempt):
+        if _failed_by_itself(previous_events) or _code_and_packages(
+            previous
+        ) != _code_and_packages(attempt):
             begun = attempt.number
     return begun
 
@@ -183,15 +191,15 @@ def _failed_by_itself(events: Iterable[Event]) -> bool:
     )
 
 
-def _made_with(attempt: AttemptPaths) -> tuple[Any, ...]:
-    plain = provenance_of(attempt)
-    code = plain.get("code")
+def _code_and_packages(attempt: AttemptPaths) -> tuple[Any, ...]:
+    provenance = provenance_of(attempt)
+    code = provenance.get("code")
     commit = code.get("commit") if isinstance(code, Mapping) else None
     try:
         patch = read_file(attempt.patch)
     except OSError:
         patch = b""
-    return commit, patch, plain.get("packages"), plain.get("python")
+    return commit, patch, provenance.get("packages"), provenance.get("python")
 
 
 def _has_end(events: list[Event]) -> bool:
@@ -199,12 +207,12 @@ def _has_end(events: list[Event]) -> bool:
 
 
 LARGEST_REPORT = 50_000_000
-"""Bytes of a report's file that is still uploaded."""
+"""Largest file of a report, in bytes, that is uploaded."""
 
 
 @dataclass(slots=True)
 class Labels:
-    """Under what each configuration of an experiment is reported; read again where one is new."""
+    """Finds the configuration and the trial of a run; reads the folder again for a new one."""
 
     paths: ExperimentPaths
     _experiment: Experiment | None = None
@@ -212,25 +220,27 @@ class Labels:
 
     def find(self, spec: RunSpec) -> tuple[Configuration | None, int | None]:
         """The configuration of a run, and the number of the trial that it belongs to."""
-        found = self._look(spec)
-        if found[0] is None:
+        match = self._look(spec)
+        if match[0] is None:
             self._read()
-            found = self._look(spec)
-        return found
+            match = self._look(spec)
+        return match
 
     def _look(self, spec: RunSpec) -> tuple[Configuration | None, int | None]:
         if self._experiment is None:
             return None, None
         configurations = self._experiment.of_phase(spec.phase)
-        own = [c for c in configurations if c.fingerprint == spec.fingerprint]
+        matches = [c for c in configurations if c.fingerprint == spec.fingerprint]
         tuned = spec.phase is not Phase.TEST
-        return own[0] if own else None, self._trials.get(spec.fingerprint) if tuned else None
+        return matches[0] if matches else None, self._trials.get(
+            spec.fingerprint
+        ) if tuned else None
 
     def _read(self) -> None:
         try:
             self._experiment = read_experiment(self.paths)
             trials = read_trials(self.paths) if self._experiment.sweep else []
-        except (RlexpError, *DAMAGE):
+        except (RlexpError, *READ_ERRORS):
             return
         for trial in reversed(trials):
             if trial.configuration is not None:
@@ -247,47 +257,47 @@ class Labels:
 def read_summary(
     paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, leading: Leading
 ) -> tuple[Summary, Mapping[str, Any]]:
-    """The summary, and JSON values that differ where it does.
+    """The summary of an experiment, and JSON values that change whenever the summary does.
 
     Args:
         paths: The experiment's folder.
-        experiment: As the service sees it.
-        labels: Of its runs.
-        leading: The aggregate, and how its interval is made.
+        experiment: The experiment as the service sees it.
+        labels: Finds the label of each run.
+        leading: The aggregate, with the settings of its interval.
 
     Raises:
         RecordError: The experiment is damaged.
     """
-    asked = read_experiment(paths)
-    aggregates = list(_aggregates(paths, asked, leading))
-    winner = _winner(paths, experiment, labels, asked)
+    definition = read_experiment(paths)
+    aggregates = list(_aggregates(paths, definition, leading))
+    winner = _winner(paths, experiment, labels, definition)
     files = _report(experiment.project / "reports" / experiment.name)
     summary = Summary(
         aggregates=aggregates,
-        groups=_groups(experiment, asked, aggregates),
+        groups=_groups(experiment, definition, aggregates),
         winner=winner,
         figures={"intervals": draw_intervals(aggregates)} if aggregates else {},
         files=files,
     )
-    said = {
+    document = {
         "aggregates": [asdict(a) for a in aggregates],
         "groups": list(summary.groups),
         "winner": None if winner is None else [winner.trial, winner.run and winner.run.id],
         "files": {name: sum_of_file(path) for name, path in files.items()},
     }
-    return summary, said
+    return summary, document
 
 
 def _aggregates(
-    paths: ExperimentPaths, asked: Experiment, leading: Leading
+    paths: ExperimentPaths, definition: Experiment, leading: Leading
 ) -> Iterator[Aggregate]:
-    """Of the test runs, or of tuning runs where a workspace has only these; never of a search."""
-    phases = (Phase.TEST,) if asked.sweep else (Phase.TEST, Phase.TUNING)
+    """Aggregates of the test runs, or of tuning runs alone; never of the search of a sweep."""
+    phases = (Phase.TEST,) if definition.sweep else (Phase.TEST, Phase.TUNING)
     for phase in phases:
-        entries = read_entries(paths, asked, phase)
+        entries = read_entries(paths, definition, phase)
         if any(stored.record.state is not State.PLANNED for _, stored in entries):
-            told = summarise(paths, asked, phase, entries, leading)
-            yield from (_aggregate(cell, str(phase)) for cell in told.cells)
+            summary = summarise(paths, definition, phase, entries, leading)
+            yield from (_aggregate(cell, str(phase)) for cell in summary.cells)
 
 
 def _aggregate(cell: Cell, phase: str) -> Aggregate:
@@ -308,50 +318,51 @@ def _aggregate(cell: Cell, phase: str) -> Aggregate:
 
 
 def _groups(
-    experiment: TrackedExperiment, asked: Experiment, aggregates: list[Aggregate]
+    experiment: TrackedExperiment, definition: Experiment, aggregates: list[Aggregate]
 ) -> list[str]:
-    own = [experiment.name] if asked.sweep else []
-    return list(dict.fromkeys([*own, *(a.label for a in aggregates)]))
+    sweep_group = [experiment.name] if definition.sweep else []
+    return list(dict.fromkeys([*sweep_group, *(a.label for a in aggregates)]))
 
 
 def _winner(
-    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, asked: Experiment
+    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, definition: Experiment
 ) -> Winner | None:
-    selection = read_selection(paths) if asked.sweep else None
+    selection = read_selection(paths) if definition.sweep else None
     if selection is None:
         return None
     trial = next(t for t in read_trials(paths) if t.number == selection.winner)
-    run = _of_median_score(paths, experiment, labels, asked)
+    run = _of_median_score(paths, experiment, labels, definition)
     return Winner(trial=trial.number, parameters=trial.parameters, run=run)
 
 
 def _of_median_score(
-    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, asked: Experiment
+    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, definition: Experiment
 ) -> TrackedRun | None:
-    """The winner's test run in the middle: the lower one of two, never the luckiest."""
-    found: list[tuple[float, int, RunRecord]] = []
-    winner = asked.configurations[0].fingerprint
-    for _, spec in asked.specs(Phase.TEST):
+    """The winner's test run with the median score, the lower one of two."""
+    scored_runs: list[tuple[float, int, RunRecord]] = []
+    winner = definition.configurations[0].fingerprint
+    for _, spec in definition.specs(Phase.TEST):
         if spec.fingerprint != winner:
             continue
         try:
             record = read_run(paths.run(spec.name), spec).record
-        except (RlexpError, *DAMAGE):
+        except (RlexpError, *READ_ERRORS):
             continue
         if record.score is not None:
-            found.append((record.score, spec.seed, record))
-    if not found:
+            scored_runs.append((record.score, spec.seed, record))
+    if not scored_runs:
         return None
-    found.sort(key=lambda entry: entry[:2])
-    record = found[(len(found) - 1) // 2][2]
+    # By score and seed only: records cannot be compared.
+    scored_runs.sort(key=lambda entry: entry[:2])
+    record = scored_runs[(len(scored_runs) - 1) // 2][2]
     run = paths.run(record.spec.name)
-    feed = Feed(run)
-    feed.read(record.step)
-    return tracked_run(experiment, feed, labels)
+    reader = RunJournalReader(run)
+    reader.read(record.step)
+    return tracked_run(experiment, reader, labels)
 
 
 def _report(folder: Path) -> Mapping[str, Path]:
-    """The files of the report that was written last, those that are links left out."""
+    """The files of the last report, without links and without very large files."""
     if not folder.is_dir() or folder.is_symlink():
         return {}
     return {
@@ -362,10 +373,10 @@ def _report(folder: Path) -> Mapping[str, Path]:
 
 
 def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperiment:
-    """The experiment, without a folder for the tracker's own files.
+    """The experiment as trackers see it, without a folder for the tracker's files.
 
     Raises:
-        RecordError: Its definition or its identity is damaged.
+        RecordError: The definition or the identity is damaged.
     """
     definition = mask_all(read_json(paths.definition), secret_values(os.environ))
     return TrackedExperiment(
@@ -379,20 +390,22 @@ def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperim
     )
 
 
-def tracked_run(experiment: TrackedExperiment, feed: Feed, labels: Labels) -> TrackedRun:
-    """A run that has begun.
+def tracked_run(
+    experiment: TrackedExperiment, reader: RunJournalReader, labels: Labels
+) -> TrackedRun:
+    """A started run as trackers see it.
 
-    One that began anew after a failure, or with other code, is another run to a service: its
-    numbers may be others.
+    A run that was restarted after a failure, or with other code, is a new run to a service, because
+    its numbers may differ.
     """
-    spec, begun = feed.spec, "" if feed.begun == 1 else f"/{feed.begun}"
+    spec, begun = reader.spec, "" if reader.begun == 1 else f"/{reader.begun}"
     secrets = secret_values(os.environ)
     configuration, trial = labels.find(spec)
     label = configuration.label if configuration else short_name(spec.algorithm)
     searched = experiment.is_sweep and spec.phase is not Phase.TEST
     return TrackedRun(
         id=sha256(f"{experiment.id}/{spec.id}{begun}".encode()).hexdigest()[:32],
-        name=feed.paths.folder.name,
+        name=reader.paths.folder.name,
         group=experiment.name if searched else label,
         label=label,
         task=configuration.task if configuration else str(spec.environment.get("id", "unknown")),
@@ -401,15 +414,17 @@ def tracked_run(experiment: TrackedExperiment, feed: Feed, labels: Labels) -> Tr
         trial=trial,
         fingerprint=spec.fingerprint,
         configuration=mask_all(spec.plain(), secrets),
-        provenance=mask_all(provenance_of(feed.newest), secrets),
-        started=feed.started or 0.0,
+        provenance=mask_all(provenance_of(reader.newest), secrets),
+        started=reader.started or 0.0,
     )
 
 
-def ended(feed: Feed, record: RunRecord) -> Ended:
-    """How a run stands that no process works at."""
-    paths, newest = feed.paths, feed.newest
-    places = {p.name: p for p in (paths.spec, newest.provenance, paths.model, paths.normalisation)}
+def ended(reader: RunJournalReader, record: RunRecord) -> Ended:
+    """The end of a run as trackers see it."""
+    paths, newest = reader.paths, reader.newest
+    candidates = {
+        p.name: p for p in (paths.spec, newest.provenance, paths.model, paths.normalisation)
+    }
     return Ended(
         state=str(record.state),
         time=record.ended or record.started or 0.0,
@@ -422,5 +437,5 @@ def ended(feed: Feed, record: RunRecord) -> Ended:
         reason=mask_all(record.reason, secret_values(os.environ)),
         weights=record.weights,
         # A link could lead to any file of the user's.
-        files={n: p for n, p in places.items() if p.is_file() and not p.is_symlink()},
+        files={n: p for n, p in candidates.items() if p.is_file() and not p.is_symlink()},
     )
