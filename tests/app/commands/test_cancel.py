@@ -17,7 +17,7 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, evaluated, stored, study
 from warm_processes import Forked, warm_process
 
-from rlexp.app.commands.cancel import Outcome, cancel
+from rlexp.app.commands.cancel import CancelOutcome, cancel
 from rlexp.app.reading.summary import RunRow, describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
@@ -151,7 +151,7 @@ def test_the_order_of_a_run_is_taken_back(alpha: Stored, tmp_path: Path) -> None
     run = alpha.run(0)
     write_order(alpha.paths, run.folder.name, Order(after=1, settings={}, command=("rlexp",)))
     with hold(alpha.paths.lock, "it", now=STARTED):
-        assert Outcome.QUEUED is cancel(run.folder.name, study(tmp_path)).outcome
+        assert CancelOutcome.QUEUED is cancel(run.folder.name, study(tmp_path)).outcome
     assert [run.folder.name] == ordered(alpha.paths)
     document = rlexp(tmp_path, "cancel", run.folder.name, "--json").document("cancellation")
     assert ("withdrawn", 1, "lost") == tuple(

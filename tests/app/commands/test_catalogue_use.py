@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, ended, evaluated, failed, stored, study
 
-from rlexp.app.commands.list_runs import Selection, list_runs
-from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.list_runs import ListRequest, list_runs
+from rlexp.app.commands.show import ShowPart, show
 from rlexp.app.commands.status import status
 from rlexp.app.reading.leading import Leading
 from rlexp.app.reading.summary import read_entries, summarise
@@ -69,9 +69,9 @@ def said(made: Stored) -> list[Any]:
     """What commands that look return of an experiment."""
     workspace = study(made.paths.folder.parents[1])
     results: list[Result] = [
-        list_runs(Selection("alpha"), workspace),
-        list_runs(Selection(group=True), workspace),
-        show("alpha", Part.RESULT, workspace),
+        list_runs(ListRequest("alpha"), workspace),
+        list_runs(ListRequest(group=True), workspace),
+        show("alpha", ShowPart.RESULT, workspace),
         status("alpha", workspace),
     ]
     entries = read_entries(made.paths, made.experiment, Phase.TEST)
@@ -119,7 +119,7 @@ def test_a_catalogue_spares_the_journals(made: Stored, monkeypatch: pytest.Monke
         return reading(path, *arguments, **more)
 
     monkeypatch.setattr(os, "open", noting)
-    list_runs(Selection("alpha"), study(made.paths.folder.parents[1]))
+    list_runs(ListRequest("alpha"), study(made.paths.folder.parents[1]))
     journals = {Path(p).parents[2].name for p in opened if p.endswith("events.jsonl")}
     assert journals == {made.run(seed).folder.name for seed in (4, 5)}
 

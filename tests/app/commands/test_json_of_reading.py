@@ -8,7 +8,7 @@ from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.show import ShowPart, show
 from rlexp.app.results import document
 from rlexp.store.layout import Layout
 
@@ -65,6 +65,6 @@ def test_the_command_line_prints_what_the_use_case_returns(
     alpha: Stored, tmp_path: Path, target: Callable[[Stored], str]
 ) -> None:
     """The JSON of `rlexp show` is the document of the result that `show` returns in Python."""
-    result = document(show(target(alpha), Part.RESULT, study(tmp_path)))
+    result = document(show(target(alpha), ShowPart.RESULT, study(tmp_path)))
     name = result.pop("schema")["name"]
     assert result == rlexp(tmp_path, "show", target(alpha), "--json").document(name)

@@ -16,7 +16,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.list_runs import Selection, list_runs
+from rlexp.app.commands.list_runs import ListRequest, list_runs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -151,16 +151,16 @@ def test_missing_values_are_sorted_last(
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection("alpha", where=("scor>1",)), "no column 'scor'; did you mean 'score'"),
-        (Selection("alpha", sort="-scor"), "no column 'scor'; did you mean 'score'"),
-        (Selection("alpha", where=("score",)), "'score' is no condition; write COLUMN=VALUE"),
-        (Selection("alpha", where=("score>much",)), "'much' is no number"),
-        (Selection("alpha", where=("state>1",)), "state holds words"),
-        (Selection(where=("seed=1",)), "rlexp ls EXPERIMENT"),
+        (ListRequest("alpha", where=("scor>1",)), "no column 'scor'; did you mean 'score'"),
+        (ListRequest("alpha", sort="-scor"), "no column 'scor'; did you mean 'score'"),
+        (ListRequest("alpha", where=("score",)), "'score' is no condition; write COLUMN=VALUE"),
+        (ListRequest("alpha", where=("score>much",)), "'much' is no number"),
+        (ListRequest("alpha", where=("state>1",)), "state holds words"),
+        (ListRequest(where=("seed=1",)), "rlexp ls EXPERIMENT"),
     ],
 )
 def test_a_condition_that_makes_no_sense_is_refused(
-    alpha: Stored, tmp_path: Path, selection: Selection, message: str
+    alpha: Stored, tmp_path: Path, selection: ListRequest, message: str
 ) -> None:
     """The message says what is wrong and what is allowed."""
     with pytest.raises(ConfigError, match=message):
@@ -170,7 +170,7 @@ def test_a_condition_that_makes_no_sense_is_refused(
 def test_an_unknown_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
     """The message names the nearest experiment and all others."""
     with pytest.raises(RecordError, match=r"no experiment 'alpa'.*did you mean 'alpha'"):
-        list_runs(Selection("alpa"), study(tmp_path))
+        list_runs(ListRequest("alpa"), study(tmp_path))
 
 
 def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
@@ -361,4 +361,4 @@ def test_runs_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     """A file in place of the folder is a mistake with a name."""
     (tmp_path / "runs").touch()
     with pytest.raises(RecordError, match="runs cannot be read: Not a directory"):
-        list_runs(Selection(), study(tmp_path))
+        list_runs(ListRequest(), study(tmp_path))

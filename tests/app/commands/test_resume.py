@@ -26,7 +26,7 @@ from stored_runs import (
 )
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
-from rlexp.app.commands.resume import requests
+from rlexp.app.commands.resume import phase_requests
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.reading.provenance import read_recorded
 from rlexp.app.reading.survey import survey
@@ -64,7 +64,7 @@ def asked(
     for seed in () if settings is None else (0, 1):
         publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
     found = survey(own.paths)
-    return list(requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume")))
+    return list(phase_requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume")))
 
 
 def test_records_ask_for_what_their_definition_says(alpha: Stored, tmp_path: Path) -> None:

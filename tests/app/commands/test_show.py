@@ -21,7 +21,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.show import ShowPart, show
 from rlexp.engine.running import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
@@ -43,15 +43,15 @@ def alpha(tmp_path: Path) -> Stored:
     return alpha
 
 
-OPTIONS = {Part.RESULT: (), Part.CONFIG: ("--config",), Part.PROVENANCE: ("--provenance",)}
+OPTIONS = {ShowPart.RESULT: (), ShowPart.CONFIG: ("--config",), ShowPart.PROVENANCE: ("--provenance",)}
 
 
-def text(target: str, folder: Path, part: Part = Part.RESULT) -> str:
+def text(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
     """What people read."""
     return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 
-def plain(target: str, folder: Path, schema: str = "run-details", part: Part = Part.RESULT) -> Any:
+def plain(target: str, folder: Path, schema: str = "run-details", part: ShowPart = ShowPart.RESULT) -> Any:
     """What machines read."""
     return rlexp(folder, "show", target, *OPTIONS[part], "--json").document(schema)
 
@@ -136,10 +136,10 @@ def test_the_configuration_is_yaml(alpha: Stored, tmp_path: Path) -> None:
     """What is printed can be read back: a run's spec, an experiment's definition."""
     name = alpha.run(0).folder.name
     spec = json.loads(json.dumps(alpha.spec(0).plain()))
-    assert spec == yaml.safe_load(text(name, tmp_path, Part.CONFIG))
-    document = plain(name, tmp_path, "recorded-configuration", Part.CONFIG)
+    assert spec == yaml.safe_load(text(name, tmp_path, ShowPart.CONFIG))
+    document = plain(name, tmp_path, "recorded-configuration", ShowPart.CONFIG)
     assert {"experiment": "alpha", "run": name, "content": spec} == document
-    definition = yaml.safe_load(text("alpha", tmp_path, Part.CONFIG))
+    definition = yaml.safe_load(text("alpha", tmp_path, ShowPart.CONFIG))
     assert ("alpha", "ppo") == (definition["name"], definition["configurations"][0]["label"])
 
 
@@ -164,10 +164,10 @@ def test_provenance_is_that_of_the_last_attempt_with_packages_last(
     """The commit comes first, the long list of packages at the end, and secrets are masked."""
     told = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
     run = alpha.attempt(1, completed(1.0), provenance=told, patch="diff --git a/x b/x\n")
-    shown = text(run.folder.name, tmp_path, Part.PROVENANCE)
+    shown = text(run.folder.name, tmp_path, ShowPart.PROVENANCE)
     assert shown.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
     assert "abcdefgh" not in shown
-    value = plain(run.folder.name, tmp_path, "provenance", Part.PROVENANCE)
+    value = plain(run.folder.name, tmp_path, "provenance", ShowPart.PROVENANCE)
     content = value["content"]
     assert (2, "3.12.0") == (value["attempt"], content["python"])
     assert "a" * 40 == content["code"]["commit"]
@@ -179,7 +179,7 @@ def test_the_provenance_of_an_experiment_is_that_of_its_newest_run(
     alpha: Stored, tmp_path: Path
 ) -> None:
     """Which run it is, is said."""
-    assert "run: ppo-test-" in text("alpha", tmp_path, Part.PROVENANCE)
+    assert "run: ppo-test-" in text("alpha", tmp_path, ShowPart.PROVENANCE)
 
 
 def test_a_run_that_was_never_attempted_comes_from_nowhere(alpha: Stored, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_run_that_was_never_attempted_comes_from_nowhere(alpha: Stored, tmp_pa
     name = alpha.run(2).folder.name
     assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path)
     with pytest.raises(RecordError, match="was never attempted"):
-        show(name, Part.PROVENANCE, study(tmp_path))
+        show(name, ShowPart.PROVENANCE, study(tmp_path))
 
 
 def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_an_unknown_target_is_refused(
 ) -> None:
     """The message says what there is."""
     with pytest.raises(RecordError, match=message):
-        show(target, Part.RESULT, study(tmp_path))
+        show(target, ShowPart.RESULT, study(tmp_path))
 
 
 def test_an_unreadable_neighbour_hides_no_run(alpha: Stored, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_an_experiment_without_definition_is_one_line(alpha: Stored, tmp_path: P
     """What is wrong is said, and where its runs are listed."""
     alpha.paths.definition.write_text("{")
     with pytest.raises(RecordError, match=r"experiment\.json cannot be read.*rlexp ls alpha"):
-        show("alpha", Part.RESULT, study(tmp_path))
+        show("alpha", ShowPart.RESULT, study(tmp_path))
 
 
 def test_many_scores_are_told_in_a_line(tmp_path: Path) -> None:

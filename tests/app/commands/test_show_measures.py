@@ -6,7 +6,7 @@ from pathlib import Path
 from command_line import rlexp
 from stored_runs import ended, evaluated, stored, study
 
-from rlexp.app.commands.show import Part, RunDetails, show
+from rlexp.app.commands.show import RunDetails, ShowPart, show
 from rlexp.records.events import Ending, Examined, Measures
 from rlexp.store.layout import Layout
 
@@ -66,7 +66,7 @@ def test_a_measure_that_no_episode_has_is_not_counted(tmp_path: Path) -> None:
     """Nor are numbers whose sum is none."""
     nan = float("nan")
     name = write(tmp_path, {"cost": (nan, nan), "huge": (1e308, 1e308)}, examined=False)
-    details = show(name, Part.RESULT, study(tmp_path))
+    details = show(name, ShowPart.RESULT, study(tmp_path))
     assert isinstance(details, RunDetails)
     cost, huge = details.measures
     assert (None, 0) == (cost.mean, cost.episodes)

@@ -6,7 +6,7 @@ import pytest
 from command_line import rlexp
 from stored_runs import Stored, completed, ended, evaluated, stored, study
 
-from rlexp.app.commands.list_runs import ExperimentRow, Selection, list_runs
+from rlexp.app.commands.list_runs import ExperimentRow, ListRequest, list_runs
 from rlexp.app.commands.status import status
 from rlexp.records.events import Checkpointed, Continued, Ending, Refused
 
@@ -77,8 +77,8 @@ def test_an_experiment_counts_them(alpha: Stored, tmp_path: Path) -> None:
 
 def test_listings_have_columns_for_them(alpha: Stored, tmp_path: Path) -> None:
     """Of experiments and of runs."""
-    (row,) = list_runs(Selection(), study(tmp_path)).rows
+    (row,) = list_runs(ListRequest(), study(tmp_path)).rows
     assert isinstance(row, ExperimentRow)
     assert (1, 1) == (row.continued, row.restarted)
-    runs = list_runs(Selection("alpha"), study(tmp_path)).rows
+    runs = list_runs(ListRequest("alpha"), study(tmp_path)).rows
     assert ["checkpoint 40 and 40", "anew"] == [getattr(run, "began", None) for run in runs]
