@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from rlexp.console.formatting import ending
-from rlexp.console.tables import EVERY, LiveTable
+from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
 from rlexp.engine.sweep_view import SweepStatus, TrialCounts, TrialLine, View
 from rlexp.metrics.estimate import FEW
 from rlexp.text import counted, duration
@@ -78,7 +78,7 @@ class SweepLines:
     def __init__(self, line: Callable[[str], None], view: View, *, quiet: bool) -> None:
         self._line = (lambda _: None) if quiet else line
         self._view = view
-        self._next = monotonic() + EVERY
+        self._next = monotonic() + SECONDS_BETWEEN_LINES
         self._printed_trials = {trial.number for trial in view().ended}
         self._stage = ""
 
@@ -92,7 +92,7 @@ class SweepLines:
                 self._line(f"  {trial_line(trial)}")
         begun = view.stage != self._stage and view.runs[1] > 0
         if begun or monotonic() > self._next:
-            self._stage, self._next = view.stage, monotonic() + EVERY
+            self._stage, self._next = view.stage, monotonic() + SECONDS_BETWEEN_LINES
             self._line(f"  {status_line(view.status())}")
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:

@@ -1,4 +1,4 @@
-"""`rlexp export`: what is written, what is told, and what is refused before anything is written."""
+"""`rlexp export`: the written files, the remarks, and refusals before anything is written."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 
 
 def alpha(folder: Path) -> Stored:
-    """Two labels on one task: of ppo a run failed and one was never begun."""
+    """Two labels on one task; one run of ppo failed and one never started."""
     own = stored(study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4)
     for seed in range(3):
         own.complete(seed, 400.0 + seed, label="a2c")
@@ -38,7 +38,7 @@ def alpha(folder: Path) -> Stored:
 
 
 def write(folder: Path, kind: str, *targets: str, **options: Any) -> ExportedFiles:
-    """Export, to `out` in the folder unless told otherwise."""
+    """Export to `out` in the workspace, unless another path is given."""
     options.setdefault("output", "out")
     request = ExportRequest(format=kind, targets=targets or ("alpha",), **options)
     return export(request, study(folder))
@@ -51,7 +51,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
-    """What an export says that is refused; nothing is written."""
+    """The error of a refused export, which writes nothing."""
     before = sorted(folder.rglob("*"))
     with pytest.raises(RlexpError) as refusal:
         write(folder, kind, *targets, **options)
@@ -61,7 +61,7 @@ def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
 
 
 def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
-    """Of shape runs × tasks, and failures are none: the page beside them and the result say so."""
+    """Arrays have shape runs × tasks without failed runs, which the README and the result name."""
     own = alpha(tmp_path)
     written = write(tmp_path, "rliable", output="s.npz")
     assert (tmp_path / "s.npz", tmp_path / "s.npz.md") == written.files
@@ -78,7 +78,7 @@ def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["s.npz", "it's a name.json"])
 def test_the_printed_command_works(tmp_path: Path, name: str) -> None:
-    """As it is pasted into a shell."""
+    """The printed command works when pasted into a shell."""
     alpha(tmp_path)
     text = give(tmp_path, "export", "rliable", "alpha", "--output", name)
     line = text.splitlines()[-1].removeprefix("To try it: ")
@@ -89,8 +89,8 @@ def test_the_printed_command_works(tmp_path: Path, name: str) -> None:
     assert "{'ppo': (2, 1), 'a2c': (3, 1)}" == done.stdout.decode().strip()
 
 
-def test_scores_are_normalised_where_that_is_asked_for(tmp_path: Path) -> None:
-    """By the anchors of the reports; a task without them is refused."""
+def test_scores_are_normalised_on_request(tmp_path: Path) -> None:
+    """Normalisation uses the anchors of reports; a task without anchors is refused."""
     alpha(tmp_path)
     assert "declare environment.reference.random" in refused(
         tmp_path, "rliable", output="s.npz", normalised=True
@@ -98,7 +98,7 @@ def test_scores_are_normalised_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
-    """Without the option the refusal names it; with it, the left out run is named."""
+    """The error names --common-seeds; with it, the run that is left out is named."""
     own = stored(
         study(tmp_path).layout,
         "alpha",
@@ -130,7 +130,7 @@ def _complete(own: Stored, task: str, seed: int) -> None:
 
 
 def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
-    """Of the runs that have a score, with the same seeds for all labels."""
+    """The file has the evaluations of runs with a score, on seeds that all labels share."""
     alpha(tmp_path)
     assert "--common-seeds takes the 2" in refused(tmp_path, "marl-eval", output="m.json")
     write(tmp_path, "marl-eval", output="m.json", common_seeds=True)
@@ -142,7 +142,7 @@ def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
 
 
 def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
-    """A name that ends in .csv is one table, of evaluations unless told; else all of them."""
+    """A name ending in .csv gets one table, of evaluations by default; a folder gets all."""
     alpha(tmp_path)
     write(tmp_path, "csv", output="one.csv")
     write(tmp_path, "csv", output="all")
@@ -161,7 +161,7 @@ def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_table_holds_no_formula(tmp_path: Path) -> None:
-    """A label that a spreadsheet would execute begins with an apostrophe."""
+    """A label that a spreadsheet would execute gets a leading apostrophe."""
     own = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
     own.complete(0, -5.0, label="=cmd|x")
     write(tmp_path, "csv", output="one.csv", level="runs")
@@ -174,7 +174,7 @@ def test_a_table_holds_no_formula(tmp_path: Path) -> None:
 def test_parquet_holds_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    """By either package that writes it, with kinds of columns, and missing values missing."""
+    """Either writer package gives typed columns and keeps missing values missing."""
     pytest.importorskip(package)
     arrow = pytest.importorskip("pyarrow.parquet")
     alpha(tmp_path)
@@ -189,17 +189,17 @@ def test_parquet_holds_the_same_tables(
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
-def test_without_a_writer_of_parquet_there_is_one_line(
+def test_a_missing_parquet_package_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says what to install."""
+    """The error names the package to install."""
     alpha(tmp_path)
     monkeypatch.setattr(parquet, "WRITERS", ("no_such_package",))
     assert "pip install pyarrow" in refused(tmp_path, "parquet", output="x.parquet")
 
 
-def test_tuning_scores_are_exported_as_such_or_not_at_all(tmp_path: Path) -> None:
-    """Test is the default; another phase is named in every row, and in the remarks."""
+def test_tuning_scores_are_marked(tmp_path: Path) -> None:
+    """Test scores are the default; another phase is named in every row and in the remarks."""
     own = alpha(tmp_path)
     own.complete(0, 900.0, phase=Phase.TUNING)
     written = write(tmp_path, "csv", output="test.csv", level="runs")
@@ -212,7 +212,7 @@ def test_tuning_scores_are_exported_as_such_or_not_at_all(tmp_path: Path) -> Non
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    """Whenever they are exported."""
+    """The bytes do not depend on the time of the export."""
     alpha(tmp_path)
     for kind, name in (("rliable", "s.npz"), ("rliable", "s.json"), ("csv", "s.csv")):
         write(tmp_path, kind, output=name)
@@ -221,8 +221,8 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
         assert before == (tmp_path / name).read_bytes()
 
 
-def test_what_is_there_is_replaced_by_force_only(tmp_path: Path) -> None:
-    """A folder only where each of its files is written again."""
+def test_an_existing_output_is_replaced_only_with_force(tmp_path: Path) -> None:
+    """A folder is replaced only if every file in it is written again."""
     alpha(tmp_path)
     write(tmp_path, "csv")
     assert "--force" in refused(tmp_path, "csv")
@@ -244,7 +244,7 @@ def _folder(folder: Path) -> str:
 
 
 def test_records_and_links_are_never_written_to(tmp_path: Path) -> None:
-    """Neither `runs/`, nor what holds it, nor through a link."""
+    """An export refuses `runs/`, folders that contain it, and links."""
     alpha(tmp_path)
     (tmp_path / "link.csv").symlink_to(tmp_path / "elsewhere.csv")
     for name in ("runs/alpha/x", "runs", ".", "..", "a/../runs/x"):
@@ -255,7 +255,7 @@ def test_records_and_links_are_never_written_to(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither half a folder nor a temporary one."""
+    """Neither a partial nor a temporary folder remains."""
     alpha(tmp_path)
 
     def fail(*_: Any) -> None:
@@ -285,17 +285,17 @@ def test_a_full_disk_leaves_nothing_behind(
         ("huggingface", "alpha", {}, "a model card is of one label"),
     ],
 )
-def test_mistakes_are_one_line_that_helps(
+def test_mistakes_are_one_line_errors(
     tmp_path: Path, kind: str, target: str, options: dict[str, Any], told: str
 ) -> None:
-    """And nothing is written."""
+    """A wrong format, target or option gives a one-line error, and nothing is written."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta")
     assert told in refused(tmp_path, kind, target, **options)
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
-    """A run that cannot be read has no score; an experiment that cannot be read is refused."""
+def test_damaged_records_are_named(tmp_path: Path) -> None:
+    """A damaged run has no score; a damaged experiment is refused."""
     own = alpha(tmp_path)
     own.run(0).spec.write_text("{")
     text = give(tmp_path, "export", "csv", "alpha", "--level", "runs", "--output", "out")
@@ -305,8 +305,8 @@ def test_damage_is_named(tmp_path: Path) -> None:
     assert "experiment.json" in refused(tmp_path, "csv", output="other")
 
 
-def test_the_command_line_gives_every_option(tmp_path: Path) -> None:
-    """Words become what is asked for, and one JSON document holds what was written."""
+def test_the_command_line_passes_every_option(tmp_path: Path) -> None:
+    """Every option reaches the use case, and the JSON document lists the written files."""
     alpha(tmp_path)
     words = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
     found = give_json(tmp_path, "exported-files", "export", *words)
@@ -318,8 +318,8 @@ def test_the_command_line_gives_every_option(tmp_path: Path) -> None:
     ]
 
 
-def test_machines_get_rows_and_columns_of_arrays(tmp_path: Path) -> None:
-    """The document of an export for rliable has the tasks, the seeds of each label, and the unit."""
+def test_json_has_rows_and_columns_of_arrays(tmp_path: Path) -> None:
+    """The document of an rliable export has the tasks, the seeds of each label, and the unit."""
     alpha(tmp_path)
     words = ("export", "rliable", "alpha", "--output", "s.npz")
     found = give_json(tmp_path, "exported-files", *words)
@@ -329,6 +329,6 @@ def test_machines_get_rows_and_columns_of_arrays(tmp_path: Path) -> None:
 
 
 def test_every_format_is_in_the_help(tmp_path: Path) -> None:
-    """The help names all of them."""
+    """The help lists all formats."""
     text = " ".join(give(tmp_path, "export", "--help").split())
     assert all(name in text for name in FORMATS)

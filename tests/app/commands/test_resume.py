@@ -64,7 +64,9 @@ def asked(
     for seed in () if settings is None else (0, 1):
         publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
     found = survey(own.paths)
-    return list(phase_requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume")))
+    return list(
+        phase_requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume"))
+    )
 
 
 def test_records_ask_for_what_their_definition_says(alpha: Stored, tmp_path: Path) -> None:

@@ -43,7 +43,11 @@ def alpha(tmp_path: Path) -> Stored:
     return alpha
 
 
-OPTIONS = {ShowPart.RESULT: (), ShowPart.CONFIG: ("--config",), ShowPart.PROVENANCE: ("--provenance",)}
+OPTIONS = {
+    ShowPart.RESULT: (),
+    ShowPart.CONFIG: ("--config",),
+    ShowPart.PROVENANCE: ("--provenance",),
+}
 
 
 def text(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
@@ -51,7 +55,9 @@ def text(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
     return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 
-def plain(target: str, folder: Path, schema: str = "run-details", part: ShowPart = ShowPart.RESULT) -> Any:
+def plain(
+    target: str, folder: Path, schema: str = "run-details", part: ShowPart = ShowPart.RESULT
+) -> Any:
     """What machines read."""
     return rlexp(folder, "show", target, *OPTIONS[part], "--json").document(schema)
 
