@@ -64,15 +64,19 @@ def test_runs_that_continue_are_counted(steps: list[int], told: str) -> None:
 @pytest.mark.parametrize(
     ("refused", "whose", "why"),
     [
-        ([(40_000, "a")], "1 of 5 runs begins anew, its checkpoint at step 40,000 is", "a"),
+        (
+            [(40_000, "a")],
+            "1 of 5 runs starts from step 0, because its checkpoint at step 40,000 was",
+            "a",
+        ),
         (
             [(40_000, "b"), (60_000, "a"), (40_000, "a")],
-            "3 of 5 runs begin anew, their checkpoints at steps 40,000 and 60,000 are",
+            "3 of 5 runs start from step 0, because their checkpoints at steps 40,000 and 60,000 were",
             "a; b",
         ),
         (
             [(step, f"a{step}") for step in range(1, 6)],
-            "5 of 5 runs begin anew, their checkpoints at steps 1 to 5 are",
+            "5 of 5 runs start from step 0, because their checkpoints at steps 1 to 5 were",
             "a1; a2; a3; and 2 other reasons",
         ),
     ],
@@ -82,10 +86,13 @@ def test_runs_that_begin_anew_are_counted(
 ) -> None:
     """With the steps that they lose, why, and what would keep them."""
     anew = {f"run {n}": RefusedCheckpoint(step=s, reason=r) for n, (s, r) in enumerate(refused)}
-    expected = f"  {whose} not continued from: {why}"
+    expected = f"  {whose} refused: {why}"
     assert expected == list(run_plan_lines(plan(anew=anew)))[-1]
     lines = list(run_plan_lines(plan(anew=anew, allow_drift="rlexp resume first --allow-drift")))
-    assert "  to continue all the same: rlexp resume first --allow-drift" == lines[-1]
+    assert (
+        "  to continue from these checkpoints anyway: rlexp resume first --allow-drift"
+        == lines[-1]
+    )
 
 
 def test_runs_that_continue_with_other_versions_are_counted() -> None:
@@ -102,11 +109,11 @@ def test_large_replay_buffers_are_said() -> None:
     """From 100 MB on."""
     assert [] == list(checkpoint_lines(beginnings(replay_bytes=100_000_000)))
     (line,) = checkpoint_lines(beginnings(replay_bytes=1_200_000_000))
-    assert "  replay buffers in checkpoints: up to 1.2 GB a run" == line
+    assert "  replay buffers in checkpoints: up to 1.2 GB per run" == line
 
 
 def test_nothing_to_run_is_said() -> None:
     """Without an estimate."""
     empty = plan(runs=0, done=5)
-    told = ["first · test phase, 5 done already", "  nothing to run"]
+    told = ["first · test phase, 5 already done", "  nothing to run"]
     assert told == list(run_plan_lines(empty))

@@ -82,17 +82,17 @@ def test_an_experiment_without_a_command_is_left_alone(alpha: Stored, tmp_path: 
     alpha.paths.lock.touch()
     alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
     shown = output_of("alpha", tmp_path)
-    assert shown == "no command drives experiment alpha: nothing to cancel\n"
+    assert shown == "nothing to cancel: no command runs experiment alpha\n"
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"pid": 1, "host": "elsewhere"}, "is driven by process 1 on elsewhere; cancel it there"),
-        ({"pid": None, "host": socket.gethostname()}, "cannot be told"),
-        ({"pid": -1, "host": socket.gethostname()}, "cannot be told"),
-        ({"pid": 2**22 + 1, "host": socket.gethostname()}, "cannot be told"),
-        ({}, "cannot be told"),
+        ({"pid": 1, "host": "elsewhere"}, "is run by process 1 on elsewhere; cancel it on that"),
+        ({"pid": None, "host": socket.gethostname()}, "could not be identified"),
+        ({"pid": -1, "host": socket.gethostname()}, "could not be identified"),
+        ({"pid": 2**22 + 1, "host": socket.gethostname()}, "could not be identified"),
+        ({}, "could not be identified"),
     ],
 )
 def test_only_the_holder_of_the_lock_is_signalled(
@@ -117,7 +117,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
         with holder(alpha.paths.lock) as process:
             entry = {"pid": bystander.pid, "host": socket.gethostname()}
             alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-            assert "cannot be told" in output_of("alpha", tmp_path)
+            assert "could not be identified" in output_of("alpha", tmp_path)
             assert (None, None) == (bystander.poll(), process.poll())
     finally:
         bystander.kill()
@@ -128,7 +128,7 @@ def test_a_running_run_reads_the_request_to_stop(alpha: Stored, tmp_path: Path) 
     """The run's process reads the request; the next attempt removes it."""
     run = alpha.run(0)
     with hold(run.lease, "the run", now=STARTED):
-        assert f"asked run {run.folder.name} to end" in output_of(run.folder.name, tmp_path)
+        assert f"asked run {run.folder.name} to stop" in output_of(run.folder.name, tmp_path)
     expected = {"ending": "interrupted", "reason": "cancelled by the user"}
     assert expected == read_json(run.stop)
     new_attempt(run, {}, {}, "")
@@ -140,7 +140,7 @@ def test_a_run_that_is_not_running_gets_no_request(alpha: Stored, tmp_path: Path
     alpha.complete(1, 1.0)
     for seed, state in ((0, "lost"), (1, "completed")):
         name = f"alpha/{alpha.run(seed).folder.name}"
-        assert f"is not running (it is {state})" in output_of(name, tmp_path)
+        assert f"is not running (state: {state})" in output_of(name, tmp_path)
         assert not alpha.run(seed).stop.exists()
 
 
@@ -227,7 +227,7 @@ def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
     try:
         wait_for(lambda: commands.states()[:1] == ["running"], 90)
         (name,) = (row.run for row in commands.runs() if row.seed == 0)
-        assert f"asked run {name} to end" in commands.answer("cancel", f"short/{name}")
+        assert f"asked run {name} to stop" in commands.answer("cancel", f"short/{name}")
         wait_for(lambda: commands.states() == ["interrupted", "running"], 30)
         assert f"asked process {command.pid}" in commands.answer("cancel", "short")
         printed, _ = command.communicate(timeout=10)

@@ -151,7 +151,7 @@ def test_the_design_is_frozen_at_the_first_look(
     again = AdaptiveRequest(targets=("alpha",), group=8, interims=4, restart=True, overrides=QUICK)
     for _ in range(2):
         assert compare_adaptively(again, empty_workspace, Console()) == 0
-        assert "1 earlier design(s) looked at these scores" in capsys.readouterr().err
+        assert "earlier designs that looked at these scores: 1" in capsys.readouterr().err
     kept = read_json(empty_workspace.layout.experiment("alpha").adaptive)
     assert (8, [4]) == (kept["design"]["group"], [e["design"]["group"] for e in kept["earlier"]])
 
@@ -176,7 +176,7 @@ def test_a_dry_run_starts_nothing(
     rehearsal = AdaptiveRequest(targets=("alpha",), group=4, interims=4, dry_run=True)
     assert compare_adaptively(rehearsal, empty_workspace, Console()) == 0
     assert "8 runs × 100 environment steps" in (said := capsys.readouterr().out)
-    assert "Look 1 of 4 at ppo, a2c; at most 32 runs in all" in said
+    assert "Look 1 of 4: ppo, a2c; at most 32 runs in total" in said
     assert not there.paths.adaptive.exists()
     assert {} == trained["runs"]
 
@@ -185,7 +185,7 @@ def test_a_dry_run_starts_nothing(
     ("asked", "expected"),
     [
         ({"targets": ("alpha/ppo",)}, "a comparison needs two labels"),
-        ({"targets": ("alpha", "beta")}, "is about the labels of one experiment"),
+        ({"targets": ("alpha", "beta")}, "all labels must belong to it"),
         ({"group": 2, "interims": 1}, "cannot decide anything at 0.05"),
         ({"family": "holms"}, "there is no family 'holms'; did you mean 'holm'"),
     ],
@@ -209,7 +209,7 @@ def test_scores_before_the_design_cause_a_warning(
     there = stored(empty_workspace.layout, "alpha", PPO, A2C, test=2)
     there.complete(0, 100.0)
     assert compare_adaptively(ASKED, empty_workspace, Console()) == 0
-    assert "Warning: the design was frozen when 1 score could be seen" in capsys.readouterr().err
+    assert "Warning: 1 score existed when the design was frozen" in capsys.readouterr().err
     assert 1 == read_json(there.paths.adaptive)["scores"]
 
 
@@ -251,7 +251,7 @@ def test_a_nan_score_stops_the_comparison_with_a_message(
     """A completed run whose score is NaN is named, because repeating it would not change it."""
     trained["score"] = lambda label, seed: float("nan") if seed == 1 else 1.0 * seed
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
-    with pytest.raises(RecordError, match="2 runs that the next look needs ended without a score"):
+    with pytest.raises(RecordError, match="the next look needs 2 runs that ended without a score"):
         compare_adaptively(ASKED, empty_workspace, Console())
 
 
@@ -285,7 +285,7 @@ def test_a_look_with_a_finally_failed_run_trains_nothing(
     """A run of the next group that failed for good is named before anything is trained."""
     there = stored(empty_workspace.layout, "alpha", PPO, A2C, test=2)
     there.attempt(1, failed())
-    with pytest.raises(RecordError, match="1 run that the next look needs ended without a score"):
+    with pytest.raises(RecordError, match="the next look needs 1 run that ended without a score"):
         compare_adaptively(ASKED, empty_workspace, Console())
     assert {} == trained["runs"]
 

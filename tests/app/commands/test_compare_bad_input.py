@@ -38,7 +38,7 @@ def test_a_label_cannot_be_compared_with_itself(
 ) -> None:
     """The same label named twice is one label, and the error asks for a second one."""
     with_scores(empty_workspace, FAR)
-    with pytest.raises(ConfigError, match=r"^ppo is alone: name a second experiment"):
+    with pytest.raises(ConfigError, match=r"the targets hold only ppo: name a second experiment"):
         output_of("alpha/ppo", "alpha/ppo")
 
 
@@ -139,7 +139,7 @@ def test_a_missing_task_is_named(
     [
         (("alpha/ppa", "alpha/a2c"), "alpha has no label 'ppa'; did you mean 'ppo'?"),
         (("alpha/ppo", "alhpa/a2c"), "there is no experiment 'alhpa'"),
-        (("alpha/ppo",), "ppo is alone"),
+        (("alpha/ppo",), "the targets hold only ppo"),
     ],
 )
 def test_unknown_targets_are_refused(

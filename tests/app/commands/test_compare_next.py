@@ -84,7 +84,7 @@ def test_a_frozen_design_is_continued(
     assert ["compare", "alpha", "--adaptive", *wanted.split()] == sequential
     app(sequential, standalone_mode=False)
     told = output_of("alpha", overrides=("alpha=1e-9",))
-    assert "To see what the looks decided: rlexp compare alpha --adaptive" in told
+    assert "To see the decisions of the looks: rlexp compare alpha --adaptive" in told
 
 
 @pytest.mark.parametrize("why", ["listed", "experiments", "tuning", "failed"])

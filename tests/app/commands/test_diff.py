@@ -76,14 +76,14 @@ def test_two_seeds_differ_only_in_the_seed(alpha: Stored, tmp_path: Path) -> Non
         f"+ alpha/{names[1]} (completed, score 2.00)",
         "configuration",
         "  seed: 0 → 1",
-        "no difference in code, packages, machine",
+        "no differences in code, packages, machine",
     ] == text(tmp_path, *names)
 
 
 def test_a_run_does_not_differ_from_itself(alpha: Stored, tmp_path: Path) -> None:
     """The output is `no differences`."""
     name = alpha.complete(0, 1.0).folder.name
-    assert text(tmp_path, name, name)[2:] == ["no difference"]
+    assert text(tmp_path, name, name)[2:] == ["no differences"]
 
 
 def test_code_packages_and_machine_are_compared(alpha: Stored, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_unknown_parts_are_not_reported_as_equal(alpha: Stored, tmp_path: Path) 
     first, second = (alpha.attempt(seed, provenance=nowhere) for seed in (0, 1))
     names = first.folder.name, second.folder.name
     shown = text(tmp_path, *names)
-    assert "no difference in packages, machine" in shown
+    assert "no differences in packages, machine" in shown
     assert f"the code of {names[0]} was in no git checkout" in shown
     second.attempt(1).provenance.unlink()
     value = json_of(tmp_path, *names)

@@ -223,7 +223,7 @@ def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
     other = run.paths.folder.with_name("other")
     shutil.copytree(run.paths.folder, other)
 
-    with pytest.raises(RecordError, match=f"experiment of 2 runs; .*: tiny/other, {run.name}"):
+    with pytest.raises(RecordError, match=f"experiment with 2 runs; .*: tiny/other, {run.name}"):
         evaluate("tiny", EvaluationRequest(), run.study, Silent())
 
 

@@ -274,7 +274,12 @@ def test_a_full_disk_leaves_nothing_behind(
         ("csv", "alpha", {"phase": "tets"}, "did you mean 'test'?"),
         ("csv", "alpha", {"level": "episode"}, "did you mean 'episodes'?"),
         ("csv", "alpha", {"tasks": ("CartPole-v0",)}, "did you mean 'CartPole-v1'?"),
-        ("csv", "alpha", {"common_seeds": True}, "--common-seeds is for rliable, marl-eval"),
+        (
+            "csv",
+            "alpha",
+            {"common_seeds": True},
+            "--common-seeds is for the formats rliable, marl-eval",
+        ),
         ("csv", "alpha", {"output": None}, "--output PATH"),
         ("csv", "alpha", {"output": "x.json"}, "does not end in .csv"),
         ("csv", "alpha", {"output": "x" * 300}, "cannot be written: File name too long"),

@@ -107,7 +107,7 @@ def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) 
         "To see it: rlexp config show +benchmark=mine",
         "To run it: rlexp run +benchmark=mine --dry-run",
     ] == printed.out.splitlines()
-    assert "Left out, as of no one task: default\n" == printed.err
+    assert "Left out, because they are for no single task: default\n" == printed.err
 
 
 def test_machines_get_the_benchmark_as_text(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """Not even by the same."""
     wanted = asked(zoo(tmp_path), name="mine")
     import_hyperparameters(wanted, study(tmp_path))
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         import_hyperparameters(wanted, study(tmp_path))
 
 
@@ -145,11 +145,11 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> None:
     ("changes", "said"),
     [
         ({"tasks": ("Pendulum-v2",)}, "did you mean 'Pendulum-v1'?"),
-        ({"left_out": ("Pendulum-v1", "Swimmer-v4")}, "nothing of"),
-        ({"tasks": ("default",)}, "line 1: it is no id of Gymnasium"),
+        ({"left_out": ("Pendulum-v1", "Swimmer-v4")}, "no entry of"),
+        ({"tasks": ("default",)}, "line 1: it is not a Gymnasium id"),
         ({"algorithm": "ppoo"}, "there is no algorithm=ppoo; did you mean 'ppo'?"),
         ({"algorithm": "ars"}, "line 10, n_steps: neither the algorithm"),
-        ({"name": "../mine"}, "is no name"),
+        ({"name": "../mine"}, "is not a valid name"),
     ],
 )
 def test_what_is_asked_for_must_be_there(

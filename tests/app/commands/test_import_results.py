@@ -110,7 +110,7 @@ def test_training_is_said_to_be_training() -> None:
     """Returns of training are no evaluations: the import, `show` and the report say so."""
     path = table(*rows("ppo", "Toy-v0", [0, 1]))
     told = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
-    assert "the policy changed while they were played" in told
+    assert "during which the policy changed" in told
     assert "2 runs imported from csv: training episodes" in give("show", "alpha")
     assert "imported from csv: training episodes" in give("show", "alpha/ppo-test-0")
     give("report", "alpha", "--format", "md", "-o", "out")
@@ -138,7 +138,7 @@ def test_the_same_again() -> None:
     give("import", path, "--experiment", "alpha", *UNIT)
     before = files()
     told = give("import", path, "--experiment", "alpha", *UNIT)
-    assert "nothing new: experiment alpha holds these 20 runs already" in told
+    assert "nothing new: experiment alpha already holds these 20 runs" in told
     assert before == files()
 
 
@@ -149,7 +149,10 @@ def test_more_seeds_and_labels() -> None:
     before = files()
     more = table(*rows("ppo", "Toy-v0", [1, 2]), *rows("a2c", "Toy-v0", [9]), name="more.csv")
     told = give("import", more, "--experiment", "alpha", *UNIT)
-    assert "imported 2 runs from csv into experiment alpha; 1 of them were there before" in told
+    assert (
+        "imported 2 runs from csv into experiment alpha; 1 further ones were imported before"
+        in told
+    )
     kept = [path for path in before if path.endswith(("spec.json", "events.jsonl"))]
     after = files()
     assert {path: before[path] for path in kept} == {path: after[path] for path in kept}
@@ -181,11 +184,11 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha", "--returns", "trainin"), "did you mean 'training'"),
         (("--experiment", "alpha", "--steps-unit", "frame"), "did you mean 'frames'"),
         (("--experiment", "alpha", "--steps-unit", "frames"), "needs --frame-skip N"),
-        (("--experiment", "alpha", *UNIT, "--frame-skip", "4"), "goes with --steps-unit frames"),
+        (("--experiment", "alpha", *UNIT, "--frame-skip", "4"), "needs --steps-unit frames"),
         (("--experiment", "alpha"), "csv does not say what a step is"),
-        (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is no name"),
+        (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is not allowed"),
         (("--experiment", "alpha", *UNIT, "--metric", "x"), "--metric is for tensorboard, mlflow"),
-        (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and this is csv"),
+        (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and the source is csv"),
     ],
 )
 def test_odd_options(words: Sequence[str], what: str) -> None:
@@ -416,7 +419,7 @@ def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_addresses_of_no_server(address: str) -> None:
     """MLflow is not asked to open what it may write to, or try for minutes to reach."""
     told = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
-    assert "is no address of an MLflow server, which begins with http:// or https://" in told
+    assert "is not the address of an MLflow server, which begins with http:// or https://" in told
     assert {} == files()
 
 
@@ -426,7 +429,7 @@ def test_the_log_of_an_imported_run() -> None:
     run = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
     told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
     assert ("", 0) == (told.stdout, told.exit_code)
-    assert "was imported from csv, and holds no log" in told.stderr
+    assert "was imported from csv and has no log" in told.stderr
     give(*shlex.split(re.findall(r"'rlexp (.*?)'", told.stderr)[0]))
 
 

@@ -62,7 +62,7 @@ def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine")
 
-    with pytest.raises(ConfigError, match=re.escape(f"holds {name} already")):
+    with pytest.raises(ConfigError, match=re.escape(f"already holds {name}")):
         init(str(tmp_path))
     assert below(tmp_path) == {name: "mine"}
 
@@ -82,7 +82,7 @@ def test_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "README.md").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(ConfigError, match=r"holds README\.md already"):
+    with pytest.raises(ConfigError, match=r"already holds README\.md"):
         init(str(tmp_path / "study"))
     assert not (tmp_path / "elsewhere").exists()
 

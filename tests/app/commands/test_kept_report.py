@@ -20,7 +20,7 @@ from rlexp.store.lease import hold
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 QUICK = ("repetitions=200", "section=[verdicts,checklist]")
-UNCHANGED = "Nothing changed since this was written"
+UNCHANGED = "Unchanged, already written"
 
 
 @pytest.fixture(autouse=True)

@@ -153,9 +153,9 @@ def test_missing_values_are_sorted_last(
     [
         (ListRequest("alpha", where=("scor>1",)), "no column 'scor'; did you mean 'score'"),
         (ListRequest("alpha", sort="-scor"), "no column 'scor'; did you mean 'score'"),
-        (ListRequest("alpha", where=("score",)), "'score' is no condition; write COLUMN=VALUE"),
-        (ListRequest("alpha", where=("score>much",)), "'much' is no number"),
-        (ListRequest("alpha", where=("state>1",)), "state holds words"),
+        (ListRequest("alpha", where=("score",)), "'score' is not a condition; write COLUMN=VALUE"),
+        (ListRequest("alpha", where=("score>much",)), "'much' is not a number"),
+        (ListRequest("alpha", where=("state>1",)), "state holds text"),
         (ListRequest(where=("seed=1",)), "rlexp ls EXPERIMENT"),
     ],
 )
@@ -201,14 +201,14 @@ def test_empty_runs_say_so_in_one_line(tmp_path: Path, make: bool) -> None:
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "README.md").touch()
     shown = text(tmp_path)
-    assert f"{tmp_path / 'runs'} holds no runs yet; 'rlexp run' makes some\n" == shown
+    assert f"{tmp_path / 'runs'} holds no runs yet; to start some, use 'rlexp run'\n" == shown
     assert rows(tmp_path) == []
 
 
 def test_no_row_fulfils_the_conditions(alpha: Stored, tmp_path: Path) -> None:
     """A selection without rows is told apart from an experiment without runs."""
     shown = text(tmp_path, "alpha", "--where", "seed>7", "--where", "state=failed")
-    assert shown == "none of 3 rows fulfils seed>7 and state=failed\n"
+    assert shown == "no row of 3 matches seed>7 and state=failed\n"
 
 
 def damage_spec(alpha: Stored) -> str:

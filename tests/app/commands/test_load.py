@@ -57,7 +57,7 @@ def test_scores_are_those_of_completed_runs(alpha: Stored) -> None:
     loaded = rlexp.load(alpha.paths.folder)
     assert [100.0, 80.0] == loaded.scores("ppo").tolist()
     assert [] == loaded.scores("a2c", "CartPole-v1").tolist()
-    with pytest.raises(ProtocolError, match="2 configurations match, say which one"):
+    with pytest.raises(ProtocolError, match="2 configurations match; name label and task"):
         loaded.scores()
 
 

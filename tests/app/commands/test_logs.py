@@ -87,7 +87,7 @@ def test_what_is_not_there_is_refused(alpha: Stored, tmp_path: Path) -> None:
     write_run(alpha.run(1), alpha.spec(1))
     with pytest.raises(RecordError, match=r"no attempt 3 \(there are: 1, 2\)"):
         logs("ppo-test-0", 3, None, study(tmp_path))
-    with pytest.raises(RecordError, match="was not attempted yet"):
+    with pytest.raises(RecordError, match="has not started yet"):
         logs("ppo-test-1", None, None, study(tmp_path))
     with pytest.raises(ConfigError, match="--lines=-1 is negative"):
         logs("ppo-test-0", None, -1, study(tmp_path))

@@ -80,7 +80,7 @@ def test_an_effect_needs_so_many_seeds(
 def test_so_many_seeds_find_an_effect(say: Callable[..., str], seeds: int, effect: float) -> None:
     """The other way round: what a fixed number of seeds can find."""
     text = say("--seeds", str(seeds))
-    assert f"{seeds} seeds of each label find an effect of {effect:.2f} standard" in text
+    assert f"{seeds} seeds per label detect an effect of {effect:.2f} standard" in text
     assert re.search(rf"^ +{seeds} +{effect:.2f}$", text, re.MULTILINE)
 
 
@@ -106,7 +106,7 @@ def test_the_widest_spread_leads(place: Workspace, say: Callable[..., str]) -> N
     """The sentence is about the label that needs most, with how well the pilot tells that."""
     pilot(place, PILOT)
     text = say("alpha", "--difference", "10.0")
-    assert "by 17 seeds of each label, by the spread of ppo. Its 3 runs do not tell" in text
+    assert "17 seeds per label are needed, by the spread of ppo. Its 3 runs estimate" in text
     assert "At least, at most: by the 95% chi-square interval" in text
 
 
@@ -146,10 +146,10 @@ def test_one_label_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> Non
 @pytest.mark.parametrize(
     ("scores", "reason"),
     [
-        ({"ppo": ()}, "ppo: no score on CartPole-v1: it tells no spread"),
-        ({"ppo": (math.nan,) * 3}, "ppo: no score on CartPole-v1: it tells no spread"),
-        ({"ppo": (10.0,)}, "There is nothing to plan by"),
-        ({"ppo": (10.0, 10.0, 10.0)}, "There is nothing to plan by"),
+        ({"ppo": ()}, "ppo: no score on CartPole-v1, so its spread is unknown"),
+        ({"ppo": (math.nan,) * 3}, "ppo: no score on CartPole-v1, so its spread is unknown"),
+        ({"ppo": (10.0,)}, "The number of seeds cannot be planned"),
+        ({"ppo": (10.0, 10.0, 10.0)}, "The number of seeds cannot be planned"),
     ],
 )
 def test_what_tells_no_spread_gets_a_reason(
@@ -159,7 +159,7 @@ def test_what_tells_no_spread_gets_a_reason(
     pilot(place, scores)
     text = say("alpha", "--difference", "1.0")
     assert reason in text
-    assert "There is nothing to plan by" in text
+    assert "The number of seeds cannot be planned" in text
     assert "is found with" not in text
 
 
@@ -170,7 +170,7 @@ def test_failures_tell_no_spread(place: Workspace, say: Callable[..., str]) -> N
         there.attempt(seed, failed(), label="a2c")
     text = say("alpha", "--difference", "10.0")
     assert "Warning: a2c: no score on CartPole-v1" in text
-    assert "by 17 seeds of each label, by the spread of ppo" in text
+    assert "17 seeds per label are needed, by the spread of ppo" in text
 
 
 def test_a_nan_is_no_part_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
@@ -187,7 +187,7 @@ def test_a_label_without_a_task_is_named(place: Workspace, say: Callable[..., st
     for own in there.experiment.configurations:
         for seed in range(3):
             complete(there, own, seed, 10.0 * seed)
-    assert "Warning: a2c: it was not asked for on every task" in say("alpha", "--seeds", "5")
+    assert "Warning: a2c: it has no runs on some of the tasks" in say("alpha", "--seeds", "5")
 
 
 def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]) -> None:
@@ -220,15 +220,15 @@ def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[.
 @pytest.mark.parametrize(
     ("target", "options", "problem"),
     [
-        (None, {}, "say what is to be found"),
-        ("alpha", {}, "say what is to be found"),
+        (None, {}, "give the effect to detect"),
+        ("alpha", {}, "give the effect to detect"),
         (None, {"difference": 1.0}, "--difference is in units of scores"),
         ("alpha", {"effect": 1.0}, "--effect needs no pilot"),
-        (None, {"effect": 1.0, "difference": 1.0}, "two ways to say the same"),
+        (None, {"effect": 1.0, "difference": 1.0}, "exclude each other"),
         (None, {"effect": 0.0}, "no number of seeds finds an effect of 0"),
-        (None, {"effect": math.nan}, "must be a finite number"),
+        (None, {"effect": math.nan}, "must be finite numbers"),
         ("alpha", {"difference": 0.0}, "name a difference worth finding"),
-        ("alpha", {"difference": math.inf}, "must be a finite number"),
+        ("alpha", {"difference": math.inf}, "must be finite numbers"),
         (None, {"effect": 1.0, "overrides": ("alpha=0",)}, "alpha=0"),
         (None, {"effect": 1.0, "overrides": ("power=0.01",)}, "power = 0.01 must lie between"),
         (None, {"effect": 1.0, "overrides": ("powr=0.9",)}, "did you mean 'power'?"),

@@ -116,7 +116,7 @@ def test_links_are_removed_and_not_what_they_lead_to(alpha: Stored, tmp_path: Pa
     link = tmp_path / "runs" / "linked"
     link.symlink_to(tmp_path / "moved")
     run = next(p for p in link.iterdir() if p.is_dir()).name
-    with pytest.raises(RecordError, match=r"lies outside .*, behind a link"):
+    with pytest.raises(RecordError, match=r"is outside .*, because a folder above it is a link"):
         remove(f"linked/{run}", study(tmp_path), yes=True)
     told("linked", tmp_path, yes=True)
     assert not link.is_symlink()

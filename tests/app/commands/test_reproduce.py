@@ -69,7 +69,7 @@ def test_identical_after_the_code_has_changed(original: GitStudy) -> None:
     before = state(original.folder)
     result = reproduce(original.name, ReproductionRequest(), original.study, Silent())
     assert f"{original.name}: identical" in "".join(reproduction_lines(result))
-    assert "with 2 uncommitted changes, in a worktree of its own" in result.warnings[0]
+    assert "with 2 uncommitted changes, in a separate git worktree" in result.warnings[0]
     assert result.reproduced
     assert before == state(original.folder)
 
@@ -144,7 +144,10 @@ def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
     wanted = ReproductionRequest(runs=1, output=str(tmp_path / "kept"))
     code, told = answered(place, wanted)
     assert 0 == code
-    assert "no commit was recorded: the present code of this folder runs" in told["warnings"]
+    assert (
+        "no commit was recorded: the repetition uses the present code of this folder"
+        in told["warnings"]
+    )
     assert ["identical"] == [run["verdict"] for run in told["runs"]]
     (kept,) = Layout(tmp_path / "kept").experiment("tiny").runs()
     assert f"tiny/{kept.folder.name}" == told["runs"][0]["run"]

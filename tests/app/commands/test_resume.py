@@ -101,7 +101,9 @@ def test_damaged_settings_give_way_to_the_configuration(alpha: Stored, tmp_path:
 )
 def test_words_that_change_a_number_are_refused(alpha: Stored, tmp_path: Path, word: str) -> None:
     """In one line, which says what may be changed."""
-    with pytest.raises(ConfigError, match=re.escape(f"{word}: what is continued stays")) as error:
+    with pytest.raises(
+        ConfigError, match=re.escape(f"{word}: 'rlexp resume' does not change")
+    ) as error:
         asked(alpha, tmp_path, word)
     assert "budget.checkpoint_minutes" in str(error.value)
     assert "\n" not in str(error.value)
@@ -156,7 +158,7 @@ def test_everything_unfinished_is_taken_up(
         assert 0 == resume([], DRY, place, console())
     plan, *_, left = output(capsys).splitlines()
     driver = f"process {os.getpid()} on {os.uname().nodename}"
-    assert f"alpha is left to the command that drives it: {driver}" == left
+    assert f"alpha is skipped, because another command runs it: {driver}" == left
     assert plan.startswith("gamma · test phase")
 
 
@@ -181,7 +183,7 @@ def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     own = real(tmp_path, runs=1)
     own.attempt(0, failed())
     assert 0 == resume([], DRY, study(tmp_path), console())
-    assert "1 experiment under runs/, none of them unfinished" in output(capsys)
+    assert "1 experiment under runs/, all finished" in output(capsys)
     assert 0 == resume([], replace(DRY, retry=True), study(tmp_path), console())
     assert "1 run × 100" in output(capsys)
 
@@ -198,7 +200,7 @@ def test_an_experiment_that_has_ended_stays_as_it_is(
     summary = outcome["summary"]
     assert ("alpha", 0, 1) == (summary["experiment"], outcome["ran"], summary["cells"][0]["n"])
     again = {step["why"]: step["command"] for step in outcome["next"]}
-    assert "rlexp resume alpha --retry" == again["try the failed runs again"]
+    assert "rlexp resume alpha --retry" == again["repeat the failed runs"]
     assert 1 == len(own.run(1).attempts())
 
 
@@ -217,7 +219,7 @@ def test_a_sweep_goes_on_from_its_command(
     words = ("made_up", "executor.workers=2")
     assert 0 == resume(words, DRY, made.study, console())
     said = output(capsys)
-    assert "left out of the command of made_up" in said
+    assert "left out of the recorded command of made_up" in said
     assert "sweep.storage=sqlite:///else.db; give it again" in said
     assert "8 trials by random" in said
     assert "2 workers" in said
@@ -235,10 +237,10 @@ def test_a_run_of_a_sweep_is_not_taken_up_alone(tmp_path: Path) -> None:
     [
         (("rlexp", "compare", "made_up"), r"is not recorded.* repeat it \('rlexp sweep …'\)"),
         (("rlexp", "sweep", *WORDS, "+a.token=********"), "holds a secret"),
-        (("rlexp", "sweep", *WORDS[:-1], "experiment=other"), "leads to other, not to it"),
+        (("rlexp", "sweep", *WORDS[:-1], "experiment=other"), "now defines other"),
         (("rlexp", "sweep", *WORDS, "algorithm=none"), "can no longer be given"),
         (("rlexp", "sweep", *WORDS, "algorithm.n_steps=32"), "exists with another definition"),
-        (("rlexp", "sweep", "gone", *WORDS), "can no longer be given .it was given in study.: "),
+        (("rlexp", "sweep", "gone", *WORDS), "is not valid any more .it was typed in study.: "),
     ],
 )
 def test_a_sweep_whose_command_does_not_lead_to_it_is_refused(
@@ -259,7 +261,7 @@ def test_a_sweep_stops_where_its_command_did(
     made.go_on(Stage.SEARCH)
     record(made.paths, ("rlexp", "sweep", *WORDS), until="search")
     assert 0 == resume([], DRY, made.study, console())
-    assert "none of them unfinished" in output(capsys)
+    assert "all finished" in output(capsys)
     record(made.paths, ("rlexp", "sweep", *WORDS), until="test")
     assert 0 == resume([], DRY, made.study, console())
     assert "made_up · ppo on CartPole-v1" in output(capsys)

@@ -195,7 +195,7 @@ def test_a_run_that_was_never_attempted_comes_from_nowhere(alpha: Stored, tmp_pa
     write_run(alpha.run(2), alpha.spec(2))
     name = alpha.run(2).folder.name
     assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path)
-    with pytest.raises(RecordError, match="was never attempted"):
+    with pytest.raises(RecordError, match="has not started yet"):
         show(name, ShowPart.PROVENANCE, study(tmp_path))
 
 

@@ -31,7 +31,7 @@ def write(folder: Path, measures: Measures | None, *, examined: bool) -> str:
 def shown(name: str, folder: Path) -> list[list[str]]:
     """The table of measures, as people read it; nothing where there is none."""
     lines = rlexp(folder, "show", name).out.splitlines()
-    heading = "measures of the final policy, by episode"
+    heading = "measures of the final policy, per episode"
     if heading not in lines:
         return []
     rows = lines[lines.index(heading) + 2 :]

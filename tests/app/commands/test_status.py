@@ -39,7 +39,7 @@ def test_runs_are_counted_by_state(alpha: Stored, tmp_path: Path) -> None:
     assert not experiment.driven
     assert {"completed": 1, "interrupted": 1, "lost": 1} == experiment.runs
     assert rlexp(tmp_path, "status").out == (
-        "alpha: no command drives it\n  3 runs: 1 completed, 1 interrupted, 1 lost\n"
+        "alpha: not running\n  3 runs: 1 completed, 1 interrupted, 1 lost\n"
     )
 
 
@@ -64,8 +64,8 @@ def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
     assert {"waiting": [name], "taken": [], "jobs": {"slurm": 1}} == experiment["queued"]
     printed = rlexp(tmp_path, "status").out
-    assert "  1 ordered run not taken by a worker yet\n" in printed
-    assert "  1 job submitted to slurm for ordered runs\n" in printed
+    assert "  1 queued run not yet taken by a worker\n" in printed
+    assert "  1 job submitted to slurm for queued runs\n" in printed
 
 
 def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_sweep_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path: Path) -
 
 def test_without_experiments_the_mistake_is_one_line(tmp_path: Path) -> None:
     """The message says which command makes runs."""
-    with pytest.raises(RecordError, match="holds no runs yet; 'rlexp run' makes some"):
+    with pytest.raises(RecordError, match="holds no runs yet; to start some, use 'rlexp run'"):
         status(None, study(tmp_path))
 
 

@@ -61,7 +61,7 @@ def test_status_says_how_far_a_sweep_is(tmp_path: Path) -> None:
     made = stored_sweep(tmp_path)
     made.go_on(runs=4)
     told = rlexp(tmp_path, "status", "made_up").out
-    assert "no command drives it" in told
+    assert "not running" in told
     assert "search: 4/8 trials (4 complete)" in told
     assert "400 environment steps" in told
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]

@@ -79,7 +79,12 @@ def test_all_experiments_are_verified(tmp_path: Path) -> None:
     beta.run(0).model.write_text("other")
     found = told(tmp_path, None)
     assert 1 == found.code
-    starts = ["alpha: 2 of 2", f"edited: beta/{name_of(beta, 0)}", "beta: 1 of 2", "To remove it"]
+    starts = [
+        "alpha: 2 of 2",
+        f"edited: beta/{name_of(beta, 0)}",
+        "beta: 1 of 2",
+        "To remove the run",
+    ]
     assert [True] * 4 == [
         line.startswith(start) for line, start in zip(found.lines, starts, strict=True)
     ]
@@ -88,7 +93,7 @@ def test_all_experiments_are_verified(tmp_path: Path) -> None:
 def test_nothing_to_verify_is_said(tmp_path: Path) -> None:
     """No experiment is no fault; a name that there is not is an error."""
     found = told(tmp_path, None)
-    assert (0, True) == (found.code, found.lines[0].endswith("'rlexp run' makes some"))
+    assert (0, True) == (found.code, found.lines[0].endswith("to start some, use 'rlexp run'"))
     with pytest.raises(RecordError, match="there is no experiment 'alpha'"):
         told(tmp_path)
 

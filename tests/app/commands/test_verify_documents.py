@@ -81,7 +81,7 @@ def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(tmp_path: Path) ->
 @pytest.mark.parametrize("head", ["", "12", "x" * 12, "1" * 65])
 def test_a_head_that_is_none_is_refused(tmp_path: Path, head: str) -> None:
     """With what one looks like."""
-    with pytest.raises(ConfigError, match="is no head: write the 12 digits"):
+    with pytest.raises(ConfigError, match="is not the head of a ledger"):
         told(tmp_path, head=head)
     with pytest.raises(ConfigError, match="rlexp verify EXPERIMENT --head HEX"):
         told(tmp_path, None, "12345678")

@@ -147,7 +147,7 @@ def test_a_wrong_record_can_be_made_anew(tmp_path: Path) -> None:
     *_, hint = told(tmp_path).lines
     target = f"alpha/{name_of(made, 2)}"
     command = f"rlexp rm {target} --yes"
-    assert f"To remove it, so that repeating its command makes it anew: {command}" == hint
+    assert f"To remove the run, so that repeating its command makes it again: {command}" == hint
     assert remove(target, study(tmp_path), yes=True).removed
     assert 0 == told(tmp_path).code
     keep(made, 2, completed(5.0))

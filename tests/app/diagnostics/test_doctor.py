@@ -442,7 +442,7 @@ def test_a_warning_is_exit_code_0(diagnosed: Callable[..., tuple[int, str]]) -> 
     """Nothing is refused for a warning."""
     code, out = diagnosed(ok("a", "fine"), warn("b", "odd", "look"))
 
-    assert (0, "nothing failed; 1 to know about") == (code, out.splitlines()[-1])
+    assert (0, "0 errors, 1 warning") == (code, out.splitlines()[-1])
 
 
 def test_machines_get_every_finding(diagnosed: Callable[..., tuple[int, str]]) -> None:

@@ -54,8 +54,13 @@ def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
     change = f"torch was 1.0, is {versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
     told = output(capsys)
-    assert f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in told
-    again = next(line for line in told.splitlines() if "to continue all the same: " in line)
+    assert (
+        f"1 run starts from step 0, because its checkpoint at step 50 was refused: {change}"
+        in told
+    )
+    again = next(
+        line for line in told.splitlines() if "to continue from these checkpoints anyway: " in line
+    )
     assert again.endswith(" --until search --allow-drift")
     allowed = replace(options, allow_drift=True)
     assert 0 == sweep(None, made.words, allowed, made.study, console())
