@@ -1,4 +1,4 @@
-"""`rlexp import`: whole or not at all, marked for ever, and a result like any other afterwards."""
+"""`rlexp import`: all results or none are imported, and they stay marked as imported."""
 
 import json
 import os
@@ -35,19 +35,19 @@ UNIT = ("--steps-unit", "environment")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The study's folder, in which commands are given."""
+    """The folder of the workspace, in which commands run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
     return tmp_path
 
 
 def give(*words: str, code: int = 0) -> str:
-    """Give a command that ends with this code; what it prints."""
+    """Run a command that must end with this code; returns its output."""
     return command_line.give(Path.cwd(), *words, code=code)
 
 
 def refused(*words: str) -> str:
-    """Give a command that is refused in one line; that line."""
+    """Run a command that must be refused; returns its one-line error."""
     with pytest.raises(RlexpError) as error:
         give(*words)
     assert "\n" not in str(error.value)
@@ -65,7 +65,7 @@ def rows(label: str, task: str, seeds: Sequence[int], *, height: float = 0.0) ->
 
 
 def table(*lines: str, name: str = "scores.csv", header: str = HEADER) -> str:
-    """Write a table; its name."""
+    """Write a table; returns its name."""
     Path(name).write_text("\n".join((header, *lines, "")))
     return name
 
@@ -86,7 +86,7 @@ def files() -> dict[str, bytes]:
 
 
 def test_from_a_table_to_a_report() -> None:
-    """Everything that looks at runs looks at imported ones, and says what they are."""
+    """Every command that reads runs shows imported runs and marks them."""
     told = give("import", "csv", two_labels(), "--experiment", "alpha", *UNIT)
     assert "imported 20 runs from csv into experiment alpha" in told
     following = told.strip().splitlines()[-1].partition(": ")[2]
@@ -106,8 +106,8 @@ def test_from_a_table_to_a_report() -> None:
     assert {0, 1, 2, 3, 4} == {row["seed"] for row in listed}
 
 
-def test_training_is_said_to_be_training() -> None:
-    """Returns of training are no evaluations: the import, `show` and the report say so."""
+def test_returns_of_training_are_marked() -> None:
+    """The import, `show` and the report state that the returns come from training."""
     path = table(*rows("ppo", "Toy-v0", [0, 1]))
     told = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
     assert "during which the policy changed" in told
@@ -117,8 +117,8 @@ def test_training_is_said_to_be_training() -> None:
     assert "Returns of ppo are those of training" in Path("out/report.md").read_text()
 
 
-def test_what_is_recorded() -> None:
-    """Names and sums of the files, the original name, the unit, and the command."""
+def test_the_source_is_recorded() -> None:
+    """Records have names and sums of the files, the original run name, the unit and the command."""
     path = table(*rows("ppo", "Toy-v0", [7]))
     frames = ("--steps-unit", "frames", "--frame-skip", "4")
     give("import", "csv", path, "--experiment", "alpha", *frames)
@@ -132,8 +132,8 @@ def test_what_is_recorded() -> None:
     assert (25, 25) == (shown["step"], shown["steps"])
 
 
-def test_the_same_again() -> None:
-    """Importing what is there changes no byte, and says so."""
+def test_importing_again_changes_nothing() -> None:
+    """A second import of the same content changes no byte and says so."""
     path = two_labels()
     give("import", path, "--experiment", "alpha", *UNIT)
     before = files()
@@ -142,8 +142,8 @@ def test_the_same_again() -> None:
     assert before == files()
 
 
-def test_more_seeds_and_labels() -> None:
-    """What is new is added, and what is there stays as it is."""
+def test_new_seeds_and_labels_are_added() -> None:
+    """New runs are added, and existing runs stay unchanged."""
     first = table(*rows("ppo", "Toy-v0", [0, 1]))
     give("import", first, "--experiment", "alpha", *UNIT)
     before = files()
@@ -163,7 +163,7 @@ def test_more_seeds_and_labels() -> None:
 
 
 def test_other_content_is_refused() -> None:
-    """A run that is there is neither overwritten nor doubled, and nothing else is imported."""
+    """An existing run is neither replaced nor doubled, and nothing else is imported."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     before = files()
     other = table(*rows("ppo", "Toy-v0", [1]), *rows("ppo", "Toy-v0", [0], height=9))
@@ -191,22 +191,22 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and the source is csv"),
     ],
 )
-def test_odd_options(words: Sequence[str], what: str) -> None:
-    """What makes no sense is refused in a line that says what does."""
+def test_wrong_options_are_refused(words: Sequence[str], what: str) -> None:
+    """Options that contradict each other give a one-line error that names the right ones."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     assert what in refused("import", "csv", path, *words)
     assert {} == files()
 
 
 def our_runs(folder: Path) -> None:
-    """An experiment of rlexp's own."""
+    """An experiment that rlexp itself trained."""
     made = stored(Layout(folder / "runs"))
     for seed in range(3):
         made.complete(seed, 1.0)
 
 
-def test_names_that_are_taken(folder: Path) -> None:
-    """Nothing is put among runs of ours, nor into a folder that is something else."""
+def test_names_of_other_experiments_are_refused(folder: Path) -> None:
+    """Nothing is imported into a trained experiment or into a folder of another kind."""
     our_runs(folder)
     path = table(*rows("ppo", "Toy-v0", [0]))
     before = files()
@@ -216,16 +216,16 @@ def test_names_that_are_taken(folder: Path) -> None:
     assert before == files()
 
 
-def test_a_rehearsal_writes_nothing() -> None:
-    """With --dry-run everything is read and said, and nothing is there afterwards."""
+def test_a_dry_run_writes_nothing() -> None:
+    """With --dry-run the sources are read and shown, and no file is written."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     told = give("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
     assert "would import 1 run from csv into experiment alpha" in told
     assert not Path("runs").exists()
 
 
-def test_json_says_everything() -> None:
-    """One document has every run with its state, what was left out, and the next command."""
+def test_json_has_all_runs() -> None:
+    """The document has every run with its state, the parts left out, and the next command."""
     lines = [f"{row},1" for row in rows("ppo", "Toy-v0", [0])]
     path = table(*lines, "ppo,Toy-v0,1,10,1.0,1", header=f"{HEADER},color")
     words = ("import", path, "--experiment", "alpha", *UNIT)
@@ -236,16 +236,16 @@ def test_json_says_everything() -> None:
     assert [2] == [group["runs"] for group in value["groups"]]
 
 
-def test_a_rehearsal_leads_to_no_report() -> None:
-    """With --dry-run no next command is given, as there is no experiment to report on."""
+def test_a_dry_run_suggests_no_report() -> None:
+    """With --dry-run there is no next command, because there is no experiment to report."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     words = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
     value = give_json(Path.cwd(), "import-outcome", *words)
     assert (True, []) == (value["dry_run"], value["next"])
 
 
-def test_runs_without_a_score() -> None:
-    """What diverged, and what ended early, are missing everywhere, with the reason."""
+def test_runs_without_a_score_are_missing() -> None:
+    """Runs that diverged or ended early are missing in all outputs, with the reason."""
     path = table(
         *rows("ppo", "Toy-v0", [0]),
         *rows("ppo", "Toy-v0", [1])[:6],
@@ -277,8 +277,8 @@ def test_runs_without_a_score() -> None:
         ("compare", "alpha", "--adaptive"),
     ],
 )
-def test_nothing_is_executed(words: Sequence[str]) -> None:
-    """What would run something refuses in a line, even where a run is not complete."""
+def test_commands_that_execute_runs_refuse_imported_ones(words: Sequence[str]) -> None:
+    """`rlexp run`, `evaluate` and others refuse imported runs in one line."""
     lines = rows("ppo", "CartPole-v1", [0]) + rows("a2c", "CartPole-v1", [1])[:6]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
     before = files()
@@ -287,8 +287,8 @@ def test_nothing_is_executed(words: Sequence[str]) -> None:
     assert before == {k: v for k, v in files().items() if not k.endswith(".lock")}
 
 
-def test_our_runs_beside_theirs(folder: Path) -> None:
-    """Together in one report, what is not known of the imported ones is said, and not guessed."""
+def test_trained_and_imported_runs_share_a_report(folder: Path) -> None:
+    """Unknown values of the imported runs are reported as unknown."""
     our_runs(folder)
     path = table(*rows("a2c", "CartPole-v1", range(3)))
     give("import", path, "--experiment", "theirs", *UNIT)
@@ -299,8 +299,8 @@ def test_our_runs_beside_theirs(folder: Path) -> None:
     assert "actions in evaluations: ppo true; a2c not known" in page
 
 
-def test_labels_of_every_kind() -> None:
-    """Names that mean something to a page, a sheet, a shell or a file system are only names."""
+def test_any_printable_label_is_accepted() -> None:
+    """Labels that HTML, spreadsheets, shells or file systems would interpret stay plain names."""
     hostile = ["</script><b>x", "=cmd|' /C calc'!A0", "[link=file:///x]", "../../x", "ü ß 漢"]
     lines = [row for label in hostile for row in rows(label, "Toy-v0", range(2))]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
@@ -313,12 +313,12 @@ def test_labels_of_every_kind() -> None:
 
 
 def layout() -> Layout:
-    """Where runs are."""
+    """The layout of `runs/`."""
     return Layout(Path("runs"))
 
 
-def test_what_is_edited_is_found() -> None:
-    """The ledger holds imported records to what they were."""
+def test_edited_imported_records_are_found() -> None:
+    """The ledger detects changes of imported records."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     [journal] = Path("runs").rglob("events.jsonl")
     journal.write_text(journal.read_text().replace("10.0", "99.0"))
@@ -326,15 +326,15 @@ def test_what_is_edited_is_found() -> None:
     assert "edited" in told
 
 
-def test_a_folder_that_cannot_be_written(folder: Path) -> None:
-    """It is said before anything is read."""
+def test_a_read_only_folder_is_refused(folder: Path) -> None:
+    """The error comes before any source is read."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     (folder / "runs").write_text("no folder")
     assert "cannot write to" in refused("import", path, "--experiment", "alpha", *UNIT)
 
 
 def by_evaluations() -> list[str]:
-    """What the library's own callback would write, of three seeds."""
+    """The files that EvalCallback of stable-baselines3 writes, for three seeds."""
     for seed in range(3):
         returns = [[10.0 * n + seed, 11.0 * n] for n in range(1, 11)]
         write_evaluations(Path(f"logs/seed_{seed}"), range(10, 101, 10), returns)
@@ -342,19 +342,19 @@ def by_evaluations() -> list[str]:
 
 
 def by_monitors() -> list[str]:
-    """What the library's Monitor writes, of two environments in each of two runs."""
+    """The files that Monitor of stable-baselines3 writes, for two environments in two runs."""
     for seed in range(2):
         write_monitors(Path(f"logs/seed_{seed}"), [20, 30, 50], [40, 60])
     return ["logs", "--label", "ppo", "--task", "Toy-v0"]
 
 
 def by_event_files() -> list[str]:
-    """A run of CleanRL."""
+    """TensorBoard files of a run of CleanRL."""
     return ["tensorboard", str(RECORDED / "cleanrl"), *UNIT]
 
 
 def by_store() -> list[str]:
-    """A store of MLflow."""
+    """An SQLite store of MLflow."""
     with closing(sqlite3.connect("mlflow.db")) as connection:
         connection.executescript((RECORDED / "mlflow.sql").read_text())
     return ["mlflow", "sqlite:///mlflow.db", *UNIT]
@@ -377,8 +377,10 @@ def by_archive() -> list[str]:
         (by_archive, 3, 3),
     ],
 )
-def test_every_kind(make: Callable[[], list[str]], runs: int, scores: int) -> None:
-    """From each kind of source to a report, a comparison and a ledger that agrees."""
+def test_every_kind_of_source_is_imported(
+    make: Callable[[], list[str]], runs: int, scores: int
+) -> None:
+    """Each kind of source leads to a report, a comparison and a ledger that matches."""
     words = ("import", *make(), "--experiment", "alpha")
     give(*words)
     found = json.loads(give("ls", "alpha", "--json"))["rows"]
@@ -392,8 +394,8 @@ def test_every_kind(make: Callable[[], list[str]], runs: int, scores: int) -> No
     assert "nothing new" in give(*words)
 
 
-def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that comes late is refused, and loses none of the other's runs."""
+def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later import is refused, and no run of the earlier one is lost."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     first = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
     late = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
@@ -416,15 +418,15 @@ def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:secret@127.0.0.1:1/x", "file:///x", "://"])
-def test_addresses_of_no_server(address: str) -> None:
-    """MLflow is not asked to open what it may write to, or try for minutes to reach."""
+def test_addresses_that_are_no_server_are_refused(address: str) -> None:
+    """MLflow never opens a database that it could write to or an unreachable address."""
     told = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
     assert "is not the address of an MLflow server, which begins with http:// or https://" in told
     assert {} == files()
 
 
-def test_the_log_of_an_imported_run() -> None:
-    """There is none, and that is not for the run's silence."""
+def test_an_imported_run_has_no_log() -> None:
+    """`rlexp logs` names the import as the reason."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     run = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
     told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
@@ -433,8 +435,8 @@ def test_the_log_of_an_imported_run() -> None:
     give(*shlex.split(re.findall(r"'rlexp (.*?)'", told.stderr)[0]))
 
 
-def test_tables_of_our_own_come_back() -> None:
-    """What was exported is imported with the same scores, run by run."""
+def test_exported_tables_can_be_imported() -> None:
+    """Exported tables are imported with the same score for every run."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     give("export", "csv", "alpha", "--output", "own", "--level", "episodes")
     told = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
@@ -444,8 +446,8 @@ def test_tables_of_our_own_come_back() -> None:
     assert [[r[k] for k in keys] for r in first] == [[r[k] for k in keys] for r in second]
 
 
-def test_known_scores_are_looked_up_once_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand in many files, and hundreds of runs must not take minutes."""
+def test_reference_scores_are_read_once_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading them for each of hundreds of runs would take minutes."""
     asked: list[str] = []
 
     def look(task: str, folder: Path) -> dict[str, Any]:
@@ -458,7 +460,7 @@ def test_known_scores_are_looked_up_once_a_task(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_secrets_are_masked() -> None:
-    """What a parameter's name says is secret stands in no file."""
+    """The value of a parameter with a secret name is in no file."""
     words = by_store()
     with closing(sqlite3.connect("mlflow.db")) as connection, connection:
         query = "INSERT INTO params SELECT 'api_key', 'hunter2hunter2', run_uuid FROM runs"
@@ -467,8 +469,8 @@ def test_secrets_are_masked() -> None:
     assert not any(b"hunter2" in content for content in files().values())
 
 
-def test_a_name_that_is_given_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two imports at once under one name, one is refused, and the other is whole."""
+def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the two imports is refused, and the other is complete."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     words = ("import", path, "--experiment", "alpha", *UNIT)
     give(*words)
@@ -483,7 +485,7 @@ CALLS = ("write_run", "write_journal", "write_experiment", "_name", "sync")
 
 
 def killed(words: Sequence[str], number: int) -> bool:
-    """Give a command in a process that is killed at a certain call; whether it was."""
+    """Run a command in a process that is killed at a given call; returns whether it was killed."""
     child = os.fork()
     if child == 0:
         _kill_at(number)
@@ -510,8 +512,8 @@ def _kill_at(number: int) -> None:
         setattr(store, own, deadly(getattr(store, own)))
 
 
-def test_killed_at_any_moment() -> None:
-    """What was killed is no experiment, and the same command again does everything."""
+def test_an_import_killed_at_any_moment_can_be_repeated() -> None:
+    """A killed import leaves no experiment, and repeating the command imports everything."""
     words = ("import", table(*rows("ppo", "Toy-v0", range(2))), "--experiment", "alpha", *UNIT)
     number = 0
     while killed(words, number := number + 1):
@@ -526,8 +528,8 @@ def test_killed_at_any_moment() -> None:
     assert number > len(CALLS)
 
 
-def test_killed_while_adding() -> None:
-    """No number of what was there changes, until everything that is new is there."""
+def test_a_killed_addition_changes_no_number() -> None:
+    """Numbers of existing runs stay the same until all new runs are present."""
     first = ("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     more = table(*rows("ppo", "Toy-v0", [1, 2]), name="more.csv")
     words = ("import", more, "--experiment", "alpha", *UNIT)
