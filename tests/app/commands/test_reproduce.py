@@ -1,4 +1,4 @@
-"""`rlexp reproduce` runs again what was recorded, from the code that it was recorded with."""
+"""`rlexp reproduce` repeats recorded runs with their recorded code."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ PRESENT = "import sys\nsys.exit('the present code was imported')\n"
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> GitStudy:
-    """A study with a run whose code is gone from the working tree."""
+    """A workspace with a run whose code is gone from the working tree."""
     place = trained(committed(tmp_path_factory.mktemp("a study"), "reproduced_task"))
     (place.folder / f"{place.module}.py").write_text(PRESENT)
     (place.folder / f"{place.module}_constants.py").write_text("SCALE = 3.0\n")
@@ -33,25 +33,25 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> GitStudy:
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs in processes that import nothing anew but the code of the study."""
+    """Start runs in processes with modules imported in advance, except the workspace's code."""
     warm_up(monkeypatch, local)
 
 
 @pytest.fixture
 def copied(tmp_path: Path, original: GitStudy) -> GitStudy:
-    """A copy of that study, which a test may spoil."""
+    """A copy of that workspace, which a test may damage."""
     shutil.copytree(original.folder, tmp_path / "copy")
     return GitStudy(tmp_path / "copy", original.module)
 
 
 def recorded(place: GitStudy, **changes: Any) -> None:
-    """Change what was recorded of the attempt."""
+    """Change the recorded provenance of the attempt."""
     path = place.run().attempt(1).provenance
     publish_json(path, {**read_json(path), **changes})
 
 
 def state(folder: Path) -> list[str]:
-    """All that git knows of a checkout, and every file in it but the records."""
+    """The git state of a checkout, and all its files except the records."""
     told = [git(folder, *words.split()) for words in ("status -s", "worktree list", "stash list")]
     told += [git(folder, *words.split()) for words in ("branch -a", "diff", "for-each-ref")]
     files = [p for p in sorted(folder.iterdir()) if p.is_file()]
@@ -59,13 +59,13 @@ def state(folder: Path) -> list[str]:
 
 
 def answered(place: GitStudy, wanted: ReproductionRequest) -> tuple[int, dict[str, Any]]:
-    """The exit code, and the answer as JSON."""
+    """The exit code and the JSON document."""
     result = reproduce("tiny", wanted, place.study, Silent())
     return exit_code(complete=result.reproduced, interrupted=result.interrupted), document(result)
 
 
 def test_identical_after_the_code_has_changed(original: GitStudy) -> None:
-    """A run is rebuilt from commit, changes and untracked files; the working tree stays as it is."""
+    """The code is rebuilt from commit, patch and untracked files; the working tree stays."""
     before = state(original.folder)
     result = reproduce(original.name, ReproductionRequest(), original.study, Silent())
     assert f"{original.name}: identical" in "".join(reproduction_lines(result))
@@ -76,7 +76,7 @@ def test_identical_after_the_code_has_changed(original: GitStudy) -> None:
 
 @pytest.mark.usefixtures("warm")
 def test_other_packages_are_named(copied: GitStudy) -> None:
-    """A version that decides numbers is named with the command that installs the old one."""
+    """A changed package that decides numbers is named with the command to install the old one."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "numpy": "2.0.1", "rich": "13.0.0"})
     hook = copied.folder / ".git" / "hooks" / "post-checkout"
@@ -93,7 +93,7 @@ def test_other_packages_are_named(copied: GitStudy) -> None:
 
 
 def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None:
-    """With --strict nothing runs where a deciding version differs."""
+    """With --strict nothing runs if a deciding package differs."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "gymnasium": "1.0.0"})
     wanted = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
@@ -107,8 +107,8 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("warm")
-def test_reading_the_clock_is_different(tmp_path: Path) -> None:
-    """A run that is not decided by its seeds differs; where, and what finds out why, is said."""
+def test_a_run_that_reads_the_clock_differs(tmp_path: Path) -> None:
+    """The first difference is named, and the check that finds its cause."""
     place = trained(committed(tmp_path / "study", "clocked_task"), " + time.time() % 1.0")
     code, told = answered(place, ReproductionRequest())
     assert 1 == code
@@ -122,8 +122,8 @@ def test_reading_the_clock_is_different(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("warm")
-def test_ignored_files_are_missing(tmp_path: Path) -> None:
-    """What depends on a file that git ignores fails, and this is said to be the likely cause."""
+def test_a_missing_ignored_file_is_the_likely_cause(tmp_path: Path) -> None:
+    """A run that needs a file that git ignores fails, and the output names this cause."""
     place = committed(tmp_path / "study", "ignoring_task")
     (place.folder / "secret.txt").write_text("1")
     trained(place, " + len(Path(__file__).with_name('secret.txt').read_text())")
@@ -137,7 +137,7 @@ def test_ignored_files_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("warm")
 def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
-    """Outside of git the present folder has to do, which is said; records can be kept."""
+    """Outside git the present folder is used with a warning; records can be kept."""
     place = GitStudy(tmp_path / "study", "nowhere_task")
     place.folder.mkdir()
     train(place, "seeds.test=2", "budget.steps=32", "budget.evaluation_every=null")
@@ -155,15 +155,15 @@ def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
         reproduce("tiny", wanted, place.study, Silent())
 
 
-def test_code_of_runs_is_not_imported_unasked(original: GitStudy) -> None:
-    """What only the files of a run name is imported only if the user says so."""
+def test_code_of_runs_must_be_allowed(original: GitStudy) -> None:
+    """A module that only records name is imported only with --allow-import."""
     study = Workspace(original.folder, original.study.layout)
     with pytest.raises(RecordError, match=r"rlexp reproduce tiny --allow-import reproduced_task"):
         reproduce("tiny", ReproductionRequest(), study, Silent())
 
 
-def test_missing_patch(copied: GitStudy) -> None:
-    """Where the changes are lost nothing runs, and the files are named."""
+def test_a_missing_patch_is_refused(copied: GitStudy) -> None:
+    """Without the patch nothing runs, and the changed files are named."""
     copied.run().attempt(1).patch.unlink()
     with pytest.raises(
         RecordError, match=r"diff.patch is missing: .*reproduced_task_constants.py"
@@ -171,8 +171,8 @@ def test_missing_patch(copied: GitStudy) -> None:
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_damaged_patch(copied: GitStudy) -> None:
-    """A patch that does not apply is refused with git's reason, and leaves no worktree."""
+def test_a_damaged_patch_is_refused(copied: GitStudy) -> None:
+    """The error has git's reason, and no worktree remains."""
     patch = copied.run().attempt(1).patch
     patch.write_text(patch.read_text().replace("-SCALE = 1.0", "-SCALE = 9.0"))
     with pytest.raises(RecordError, match=r"diff.patch does not apply to commit .*: error: "):
@@ -180,29 +180,29 @@ def test_damaged_patch(copied: GitStudy) -> None:
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
-def test_commit_that_is_gone(copied: GitStudy) -> None:
-    """A commit that the repository does not hold is said in one line, with where it came from."""
+def test_an_unknown_commit_is_refused(copied: GitStudy) -> None:
+    """The one-line error names the commit and the repository of the run."""
     code = {"commit": "d" * 40, "remote": "ssh://example.org/study", "dirty": [], "untracked": []}
     recorded(copied, code=code)
     with pytest.raises(RecordError, match=r"d{40}, which came from ssh://.* does not hold: git"):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_commit_that_is_none(copied: GitStudy) -> None:
-    """What is no commit never reaches git."""
+def test_an_invalid_commit_is_not_passed_to_git(copied: GitStudy) -> None:
+    """A recorded text that is not a commit is refused."""
     recorded(copied, code={"commit": "--upload-pack=touch x", "dirty": [], "untracked": []})
     with pytest.raises(RecordError, match=r"provenance.json is damaged: .* is no commit"):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_no_repository(copied: GitStudy) -> None:
-    """Outside of the repository, the one that is needed is named."""
+def test_a_folder_outside_the_repository_is_refused(copied: GitStudy) -> None:
+    """The error names the repository that is needed."""
     shutil.rmtree(copied.folder / ".git")
     with pytest.raises(RecordError, match=r"the run's code is commit .* is in no git checkout"):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_run_that_is_not_completed(copied: GitStudy) -> None:
+def test_a_run_that_is_not_completed_is_refused(copied: GitStudy) -> None:
     """Only a completed run can be reproduced."""
     journal = copied.run().attempt(1).journal
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
@@ -212,8 +212,8 @@ def test_run_that_is_not_completed(copied: GitStudy) -> None:
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_phase_without_runs(copied: GitStudy) -> None:
-    """A phase that has no completed run is refused with those that have."""
+def test_a_phase_without_completed_runs_is_refused(copied: GitStudy) -> None:
+    """The error lists the phases with completed runs."""
     with pytest.raises(
         RecordError, match=r"no completed run of phase 'tset'; did you mean 'test'"
     ):

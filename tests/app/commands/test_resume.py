@@ -1,4 +1,4 @@
-"""`rlexp resume` before anything runs: what it takes up, what it leaves, what it refuses."""
+"""`rlexp resume` before anything runs: the experiments that it continues, skips and refuses."""
 
 import json
 import os
@@ -50,17 +50,17 @@ REAL = {
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """Three planned runs: one is completed, one was interrupted, one was never begun."""
+    """Three planned runs: one completed, one interrupted, one never started."""
     own = stored(study(tmp_path).layout)
     own.complete(0, 100.0)
     own.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
     return own
 
 
-def asked(
+def requests_of(
     own: Stored, folder: Path, *words: str, settings: dict[str, Any] | None = None
 ) -> list[Any]:
-    """What the records of an experiment ask for; `settings` are those of its attempts."""
+    """The requests of an experiment's records; `settings` are those of its attempts."""
     for seed in () if settings is None else (0, 1):
         publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
     found = survey(own.paths)
@@ -69,42 +69,44 @@ def asked(
     )
 
 
-def test_records_ask_for_what_their_definition_says(alpha: Stored, tmp_path: Path) -> None:
-    """Every planned run of each phase that was begun, of no other."""
-    (request,) = asked(alpha, tmp_path)
+def test_requests_follow_the_definition(alpha: Stored, tmp_path: Path) -> None:
+    """There is a request for each phase with runs, with every planned run."""
+    (request,) = requests_of(alpha, tmp_path)
     assert (Phase.TEST, [0, 1, 2]) == (request.phase, [s.seed for s in request.specs()])
     alpha.attempt(0, phase=Phase.TUNING)
-    assert [Phase.TUNING, Phase.TEST] == [r.phase for r in asked(alpha, tmp_path)]
+    assert [Phase.TUNING, Phase.TEST] == [r.phase for r in requests_of(alpha, tmp_path)]
 
 
-def test_what_changes_no_number_stays_as_it_was_last(alpha: Stored, tmp_path: Path) -> None:
-    """Cadence and time limit come from the newest attempt, and words win over it."""
+def test_operational_settings_of_the_last_attempt_are_kept(alpha: Stored, tmp_path: Path) -> None:
+    """Checkpoint and time settings come from the latest attempt; overrides replace them."""
     settings = {"checkpoint_every": 500, "checkpoint_minutes": None, "timeout": 60.0}
-    (request,) = asked(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
+    (request,) = requests_of(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
     wanted = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
     assert wanted == request.budget.operational()
-    (request,) = asked(alpha, tmp_path, "executor.workers=3")
+    (request,) = requests_of(alpha, tmp_path, "executor.workers=3")
     assert 3 == request.executor.workers
 
 
 def test_damaged_settings_give_way_to_the_configuration(alpha: Stored, tmp_path: Path) -> None:
-    """How often checkpoints are made decides no number, so nothing is refused for it."""
-    (request,) = asked(alpha, tmp_path, settings={"checkpoint_every": "often"})
+    """Damaged checkpoint settings are replaced by those of the configuration."""
+    (request,) = requests_of(alpha, tmp_path, settings={"checkpoint_every": "often"})
     assert (None, 10.0) == (request.budget.checkpoint_every, request.budget.checkpoint_minutes)
     alpha.run(0).attempt(1).settings.write_text("{")
-    (request,) = asked(alpha, tmp_path)
+    (request,) = requests_of(alpha, tmp_path)
     assert 10.0 == request.budget.checkpoint_minutes
 
 
 @pytest.mark.parametrize(
     "word", ["algorithm=a2c", "seeds.test=9", "budget.steps=5", "compute.threads=2", "+a.b=1"]
 )
-def test_words_that_change_a_number_are_refused(alpha: Stored, tmp_path: Path, word: str) -> None:
-    """In one line, which says what may be changed."""
+def test_overrides_that_change_a_number_are_refused(
+    alpha: Stored, tmp_path: Path, word: str
+) -> None:
+    """The one-line error lists the allowed overrides."""
     with pytest.raises(
         ConfigError, match=re.escape(f"{word}: 'rlexp resume' does not change")
     ) as error:
-        asked(alpha, tmp_path, word)
+        requests_of(alpha, tmp_path, word)
     assert "budget.checkpoint_minutes" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -112,7 +114,7 @@ def test_words_that_change_a_number_are_refused(alpha: Stored, tmp_path: Path, w
 def test_code_that_only_records_name_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The packages that an attempt was once allowed are not allowed for that."""
+    """Packages that an earlier attempt was allowed to import are not allowed automatically."""
     monkeypatch.chdir(tmp_path)
     canary = tmp_path / "executed"
     (tmp_path / "foreign.py").write_text(f"open({str(canary)!r}, 'w')\n")
@@ -130,26 +132,26 @@ def test_code_that_only_records_name_is_not_imported(
     assert not canary.exists()
 
 
-def test_one_run_is_taken_up_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan has this run only."""
+def test_a_single_run_can_be_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan contains only this run."""
     own = real(tmp_path)
     own.attempt(1, [ended(Ending.INTERRUPTED)])
     assert 0 == resume([f"alpha/{own.spec(1).name}"], DRY, study(tmp_path), console())
     assert "  1 run × 100 environment steps" in output(capsys)
 
 
-def test_a_run_that_nobody_asks_for_is_left(alpha: Stored, tmp_path: Path) -> None:
-    """Its own command has to be repeated."""
+def test_an_unplanned_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
+    """The error suggests repeating the command that defined the run."""
     other = replace(alpha, experiment=replace(alpha.experiment, configurations=(REAL_ONE,)))
     other.attempt(0, [ended(Ending.INTERRUPTED)])
     with pytest.raises(RecordError, match=r"does not ask for run ppo-test-0-"):
         resume([other.spec(0).name], DRY, study(tmp_path), console())
 
 
-def test_everything_unfinished_is_taken_up(
+def test_all_unfinished_experiments_are_continued(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What has ended is not named; what another command drives is named and left."""
+    """Finished experiments are not named; an experiment that another command runs is skipped."""
     place = study(tmp_path)
     finished = stored(place.layout, "beta", test=1)
     finished.complete(0, 1.0)
@@ -162,10 +164,10 @@ def test_everything_unfinished_is_taken_up(
     assert plan.startswith("gamma · test phase")
 
 
-def test_damage_keeps_nothing_else_from_going_on(
+def test_a_damaged_experiment_does_not_stop_others(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is said, and shows in the exit code."""
+    """The damage is reported and changes the exit code."""
     alpha.paths.definition.write_text("{")
     real(tmp_path, "gamma")
     assert 2 == resume([], DRY, study(tmp_path), console())
@@ -177,7 +179,7 @@ def test_damage_keeps_nothing_else_from_going_on(
 
 
 def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Final failures are no reason to go on, until --retry asks for them."""
+    """A final failure is not continued without --retry."""
     assert 0 == resume([], DRY, study(tmp_path), console())
     assert "nothing to continue" == output(capsys).strip()
     own = real(tmp_path, runs=1)
@@ -188,10 +190,10 @@ def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "1 run × 100" in output(capsys)
 
 
-def test_an_experiment_that_has_ended_stays_as_it_is(
+def test_a_finished_experiment_is_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Machines get the outcome of one phase; the exit code is that of 'rlexp run'."""
+    """The JSON has the result of one phase, with the exit code of `rlexp run`."""
     own = stored(study(tmp_path).layout, test=2)
     own.complete(0, 1.0)
     own.attempt(1, failed())
@@ -204,17 +206,19 @@ def test_an_experiment_that_has_ended_stays_as_it_is(
     assert 1 == len(own.run(1).attempts())
 
 
-def test_a_name_may_look_like_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An experiment whose name has an equals sign is found all the same."""
+def test_a_name_may_look_like_an_override(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An experiment whose name contains an equals sign is found."""
     stored(study(tmp_path).layout, "a=b", test=1).complete(0, 1.0)
     assert 0 == resume(["a=b"], LaunchOptions(), study(tmp_path), console())
     assert "a=b: nothing to run" in output(capsys)
 
 
-def test_a_sweep_goes_on_from_its_command(
+def test_a_sweep_continues_from_its_recorded_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its words are read again, but for how the machine was used."""
+    """Recorded overrides are used again, except those of executor and trackers."""
     made = begun(tmp_path, *WORDS, "executor.workers=7", "sweep.storage=sqlite:///else.db")
     words = ("made_up", "executor.workers=2")
     assert 0 == resume(words, DRY, made.study, console())
@@ -225,8 +229,8 @@ def test_a_sweep_goes_on_from_its_command(
     assert "2 workers" in said
 
 
-def test_a_run_of_a_sweep_is_not_taken_up_alone(tmp_path: Path) -> None:
-    """How far it goes is decided by the others."""
+def test_a_run_of_a_sweep_cannot_be_continued_alone(tmp_path: Path) -> None:
+    """The sweep decides how long its runs train."""
     made = begun(tmp_path, *WORDS)
     with pytest.raises(RecordError, match=r"continue that: rlexp resume made_up$"):
         resume([f"made_up/{made.made[0].name}"], DRY, made.study, console())
@@ -243,20 +247,20 @@ def test_a_run_of_a_sweep_is_not_taken_up_alone(tmp_path: Path) -> None:
         (("rlexp", "sweep", "gone", *WORDS), "is not valid any more .it was typed in study.: "),
     ],
 )
-def test_a_sweep_whose_command_does_not_lead_to_it_is_refused(
+def test_a_sweep_with_an_unusable_command_is_refused(
     tmp_path: Path, command: tuple[str, ...], told: str
 ) -> None:
-    """Never another search under its name; the line says what to do."""
+    """No other search starts under its name; the error names the next step."""
     made = begun(tmp_path, *WORDS)
     record(made.paths, command)
     with pytest.raises((RecordError, ConfigError), match=told):
         resume(["made_up"], DRY, made.study, console())
 
 
-def test_a_sweep_stops_where_its_command_did(
+def test_a_sweep_stops_at_the_recorded_stage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A search that was asked for alone and is over is not unfinished."""
+    """A finished sweep with `--until search` is not unfinished."""
     made = stored_sweep(tmp_path)
     made.go_on(Stage.SEARCH)
     record(made.paths, ("rlexp", "sweep", *WORDS), until="search")
@@ -271,7 +275,7 @@ REAL_ONE = replace(configuration(), agent=part("agent", "mlp", "rlexp.agents.mlp
 
 
 def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
-    """An experiment that could be run, of which nothing was."""
+    """An experiment with real plug-ins, of which no run has started."""
     place = study(folder)
     (request,) = _composed(place)
     own = replace(request, label="ppo")
@@ -294,7 +298,7 @@ def begun(folder: Path, *command: str) -> StoredSweep:
 
 
 def record(paths: ExperimentPaths, command: Sequence[str], until: str = "test") -> None:
-    """Let every attempt say that this command asked for it."""
+    """Record this command in every attempt."""
     for run in paths.runs():
         for attempt in run.attempts():
             publish_json(attempt.provenance, {**PROVENANCE, "command": list(command)})

@@ -1,4 +1,4 @@
-"""`rlexp verify`: what it says of records that are as they were written, and of odd ones."""
+"""`rlexp verify` on unchanged records, and on unusual records that are no fault."""
 
 import shutil
 import time
@@ -31,8 +31,8 @@ from rlexp.store.sealing import Seals
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def test_what_is_untouched_matches(tmp_path: Path) -> None:
-    """The last line says how many attempts, and the head to note."""
+def test_unchanged_records_match(tmp_path: Path) -> None:
+    """The last line has the number of attempts and the head to note."""
     made = sealed(tmp_path)
     found = told(tmp_path)
     head = head_of(made)[:12]
@@ -43,7 +43,7 @@ def test_what_is_untouched_matches(tmp_path: Path) -> None:
 
 
 def test_json_has_everything(tmp_path: Path) -> None:
-    """One entry an experiment, with its whole head."""
+    """The document has one entry per experiment, with the whole head."""
     made = sealed(tmp_path)
     made.run(2).model.unlink()
     printed = rlexp(tmp_path, "verify", "--json")
@@ -72,7 +72,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
 
 
 def test_all_experiments_are_verified(tmp_path: Path) -> None:
-    """One that is wrong makes the exit code 1; the others are told of, too."""
+    """One faulty experiment makes the exit code 1; the others are verified, too."""
     sealed(tmp_path, "alpha", 1)
     beta = sealed(tmp_path, "beta", 1)
     assert 0 == told(tmp_path, None).code
@@ -90,16 +90,16 @@ def test_all_experiments_are_verified(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_to_verify_is_said(tmp_path: Path) -> None:
-    """No experiment is no fault; a name that there is not is an error."""
+def test_an_empty_runs_folder_is_no_fault(tmp_path: Path) -> None:
+    """An unknown name is an error."""
     found = told(tmp_path, None)
     assert (0, True) == (found.code, found.lines[0].endswith("to start some, use 'rlexp run'"))
     with pytest.raises(RecordError, match="there is no experiment 'alpha'"):
         told(tmp_path)
 
 
-def test_without_a_ledger_nothing_is_promised(tmp_path: Path) -> None:
-    """Which is no fault; the next command enters what is there."""
+def test_a_missing_ledger_is_no_fault(tmp_path: Path) -> None:
+    """The next command enters the existing records."""
     made = stored(Layout(tmp_path / "runs"))
     made.complete(0, 1.0)
     made.paths.ledger.unlink()
@@ -116,8 +116,8 @@ def test_without_a_ledger_nothing_is_promised(tmp_path: Path) -> None:
     assert line.startswith("alpha: 1 of 1 attempt matches the ledger, 1 entered late (head ")
 
 
-def test_what_a_command_drives_now_is_not_called_unsealed(tmp_path: Path) -> None:
-    """It will be entered in a moment."""
+def test_attempts_of_an_active_command_are_not_called_unsealed(tmp_path: Path) -> None:
+    """The command will enter them in the ledger."""
     made = sealed(tmp_path, runs=2)
     made.complete(0, 1.0)
     with hold(made.paths.lock, "experiment", now=time.time()):
@@ -126,14 +126,14 @@ def test_what_a_command_drives_now_is_not_called_unsealed(tmp_path: Path) -> Non
 
 
 def test_runs_that_have_not_ended_are_no_finding(tmp_path: Path) -> None:
-    """Neither those that were lost nor those that never began."""
+    """Lost runs and runs that never started are not reported."""
     made = sealed(tmp_path, runs=3)
     made.attempt(0, [evaluated(10, 1.0)])
     assert 1 == len(told(tmp_path).lines)
 
 
-def test_a_foreign_run_is_said(tmp_path: Path) -> None:
-    """One that the definition does not ask for is no fault."""
+def test_an_unplanned_run_is_a_remark(tmp_path: Path) -> None:
+    """A run outside the definition is no fault."""
     made = sealed(tmp_path, runs=2)
     keep(made, 7, completed(1.0))
     found = told(tmp_path)
@@ -141,8 +141,8 @@ def test_a_foreign_run_is_said(tmp_path: Path) -> None:
     assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (found.code, found.lines[0])
 
 
-def test_unreadable_lines_of_a_journal_are_said(tmp_path: Path) -> None:
-    """They were so when the attempt ended: no fault."""
+def test_unreadable_journal_lines_are_a_remark(tmp_path: Path) -> None:
+    """The lines were unreadable when the attempt ended, so they are no fault."""
     made = sealed(tmp_path, runs=2)
     attempt = made.attempt(0, completed(3.0)).attempts()[-1]
     edit(attempt.journal, '{"event":"evaluated"', "torn")
@@ -152,8 +152,8 @@ def test_unreadable_lines_of_a_journal_are_said(tmp_path: Path) -> None:
     assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (found.code, found.lines[0])
 
 
-def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(tmp_path: Path) -> None:
-    """It is no fault any more, and not forgotten either."""
+def test_a_run_repeated_after_a_manual_removal_is_a_remark(tmp_path: Path) -> None:
+    """The removal is no longer a fault, but it is still reported."""
     made = sealed(tmp_path)
     shutil.rmtree(made.run(4).folder)
     Seals(made.paths).enter_late()
@@ -166,8 +166,8 @@ def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(tmp_path: Path) ->
     assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (found.code, found.lines[0])
 
 
-def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    """The other experiments are verified all the same."""
+def test_an_unreadable_ledger_is_one_line(tmp_path: Path) -> None:
+    """The other experiments are verified."""
     made = sealed(tmp_path, runs=1)
     sealed(tmp_path, "beta", 1)
     made.paths.ledger.unlink()
@@ -178,7 +178,7 @@ def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> None:
-    """Of a run that is unfinished they are a fault, of a completed one they are said."""
+    """They are a fault for an unfinished run and a remark for a completed one."""
     made = sealed(tmp_path, runs=2)
     unfinished = stored(Layout(tmp_path / "runs"), "beta")
     runs = [made.run(0), unfinished.attempt(0, [evaluated(10, 1.0)])]
@@ -193,7 +193,7 @@ def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> No
 
 
 def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path) -> None:
-    """It is printed without its control characters, and nothing of its name is opened."""
+    """Its control characters are replaced, and no file of that name is opened."""
     made = sealed(tmp_path, runs=1)
     name = "\x1b[31m[link=file:///etc/passwd]<script>"
     ledger = read_ledger(made.paths)

@@ -1,4 +1,4 @@
-"""`rlexp verify` names what was edited, copied or taken away."""
+"""`rlexp verify` finds edited, copied and deleted records."""
 
 import shutil
 from pathlib import Path
@@ -90,7 +90,7 @@ TAMPERING: dict[str, tuple[Spoil, str]] = {
 
 @pytest.mark.parametrize(("spoil", "expected"), TAMPERING.values(), ids=TAMPERING)
 def test_tampering_is_named(tmp_path: Path, spoil: Spoil, expected: str) -> None:
-    """By what was done to which file of which run, in one line, and by the exit code."""
+    """The line names the kind of change, the file and the run, and the exit code is 1."""
     made = sealed(tmp_path)
     assert 0 == told(tmp_path).code
     spoil(made)
@@ -104,7 +104,7 @@ def test_tampering_is_named(tmp_path: Path, spoil: Spoil, expected: str) -> None
 
 
 def test_a_run_copied_over_another_is_named_with_its_source(tmp_path: Path) -> None:
-    """Every file that only one run can have; the attempt that the other has not is missing."""
+    """Every copied file is named; an attempt that the source lacks is missing."""
     made = sealed(tmp_path)
     copy_folder(made)
     found = told(tmp_path)
@@ -117,7 +117,7 @@ def test_a_run_copied_over_another_is_named_with_its_source(tmp_path: Path) -> N
 
 
 def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path) -> None:
-    """Its specification tells whose it is."""
+    """The specification shows to which run the records belong."""
     made = sealed(tmp_path)
     rename(made)
     found = told(tmp_path)
@@ -128,7 +128,7 @@ def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path) -> None:
 
 
 def test_copies_are_found_without_a_ledger(tmp_path: Path) -> None:
-    """Two runs never have one journal."""
+    """Two runs never have the same journal."""
     made = stored(Layout(tmp_path / "runs"))
     for seed in range(2):
         made.complete(seed, 1.0 + seed)
@@ -140,8 +140,8 @@ def test_copies_are_found_without_a_ledger(tmp_path: Path) -> None:
     assert expected in found.lines
 
 
-def test_a_wrong_record_can_be_made_anew(tmp_path: Path) -> None:
-    """The command that is printed removes it, and what is made in its place matches."""
+def test_a_faulty_record_can_be_made_again(tmp_path: Path) -> None:
+    """The suggested command removes it, and the repeated run matches."""
     made = sealed(tmp_path)
     edit(made.run(2).attempt(1).journal, "21.0", "91.0")
     *_, hint = told(tmp_path).lines
@@ -156,7 +156,7 @@ def test_a_wrong_record_can_be_made_anew(tmp_path: Path) -> None:
 
 
 def test_verifying_writes_nothing(tmp_path: Path) -> None:
-    """Whatever it finds."""
+    """Verification changes no file, whatever it finds."""
     made = sealed(tmp_path)
     copy_folder(made)
     with made.paths.ledger.open("ab") as file:
