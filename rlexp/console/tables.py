@@ -84,7 +84,7 @@ def live_table(console: Console, total: int) -> Iterator[LiveTable]:
         yield LiveTable(live, console, total)
 
 
-SECONDS_COLUMN_GAP_LINES = 15.0
+SECONDS_BETWEEN_LINES = 15.0
 """Seconds between two lines of progress."""
 
 
@@ -96,13 +96,13 @@ class ProgressLines:
         self._total = total
         self._quiet = quiet
         self._ended = 0
-        self._next = monotonic() + SECONDS_COLUMN_GAP_LINES
+        self._next = monotonic() + SECONDS_BETWEEN_LINES
 
     def update(self, running: "Sequence[Running]", waiting: int) -> None:
         """Print a line with the progress of active runs every 15 s."""
         if monotonic() < self._next or self._quiet:
             return
-        self._next = monotonic() + SECONDS_COLUMN_GAP_LINES
+        self._next = monotonic() + SECONDS_BETWEEN_LINES
         steps = ", ".join(f"{r.spec.name} {progress(r)}" for r in running)
         self._line(f"  {self._ended}/{self._total} done, {waiting} waiting; {steps}")
 

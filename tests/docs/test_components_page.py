@@ -1,4 +1,4 @@
-"""The page about components: its commands work as pasted, its defaults are true, its example runs."""
+"""The page about components: its commands, defaults and example work."""
 
 import json
 import re
@@ -42,7 +42,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the page's guide has been trained, though not for long."""
+    """A folder in which the guide of the page was trained for a short time."""
     folder = tmp_path_factory.mktemp("study")
     (words,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
     short = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
@@ -52,10 +52,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_ask_for_runs_that_can_be_made(
+def test_commands_of_the_page_compose(
     command: str, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every setting exists, every value is allowed, and each environment is made with its components."""
+    """Every setting exists, every value is allowed, and each environment can be built."""
     monkeypatch.chdir(study)
     place = Workspace(study, Layout(study / "runs"))
     request = read_request(shlex.split(command)[2:], place)
@@ -65,8 +65,8 @@ def test_commands_ask_for_runs_that_can_be_made(
         build(plain, "environment").make().close()
 
 
-def test_a_guide_that_would_act_otherwise_is_refused(study: Path, tmp_path: Path) -> None:
-    """Its weights are as pinned, and others are the functions between them."""
+def test_a_changed_guide_is_refused(study: Path, tmp_path: Path) -> None:
+    """A guide with other weights than the pinned ones, or other functions, is refused."""
     (run,) = (study / "runs" / "guide").glob("ppo*")
     guide = Path(shutil.copytree(run, tmp_path / "guide"))
     pinned = final_weights(str(guide), "jump_start")
@@ -82,7 +82,7 @@ def test_a_guide_that_would_act_otherwise_is_refused(study: Path, tmp_path: Path
 
 
 def test_there_are_commands_and_ready_experiments() -> None:
-    """So that the test above has something to read."""
+    """The other tests of this file need commands and benchmarks on the page."""
     assert 8 <= sum("+benchmark=" not in command for command in COMMANDS)
     assert 8 <= sum("+benchmark=" in command for command in COMMANDS)
 
@@ -104,7 +104,7 @@ def test_there_are_commands_and_ready_experiments() -> None:
     ],
 )
 def test_settings_are_explained_with_their_defaults(name: str) -> None:
-    """Each has a row in its section, and what the row calls the default is in the yaml."""
+    """Each setting has a row in its section, with the default of the YAML file."""
     section = re.split(rf"^## (?=.*\b{name}\b)", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
     rows = dict(ROW.findall(section.partition("| setting |")[2]))
     settings = yaml.safe_load((ROOT / "conf" / "component" / f"{name}.yaml").read_text())[name]
@@ -119,8 +119,8 @@ def test_settings_are_explained_with_their_defaults(name: str) -> None:
             assert value in [yaml.safe_load(text) for text in told]
 
 
-def test_the_example_is_a_component(tmp_path: Path) -> None:
-    """Written into an empty folder as the page says, it is compared with none by the page's commands."""
+def test_the_example_component_works(tmp_path: Path) -> None:
+    """Written to an empty folder, the example works with the page's commands."""
     (source,), (settings,), (commands,) = blocks("python"), blocks("yaml"), blocks("bash own")
     (tmp_path / "my_components.py").write_text(source)
     (tmp_path / "conf" / "component").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The page about curricula: its own teacher works as pasted, and it names every teacher."""
+"""The page about curricula: its example teacher works, and it lists every teacher."""
 
 import importlib
 import re
@@ -23,7 +23,7 @@ FILES = re.compile(
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the page shows."""
+    """A folder with the files of the page."""
     for found in FILES.finditer(PAGE):
         path = tmp_path / found["name"]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,8 +33,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_own_teacher_works_as_pasted(study: Path) -> None:
-    """It teaches the environment that the page names, in training only, and widens its box."""
+def test_the_example_teacher_works(study: Path) -> None:
+    """The teacher acts only in training, on the page's environment, and widens its range."""
     (one,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
     _, parts = validate(one.plain, ("my_teachers",))
     del sys.modules["my_teachers"]
@@ -51,14 +51,14 @@ def test_own_teacher_works_as_pasted(study: Path) -> None:
 
 
 def test_every_teacher_has_a_row() -> None:
-    """Those that can be chosen, and no others."""
+    """The table lists exactly the teachers of `conf/teacher`."""
     rows = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
     assert {path.stem for path in (ROOT / "conf" / "teacher").glob("*.yaml")} == rows
 
 
 @pytest.mark.parametrize("teacher", ["random", "alp_gmm", "success_rate"])
 def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
-    """A hundred contexts are tested, once each by the final policy, and none is held out for good."""
+    """A hundred contexts are tested once each, and none is always held out."""
     (one,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
     root, parts = validate(one.plain)
     context = parts.environment.components["context"]

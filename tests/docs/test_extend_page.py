@@ -1,4 +1,4 @@
-"""The page about parts of one's own: every example is built, or trains, as pasted."""
+"""The page about plug-ins of users: every example can be built or trained as pasted."""
 
 import json
 import re
@@ -46,7 +46,7 @@ ALLOWED = (PACKAGE,)
 
 
 def forget() -> None:
-    """Take the modules of the page from those that are imported."""
+    """Remove the modules of the page from the imported ones."""
     for name in [name for name in sys.modules if name.partition(".")[0] in {PACKAGE, "corridor"}]:
         del sys.modules[name]
 
@@ -60,7 +60,7 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the files that the page shows."""
+    """A folder with the files of the page."""
     write(tmp_path, FILES)
     forget()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -69,7 +69,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def given(*start: str) -> list[list[str]]:
-    """The words of the page's commands that begin so, without the permission to import."""
+    """The overrides of the page's commands with this beginning, without --allow-import."""
     return [
         words[len(start) + 2 :]
         for words in COMMANDS
@@ -77,13 +77,13 @@ def given(*start: str) -> list[list[str]]:
     ]
 
 
-def asked(words: Sequence[str], study: Path) -> Request:
-    """What `rlexp run` makes of words."""
+def request_of(words: Sequence[str], study: Path) -> Request:
+    """The request of `rlexp run` with these overrides."""
     return read_request(words, Workspace(study, Layout(study / "runs"), ALLOWED))
 
 
-def swept(group: str, study: Path) -> SweepRequest:
-    """What `rlexp sweep` makes of the page's command for a group, checked as it does."""
+def sweep_request_of(group: str, study: Path) -> SweepRequest:
+    """The checked request of the page's `rlexp sweep` command for a group."""
     (words,) = [words for words in given("sweep") if words[0].startswith(f"{group}=")]
     request = compose_sweep(None, words, study)
     check_sweep(request, ALLOWED)
@@ -91,7 +91,7 @@ def swept(group: str, study: Path) -> SweepRequest:
 
 
 def test_every_family_has_a_row() -> None:
-    """Each group of `conf/`, with a protocol and an example that is there."""
+    """Each group of `conf/` has a row with its protocol and an existing example."""
     rows = re.findall(r"^\| .+ \| `conf/(\w+)/` \| (.*) \| (.+) \|$", PAGE, re.MULTILINE)
     assert {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()} == {
         group for group, _, _ in rows
@@ -100,8 +100,8 @@ def test_every_family_has_a_row() -> None:
     assert all("](" in example for _, _, example in rows)
 
 
-def test_every_example_is_whole() -> None:
-    """A module, a yaml that names its class, and a command that chooses it."""
+def test_every_example_is_complete() -> None:
+    """Each has a module, a YAML file that names its class, and a command that chooses it."""
     yamls = {name: text for name, text in FILES.items() if name.endswith(".yaml")}
     modules = {name.removesuffix(".py") for name in FILES if name.endswith(".py")}
     named = re.findall(rf"_target_: ({PACKAGE}\.\w+)\.\w+$", "".join(yamls.values()), re.MULTILINE)
@@ -113,8 +113,8 @@ def test_every_example_is_whole() -> None:
         assert [c for c in commands if re.search(rf"\b{group}=(\[.*\b)?{option}\b", c)], name
 
 
-def test_a_run_of_all_that_a_run_has(study: Path) -> None:
-    """Agent, algorithm, executor and tracker train together; curve and score are mirrored once."""
+def test_all_examples_train_together(study: Path) -> None:
+    """Agent, algorithm, executor and tracker train together; points are pushed once."""
     asked_for = sorted({word for words in given("run") for word in words})
     groups = {word.partition("=")[0] for word in asked_for}
     assert {"agent", "algorithm", "environment", "executor", "tracker"} == groups
@@ -137,9 +137,9 @@ def test_a_run_of_all_that_a_run_has(study: Path) -> None:
     )
 
 
-def test_an_agent_reads_waves(study: Path) -> None:
-    """Two of each entry, as sines and as cosines."""
-    (configuration,) = asked(["agent=fourier"], study).experiment.configurations
+def test_the_example_agent_encodes_waves(study: Path) -> None:
+    """Each observation entry becomes two sines and two cosines."""
+    (configuration,) = request_of(["agent=fourier"], study).experiment.configurations
     arguments = build(configuration.agent, "agent", ALLOWED).arguments()
     space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     waves = arguments["features_extractor_class"](space, **arguments["features_extractor_kwargs"])
@@ -150,15 +150,15 @@ def test_an_agent_reads_waves(study: Path) -> None:
 
 
 def test_settings_are_checked(study: Path) -> None:
-    """By the types of the fields."""
+    """The types of the fields are checked."""
     with pytest.raises(ConfigError, match=r"agent\.order=0"):
-        asked(["agent=fourier", "agent.order=0"], study)
+        request_of(["agent=fourier", "agent.order=0"], study)
     with pytest.raises(ConfigError, match=r"algorithm\.ent_coef=-1"):
-        asked(["algorithm=annealed_a2c", "algorithm.ent_coef=-1.0"], study)
+        request_of(["algorithm=annealed_a2c", "algorithm.ent_coef=-1.0"], study)
 
 
-def test_it_must_be_allowed(study: Path) -> None:
-    """Nothing of the package is imported else."""
+def test_the_package_must_be_allowed(study: Path) -> None:
+    """The package is not imported without --allow-import."""
     with pytest.raises(ConfigError, match="allow another package with --allow-import"):
         read_request(["agent=fourier"], Workspace(study, Layout(study / "runs")))
     assert PACKAGE not in sys.modules
@@ -167,7 +167,7 @@ def test_it_must_be_allowed(study: Path) -> None:
 def test_an_environment_is_what_init_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files that the page names, which need no permission."""
+    """The page names the files of `rlexp init`, which need no permission."""
     written = files("my_study")
     named = [name for name in re.findall(r"`([\w/]+\.\w+)`", PAGE) if "corridor" in name]
     assert ["corridor.py", "conf/environment/corridor.yaml"] == named
@@ -185,9 +185,9 @@ def test_an_environment_is_what_init_writes(
         forget()
 
 
-def test_a_tuner_climbs(study: Path) -> None:
-    """From anywhere at first, then around the best; the same number gives the same suggestion."""
-    request = swept("tuner", study)
+def test_the_example_tuner_climbs(study: Path) -> None:
+    """It starts at random and then samples around the best; suggestions are deterministic."""
+    request = sweep_request_of("tuner", study)
     tuner: Any = build(request.tuner, "tuner", ALLOWED)
     problem = Problem(space=request.space, objectives=1, steps=100, seed=3)
     low, high = (
@@ -206,9 +206,9 @@ def test_a_tuner_climbs(study: Path) -> None:
         tuner.open(Problem(space=request.space, objectives=2, steps=100, seed=3))
 
 
-def test_a_pruner_gives_up_what_stays_below(study: Path) -> None:
-    """From half of the steps on, with a reason in one line."""
-    pruner: Any = build(swept("pruner", study).pruner, "pruner", ALLOWED)
+def test_the_example_pruner_stops_low_trials(study: Path) -> None:
+    """It stops trials from half of the steps on, with a one-line reason."""
+    pruner: Any = build(sweep_request_of("pruner", study).pruner, "pruner", ALLOWED)
 
     def reason(step: int, value: float) -> str | None:
         told: str | None = pruner.prunes(
@@ -221,8 +221,8 @@ def test_a_pruner_gives_up_what_stays_below(study: Path) -> None:
     assert reason(90, float("nan"))
 
 
-def test_a_metric_is_computed_for_each_resample(study: Path) -> None:
-    """Along the last axis."""
+def test_the_example_metric_is_computed_per_resample(study: Path) -> None:
+    """The metric reduces the last axis."""
     (words,) = given("compare", "duel")
     assert "--set" == words[0]
     metrics = read_report(words[1:], study, ALLOWED).metrics
@@ -231,9 +231,9 @@ def test_a_metric_is_computed_for_each_resample(study: Path) -> None:
     assert [1.0, 4.0] == metrics["worst_run"](TaskScores(values, (3,))).tolist()
 
 
-def test_an_executor_leaves_cores(study: Path) -> None:
-    """One of them, and at least one is used."""
-    executor = asked(["executor=spare_cores"], study).executor
+def test_the_example_executor_leaves_a_core_free(study: Path) -> None:
+    """It leaves one core free and uses at least one."""
+    executor = request_of(["executor=spare_cores"], study).executor
     assert max(1, usable_cores() - 1) == executor.workers_for(1)
     assert 1 == executor.workers_for(10_000)
     assert 600 == executor.hang_timeout

@@ -126,7 +126,7 @@ def test_unknown_parts_are_not_reported_as_equal(alpha: Stored, tmp_path: Path) 
     names = first.folder.name, second.folder.name
     shown = text(tmp_path, *names)
     assert "no differences in packages, machine" in shown
-    assert f"the code of {names[0]} was in no git checkout" in shown
+    assert f"the code of {names[0]} was in no git repository" in shown
     second.attempt(1).provenance.unlink()
     value = json_of(tmp_path, *names)
     assert [None] * 3 == [value[part] for part in ("code", "packages", "machine")]

@@ -203,7 +203,7 @@ def test_the_output_names_policy_seeds_and_limits(ppo: Finished) -> None:
     assert lines[:3] == [
         ppo.name,
         "  ppo on CartPole-v1, final policy at step 64",
-        "  3 fresh episodes on seeds of draw 0, sampled actions, observations not normalised",
+        "  3 fresh episodes, seed set 0, sampled actions, observations not normalised",
     ]
     assert lines[-2:] == [
         "  n = 3 episodes of one run, which tell nothing about other training seeds",

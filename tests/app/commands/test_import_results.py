@@ -432,7 +432,7 @@ def test_an_imported_run_has_no_log() -> None:
     told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
     assert ("", 0) == (told.stdout, told.exit_code)
     assert "was imported from csv and has no log" in told.stderr
-    give(*shlex.split(re.findall(r"'rlexp (.*?)'", told.stderr)[0]))
+    give(*shlex.split(re.findall(r"to see its source: rlexp (.*)", told.stderr)[0]))
 
 
 def test_exported_tables_can_be_imported() -> None:

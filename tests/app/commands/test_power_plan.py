@@ -246,8 +246,8 @@ def test_tuning_runs_are_the_pilot_without_test_runs(
     [
         (None, {}, "give the effect to detect"),
         ("alpha", {}, "give the effect to detect"),
-        (None, {"difference": 1.0}, "--difference is in units of scores"),
-        ("alpha", {"effect": 1.0}, "--effect needs no pilot"),
+        (None, {"difference": 1.0}, "--difference is in units of the scores"),
+        ("alpha", {"effect": 1.0}, "takes no pilot"),
         (None, {"effect": 1.0, "difference": 1.0}, "exclude each other"),
         (None, {"effect": 0.0}, "no number of seeds finds an effect of 0"),
         (None, {"effect": math.nan}, "must be finite numbers"),

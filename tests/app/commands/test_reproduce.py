@@ -98,7 +98,8 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
     recorded(copied, packages={**packages, "gymnasium": "1.0.0"})
     wanted = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
     with pytest.raises(
-        SurroundingsDiffer, match=r"gymnasium 1.0.0 then, .* now; pip install"
+        SurroundingsDiffer,
+        match=r"gymnasium 1.0.0 then, .* now; to install the original packages: pip install",
     ) as e:
         reproduce("tiny", wanted, copied.study, Silent())
     assert 3 == e.value.exit_code
@@ -151,7 +152,7 @@ def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
     assert ["identical"] == [run["verdict"] for run in told["runs"]]
     (kept,) = Layout(tmp_path / "kept").experiment("tiny").runs()
     assert f"tiny/{kept.folder.name}" == told["runs"][0]["run"]
-    with pytest.raises(ConfigError, match=r"is there and not empty"):
+    with pytest.raises(ConfigError, match=r"already exists and is not an empty folder"):
         reproduce("tiny", wanted, place.study, Silent())
 
 

@@ -144,7 +144,9 @@ def test_an_unplanned_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
     """The error suggests repeating the command that defined the run."""
     other = replace(alpha, experiment=replace(alpha.experiment, configurations=(REAL_ONE,)))
     other.attempt(0, [ended(Ending.INTERRUPTED)])
-    with pytest.raises(RecordError, match=r"does not ask for run ppo-test-0-"):
+    with pytest.raises(
+        RecordError, match=r"run ppo-test-0-.* is not part of the present definition"
+    ):
         resume([other.spec(0).name], DRY, study(tmp_path), console())
 
 
@@ -181,7 +183,7 @@ def test_a_damaged_experiment_does_not_stop_others(
 def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A final failure is not continued without --retry."""
     assert 0 == resume([], DRY, study(tmp_path), console())
-    assert "nothing to continue" == output(capsys).strip()
+    assert "nothing to continue: no experiments under runs/" == output(capsys).strip()
     own = real(tmp_path, runs=1)
     own.attempt(0, failed())
     assert 0 == resume([], DRY, study(tmp_path), console())
@@ -224,7 +226,7 @@ def test_a_sweep_continues_from_its_recorded_command(
     assert 0 == resume(words, DRY, made.study, console())
     said = output(capsys)
     assert "left out of the recorded command of made_up" in said
-    assert "sweep.storage=sqlite:///else.db; give it again" in said
+    assert "sweep.storage=sqlite:///else.db; to use it, add it" in said
     assert "8 trials by random" in said
     assert "2 workers" in said
 
@@ -232,17 +234,17 @@ def test_a_sweep_continues_from_its_recorded_command(
 def test_a_run_of_a_sweep_cannot_be_continued_alone(tmp_path: Path) -> None:
     """The sweep decides how long its runs train."""
     made = begun(tmp_path, *WORDS)
-    with pytest.raises(RecordError, match=r"continue that: rlexp resume made_up$"):
+    with pytest.raises(RecordError, match=r"continue the sweep: rlexp resume made_up$"):
         resume([f"made_up/{made.made[0].name}"], DRY, made.study, console())
 
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (("rlexp", "compare", "made_up"), r"is not recorded.* repeat it \('rlexp sweep …'\)"),
-        (("rlexp", "sweep", *WORDS, "+a.token=********"), "holds a secret"),
+        (("rlexp", "compare", "made_up"), "is not recorded.* repeat the command 'rlexp sweep …'"),
+        (("rlexp", "sweep", *WORDS, "+a.token=********"), "contains a secret"),
         (("rlexp", "sweep", *WORDS[:-1], "experiment=other"), "now defines other"),
-        (("rlexp", "sweep", *WORDS, "algorithm=none"), "can no longer be given"),
+        (("rlexp", "sweep", *WORDS, "algorithm=none"), "is not valid any more"),
         (("rlexp", "sweep", *WORDS, "algorithm.n_steps=32"), "exists with another definition"),
         (("rlexp", "sweep", "gone", *WORDS), "is not valid any more .it was typed in study.: "),
     ],

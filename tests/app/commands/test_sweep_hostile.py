@@ -145,7 +145,9 @@ def test_before_the_selection_the_report_compares_no_labels(tmp_path: Path) -> N
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
     assert "8 trials, 0 test runs asked for" in page
     assert len(page) < 500_000
-    with pytest.raises(ConfigError, match="has no test run to compare yet; 'rlexp status"):
+    with pytest.raises(
+        ConfigError, match="has no test runs to compare yet; to see its progress: rlexp status"
+    ):
         compare(CompareRequest(targets=("made_up",)), made.study)
 
 

@@ -93,7 +93,7 @@ def test_all_experiments_are_verified(tmp_path: Path) -> None:
 def test_an_empty_runs_folder_is_no_fault(tmp_path: Path) -> None:
     """An unknown name is an error."""
     found = told(tmp_path, None)
-    assert (0, True) == (found.code, found.lines[0].endswith("to start some, use 'rlexp run'"))
+    assert (0, True) == (found.code, found.lines[0].endswith("to start one, use 'rlexp run'"))
     with pytest.raises(RecordError, match="there is no experiment 'alpha'"):
         told(tmp_path)
 
