@@ -286,6 +286,7 @@ def load(folder: str | PathLike[str]) -> "Records":
 def _workspace(folder: Folder, allowed: Strings = ()) -> "Workspace":
     from rlexp.app.workspace import Workspace
 
+    # Signal handlers belong to the notebook or program that calls the API.
     return Workspace.here(_strings(allowed), folder=folder, handles_signals=False)
 
 

@@ -62,7 +62,7 @@ def compare(
     strict: StrictOption = False,
     as_json: Json = False,
 ) -> None:
-    """Compare labels of one or several experiments, with a verdict for each pair."""
+    """Compare labels of experiments, with a verdict for each pair."""
     overrides = setting_overrides(
         settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed
     )

@@ -75,6 +75,7 @@ def _usage_report(error: Any) -> ErrorReport:
 
 
 def _report(error: RlexpError, exit_code: int, usage: Any = None) -> ErrorReport:
+    # A message may quote an override, and with it a secret that the user typed.
     content = ErrorDocument(
         code=error.code,
         message=mask_known(str(error), secret_values(os.environ)),

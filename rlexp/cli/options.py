@@ -17,10 +17,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(help="Overrides in Hydra's grammar: algorithm=ppo budget.steps=20000."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Really do it; without --yes, only show what would be done.")
+    bool, typer.Option("--yes", help="Remove it; without --yes, only show what would be removed.")
 ]
 AllowImport = Annotated[
     list[str] | None,
@@ -43,6 +43,7 @@ TargetName = Annotated[str, typer.Argument(help="An experiment, or a run as EXPE
 
 def current_workspace(allow: list[str] | None = None) -> "Workspace":
     """The workspace in the current folder."""
+    # Commands import use cases inside functions, so that `rlexp --help` needs no NumPy or Hydra.
     from rlexp.app.workspace import Workspace
 
     return Workspace.here(tuple(allow or ()))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def remove(target: TargetName, yes: Yes = False, as_json: Json = False) -> None:
-    """Remove an experiment or a run; only with --yes.
+    """Remove an experiment or a run (needs --yes).
 
     Without --yes, only show what would be removed.
     """

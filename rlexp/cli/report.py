@@ -49,7 +49,7 @@ def report(
     strict: StrictOption = False,
     as_json: Json = False,
 ) -> None:
-    """Write a reliability report: an HTML page, or tables for a paper."""
+    """Write a reliability report: a page, or tables for a paper."""
     from rlexp.app.commands.report import ReportRequest
     from rlexp.app.commands.report import report as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED

@@ -20,11 +20,11 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check records against the ledger of sums written in training.
+    """Check that records are the same as when they were written.
 
-    Shows every record that is missing, edited or copied; exit code 1 if there is one. Records that
-    were changed together with the ledger are found only with a head that you noted earlier: give
-    it with --head.
+    Compares records with the ledger, which holds their sums. Shows every record that is missing,
+    edited or copied; the exit code is 1 if there is one. Records that were changed together with
+    the ledger are found only with a head that you noted earlier: give it with --head.
     """
     from rlexp.app.commands.verify import verify as use_case
     from rlexp.cli.exit_codes import exit_code

@@ -38,6 +38,7 @@ def json_text(value: Any, indent: int | None = 1) -> str:
 
 
 def _escaped(line: str) -> str:
+    # json.dumps escapes the character; its quotes are cut off.
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 

@@ -169,4 +169,5 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 
 def _width(text: str) -> int:
+    # Rich's cell_len is slow, and an ASCII character is always one cell wide.
     return len(text) if text.isascii() else cell_len(text)

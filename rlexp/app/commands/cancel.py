@@ -131,6 +131,7 @@ def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> Cancella
 def _end_process(pid: int, paths: ExperimentPaths) -> CancelOutcome:
     """Ask the process that runs an experiment to stop."""
     try:
+        # The command handles SIGTERM: it stops its runs and records them as interrupted.
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return CancelOutcome.ENDED

@@ -143,6 +143,7 @@ def compare_adaptively(
             nothing was started.
     """
     workspace.make_allowed_importable()
+    # Only the settings are needed: without sections, none of their classes is imported.
     overrides = ["section=[]", *request.overrides]
     settings = read_report(overrides, workspace.folder, workspace.allowed).settings
     paths = workspace.experiment(_experiment(request))

@@ -158,6 +158,7 @@ def show_configuration(overrides: Sequence[str], workspace: Workspace) -> Resolv
 def list_groups(workspace: Workspace) -> GroupListing:
     """List the groups with their defaults and options."""
     files = ("config.yaml", "report.yaml", "sweep.yaml")
+    # A group in several files has the default of runs: `config.yaml` comes last in the merge.
     of_runs, of_reports, of_sweeps = (defaults(workspace.folder, file) for file in files)
     rows = (
         GroupRow(

@@ -131,6 +131,7 @@ def evaluate(
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
     command = request.command(name, request.draw, workspace.allowed)
     check_imports([record.spec], workspace.allowed, command)
+    # Archives are checked before anything of the workspace is imported.
     check_archives(policy, paths)
     workspace.make_allowed_importable()
     # An environment that prints must not corrupt the JSON document on standard output.

@@ -215,6 +215,7 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
     """
     source, target = _source_options(request), _target_options(request)
     paths = workspace.layout.experiment(target.name)
+    # Reading a large source may take minutes, so an unwritable folder is reported first.
     if not request.dry_run:
         probe_writable(workspace.layout.root)
     there = found_before(paths)

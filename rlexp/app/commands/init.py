@@ -172,6 +172,7 @@ def _write(root: Path, scaffold: dict[str, str]) -> None:
             # Only folders that did not exist before may be removed after a failure.
             made += [p for p in reversed(path.parents) if not p.exists()]
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Mode "x" fails if another process has created the file since the check.
             with path.open("x", encoding="utf-8") as file:
                 written.append(path)
                 file.write(content)

@@ -287,6 +287,7 @@ def list_runs(request: ListRequest, workspace: Workspace) -> Listing:
     kind = ListingKind.RUNS if request.experiment else ListingKind.EXPERIMENTS
     kind = ListingKind.CONFIGURATIONS if request.group else kind
     leading = leading_aggregate(workspace.folder, workspace.allowed)
+    # A mistake in a condition is reported before thousands of runs are read.
     conditions = _conditions(request, kind, leading.name)
     name = request.experiment
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
@@ -354,6 +355,7 @@ def sort_rows(rows: Sequence[R], sort: str | None) -> list[R]:
     def value(row: R) -> Any:
         return getattr(row, column)
 
+    # Missing values are set apart, because None and NaN cannot be ordered.
     present = [row for row in rows if not _missing(value(row))]
     absent = [row for row in rows if _missing(value(row))]
     return sorted(present, key=value, reverse=down) + absent

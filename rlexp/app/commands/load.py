@@ -167,6 +167,7 @@ def load(folder: str | PathLike[str]) -> Records:
 
 def _table(runs: list[Found]) -> NDArray[np.void]:
     rows = [_row(f) for f in runs]
+    # NumPy cuts strings at the width of their type, so each column is as wide as its longest text.
     widths = [max((len(str(row[i])) for row in rows), default=1) for i in range(len(TEXT))]
     kinds = [(name, f"U{width}") for name, width in zip(TEXT, widths, strict=True)]
     table = np.array(rows, dtype=[*kinds, ("seed", "i8"), ("score", "f8"), ("step", "i8")])

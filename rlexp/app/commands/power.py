@@ -151,6 +151,7 @@ def power(request: PowerRequest, workspace: Workspace) -> EffectPlan | PilotPlan
     """
     _check(request)
     workspace.make_allowed_importable()
+    # Only the settings are needed: without sections, none of their classes is imported.
     overrides = ["section=[]", *request.overrides]
     settings = read_report(overrides, workspace.folder, workspace.allowed).settings
     try:

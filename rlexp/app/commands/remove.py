@@ -146,6 +146,7 @@ def _remove_recorded(match: ExperimentPaths | RunPaths) -> None:
 def _remove(folder: Path) -> None:
     """Rename the folder to a hidden name, then delete it."""
     # The rename is atomic: other commands never see a half-deleted run.
+    # The random part keeps two removals of the same name apart.
     hidden = folder.with_name(f".removed-{uuid4().hex[:8]}")
     folder.rename(hidden)
     try:

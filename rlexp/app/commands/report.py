@@ -281,6 +281,7 @@ def _digest(question: Mapping[str, Any], experiments: Iterable[ExperimentPaths])
     """The digest of settings, records, code, versions and secrets; None if it is not reliable."""
     if VARIABLE in json.dumps(question):
         return None
+    # A file changed within SETTLED seconds may change again within one tick of its clock.
     before = time.time() - SETTLED
     code = stamp_of_tree(str(Path(rlexp.__file__).parent), before, folders=COMPILED)
     stamps = [code, *(_stamp(paths, before) for paths in experiments)]

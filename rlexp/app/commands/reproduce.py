@@ -171,6 +171,7 @@ def _run_all(
         for number, group in enumerate(_by_code(originals)):
             code = group[0].code
             with checked_out(code, workspace.folder, folder / f"code-{number}") as checkout:
+                # The experiment is defined once, for the runs of all versions of the code.
                 if number == 0:
                     define(originals, paths)
                 _one_code(group, checkout, paths, request, workspace, command, observer, partial)
@@ -261,6 +262,7 @@ def _warnings(group: Sequence[Original], around: Surroundings) -> list[str]:
 
 def _by_code(originals: Sequence[Original]) -> list[list[Original]]:
     """The runs grouped by their code and by the recorded packages and hardware."""
+    # The keys hold dictionaries, which cannot be keys of a dictionary.
     groups: list[tuple[Any, list[Original]]] = []
     for original in originals:
         provenance = original.provenance

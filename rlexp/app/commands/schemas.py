@@ -87,6 +87,7 @@ def _of_module(name: str) -> list[Any]:
 
 
 def _modules() -> Iterator[ModuleType]:
+    # Modules are discovered, so that a new command needs no entry in a list.
     for module in pkgutil.iter_modules(commands.__path__):
         yield importlib.import_module(f"{commands.__name__}.{module.name}")
 

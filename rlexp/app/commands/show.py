@@ -371,5 +371,6 @@ def _files(run: RunPaths) -> tuple[RunFile, ...]:
     return tuple(
         RunFile(file=str(p.relative_to(run.folder)), bytes=p.lstat().st_size)
         for p in paths
+        # The counter of a running process is no record, and its content changes all the time.
         if p.name != "progress.bin"
     )

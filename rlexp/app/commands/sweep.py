@@ -398,6 +398,7 @@ def _open(
     # A test run before the selection would let test scores reach the choice of the winner.
     if not paths.selection.exists():
         check_untested(paths, (s.record.spec.phase for s in runs))
+    # A budget in hours includes the time that earlier commands spent on the search.
     earlier, begun = search_hours(s.record for s in runs), time.monotonic()
     sweeping = resume(
         paths,

@@ -290,6 +290,8 @@ def _execute(
     except KeyboardInterrupt:
         signals.received = signals.received or signal.SIGINT
     finally:
+        # The closed session has killed the processes that were left: their runs are recorded as
+        # interrupted.
         if loop is not None:
             loop.abandon()
     if loop is not None and loop.disk_error is not None:
@@ -309,4 +311,5 @@ def _end_with_input() -> None:
     """Stop this process when its standard input ends: its parent has closed it or has died."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
+    # The handler of SIGTERM stops the runs gracefully, as if a scheduler had sent the signal.
     os.kill(os.getpid(), signal.SIGTERM)
