@@ -36,11 +36,11 @@ def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
 
 def test_a_plan_without_checkpoints_does_not_mention_them() -> None:
     """The plan has the number of runs, the time, the disk space and the commit."""
-    told = (
+    output = (
         "  5 runs × 100,000 environment steps · 2 workers × 1 thread · estimated 1 min 2 s, "
         "1.2 MB · git 1a2b3c4"
     )
-    assert ["first · test phase", told] == list(run_plan_lines(plan()))
+    assert ["first · test phase", output] == list(run_plan_lines(plan()))
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,13 @@ def test_runs_that_start_from_step_0_are_counted(
 def test_runs_that_continue_with_other_versions_are_counted() -> None:
     """The line follows that of the continued steps."""
     changed = {"run 0": "torch was 1, is 2", "run 1": "torch was 1, is 2"}
-    told = list(checkpoint_lines(beginnings(continued=dict.fromkeys(changed, 8), drifts=changed)))
+    output = list(
+        checkpoint_lines(beginnings(continued=dict.fromkeys(changed, 8), drifts=changed))
+    )
     assert [
         "  2 runs continue from checkpoints at step 8",
         "  2 runs continue with other versions: torch was 1, is 2",
-    ] == told
+    ] == output
 
 
 def test_large_replay_buffers_are_printed() -> None:
@@ -115,5 +117,5 @@ def test_large_replay_buffers_are_printed() -> None:
 def test_an_empty_plan_has_no_estimate() -> None:
     """A plan without missing runs states that there is nothing to run."""
     empty = plan(runs=0, done=5)
-    told = ["first · test phase, 5 already done", "  nothing to run"]
-    assert told == list(run_plan_lines(empty))
+    output = ["first · test phase, 5 already done", "  nothing to run"]
+    assert output == list(run_plan_lines(empty))

@@ -74,8 +74,14 @@ def test_values_in_cells(value: Value, digits: int, wanted: str) -> None:
 def test_a_table_fits_a_wide_terminal() -> None:
     """Numbers are right-aligned, text is left-aligned; the title is above and the note below."""
     text = shown(table(("ppo", 1.0), ("a2c", None)))
-    wanted = ["A table", "label  mean score", "ppo           1.0", "a2c             —", "A note."]
-    assert wanted == text.splitlines()
+    expected = [
+        "A table",
+        "label  mean score",
+        "ppo           1.0",
+        "a2c             —",
+        "A note.",
+    ]
+    assert expected == text.splitlines()
 
 
 def test_a_table_is_transposed_on_a_narrow_terminal() -> None:
@@ -83,7 +89,7 @@ def test_a_table_is_transposed_on_a_narrow_terminal() -> None:
     columns = (LABEL, *(Column(title=title, digits=0) for title in ("IQM", "mean", "median")))
     low, high = interval(1.0, 0.0, 2.0), interval(3.0, 2.0, 4.0)
     of_rows = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
-    wanted = """\
+    expected = """\
 A table
 label   a         b
 IQM     1 [0, 2]  1 [0, 2]
@@ -96,8 +102,8 @@ mean    1 [0, 2]
 median  3 [2, 4]
 A note.
 95 % interval, method t."""
-    assert wanted == shown(of_rows, width=26)
-    assert wanted == shown(of_rows, width=34)
+    assert expected == shown(of_rows, width=26)
+    assert expected == shown(of_rows, width=34)
     assert "label       IQM      mean    median\na      1 [0, 2]" in shown(of_rows, width=35)
 
 
@@ -192,8 +198,8 @@ def test_hostile_text_is_harmless(width: int) -> None:
 
 def test_notices_have_a_hanging_indent() -> None:
     """Further lines of a notice are indented, and no word is lost."""
-    words = "a difference of 80 that no chance explains, with all its reasons"
-    lines = shown(Notice(tone=Tone.WARNING, text=words), width=30).splitlines()
+    arguments = "a difference of 80 that no chance explains, with all its reasons"
+    lines = shown(Notice(tone=Tone.WARNING, text=arguments), width=30).splitlines()
     assert len(lines) > 2
     assert all(line.startswith("  ") and len(line) <= 30 for line in lines[1:])
-    assert f"Warning: {words}".split() == " ".join(lines).split()
+    assert f"Warning: {arguments}".split() == " ".join(lines).split()

@@ -52,12 +52,12 @@ def test_rows_as_text_equal_those_of_rich(
 ) -> None:
     """The bytes are the same for any cells and any width of the terminal."""
     width = data.draw(st.sampled_from([20, 60, 10_000]))
-    expected, found = (console(width, terminal=terminal) for _ in range(2))
+    expected, result = (console(width, terminal=terminal) for _ in range(2))
     by_rich(rows, expected)
-    table, following = table_of(rows, COLUMNS, found)
-    found.print(table)
-    found.file.write(following)
-    assert found.file.getvalue() == expected.file.getvalue()  # type: ignore[attr-defined]
+    table, following = table_of(rows, COLUMNS, result)
+    result.print(table)
+    result.file.write(following)
+    assert result.file.getvalue() == expected.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_rows_that_fit_are_text() -> None:

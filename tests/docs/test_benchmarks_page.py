@@ -37,10 +37,10 @@ def test_scores_are_the_means_of_the_episodes(name: str) -> None:
             episodes[row["label"], row["task"], row["seed"], row["step"]].append(
                 float(row["return"])
             )
-    plain = json.loads((KEPT / f"{name}.json").read_text())
+    content = json.loads((KEPT / f"{name}.json").read_text())
     scores = {
         (cell["label"], cell["task"], seed, str(cell["steps"])): score
-        for cell in plain["cells"]
+        for cell in content["cells"]
         for seed, score in cell["scores"].items()
     }
     assert scores == pytest.approx(
@@ -61,21 +61,21 @@ def test_stored_scores_are_small_and_name_no_machine(name: str) -> None:
     """The files contain no host names and no folders."""
     files = [KEPT / f"{name}.{ending}" for ending in ("csv", "json")]
     assert sum(file.stat().st_size for file in files) < LARGEST
-    plain = json.loads(files[1].read_text())
-    assert {"processor", "cores"} == set(plain["machine"])
-    assert "/" not in "".join(plain["command"])
+    content = json.loads(files[1].read_text())
+    assert {"processor", "cores"} == set(content["machine"])
+    assert "/" not in "".join(content["command"])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stored_scores_match_the_present_benchmark(name: str) -> None:
     """The cells and their steps are those of the present definition."""
-    plain = json.loads((KEPT / f"{name}.json").read_text())
-    found = {
-        (one.plain["environment"]["id"], dict(one.choices)["algorithm"]): one.plain["budget"]
-        for one in compose([f"+benchmark={name}"], ROOT)
+    content = json.loads((KEPT / f"{name}.json").read_text())
+    result = {
+        (item.plain["environment"]["id"], dict(item.choices)["algorithm"]): item.plain["budget"]
+        for item in compose([f"+benchmark={name}"], ROOT)
     }
-    assert {key: budget["steps"] for key, budget in found.items()} == {
-        (cell["task"], cell["label"]): cell["steps"] for cell in plain["cells"]
+    assert {key: budget["steps"] for key, budget in result.items()} == {
+        (cell["task"], cell["label"]): cell["steps"] for cell in content["cells"]
     }
 
 
@@ -86,7 +86,7 @@ def test_the_matrix_on_the_page_composes(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(block)
     assert [20_000, 20_000] == [
-        one.plain["budget"]["steps"] for one in compose(["+benchmark=mine"], tmp_path)
+        item.plain["budget"]["steps"] for item in compose(["+benchmark=mine"], tmp_path)
     ]
 
 

@@ -30,7 +30,7 @@ CODE = re.compile(r"`(rlexp run [^`]+)`")
 
 def blocks(kind: str) -> list[str]:
     """The page's code blocks of a kind, in order."""
-    return [found["text"] for found in BLOCK.finditer(PAGE) if found["kind"] == kind]
+    return [result["text"] for result in BLOCK.finditer(PAGE) if result["kind"] == kind]
 
 
 COMMANDS = [
@@ -44,9 +44,9 @@ COMMANDS = [
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the guide of the page was trained for a short time."""
     folder = tmp_path_factory.mktemp("study")
-    (words,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
+    (arguments,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
     short = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
-    done = pasted(shlex.join([*words, *short]), folder)
+    done = pasted(shlex.join([*arguments, *short]), folder)
     assert 0 == done.returncode, done.stdout + done.stderr
     return folder
 
@@ -57,12 +57,12 @@ def test_commands_of_the_page_compose(
 ) -> None:
     """Every setting exists, every value is allowed, and each environment can be built."""
     monkeypatch.chdir(study)
-    place = Workspace(study, Layout(study / "runs"))
-    request = read_request(shlex.split(command)[2:], place)
+    location = Workspace(study, Layout(study / "runs"))
+    request = read_request(shlex.split(command)[2:], location)
     assert len(request.specs()) >= (1 if "experiment=guide" in command else 5)
     for configuration in request.experiment.configurations:
-        plain = {**configuration.environment, "reference": {}}
-        build(plain, "environment").make().close()
+        content = {**configuration.environment, "reference": {}}
+        build(content, "environment").make().close()
 
 
 def test_a_changed_guide_is_refused(study: Path, tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_a_changed_guide_is_refused(study: Path, tmp_path: Path) -> None:
     load_guide(str(guide), pinned, environment, "jump_start")
     spec = read_spec(RunPaths(guide))
     spec = replace(spec, agent={**spec.agent, "activation": "relu"})
-    plain = {**SPEC.head(), "id": spec.id, **spec.plain()}
-    (guide / "spec.json").write_text(json.dumps(plain))
+    content = {**SPEC.head(), "id": spec.id, **spec.plain()}
+    (guide / "spec.json").write_text(json.dumps(content))
     assert final_weights(str(guide), "jump_start").startswith(f"{pinned}++")
     with pytest.raises(ConfigError, match=r"spec\.json is not what it was: put it back, or set"):
         load_guide(str(guide), pinned, environment, "jump_start")
@@ -112,11 +112,11 @@ def test_settings_are_explained_with_their_defaults(name: str) -> None:
     others = {"initial"} if name == "observation_delay" else set()
     assert settings.keys() == rows.keys() - others
     for setting, value in settings.items():
-        told = re.findall(r"`([^`]+)`", rows[setting])
+        output = re.findall(r"`([^`]+)`", rows[setting])
         if value == "???":
             assert "required" == rows[setting]
         elif not str(value).startswith("${"):
-            assert value in [yaml.safe_load(text) for text in told]
+            assert value in [yaml.safe_load(text) for text in output]
 
 
 def test_the_example_component_works(tmp_path: Path) -> None:

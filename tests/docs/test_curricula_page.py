@@ -24,10 +24,10 @@ FILES = re.compile(
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the page."""
-    for found in FILES.finditer(PAGE):
-        path = tmp_path / found["name"]
+    for result in FILES.finditer(PAGE):
+        path = tmp_path / result["name"]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found["text"])
+        path.write_text(result["text"])
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     return tmp_path
@@ -35,8 +35,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_example_teacher_works(study: Path) -> None:
     """The teacher acts only in training, on the page's environment, and widens its range."""
-    (one,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
-    _, parts = validate(one.plain, ("my_teachers",))
+    (item,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
+    _, parts = validate(item.plain, ("my_teachers",))
     del sys.modules["my_teachers"]
     environment: Any = parts.environment.make()
     environment.reset(seed=1)
@@ -59,8 +59,8 @@ def test_every_teacher_has_a_row() -> None:
 @pytest.mark.parametrize("teacher", ["random", "alp_gmm", "success_rate"])
 def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
     """A hundred contexts are tested once each, and none is always held out."""
-    (one,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
-    root, parts = validate(one.plain)
+    (item,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
+    root, parts = validate(item.plain)
     context = parts.environment.components["context"]
     assert root.budget.final_episodes == len(context.test_contexts())
     assert 1 == parts.environment.vector.count

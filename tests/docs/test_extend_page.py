@@ -71,9 +71,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def given(*start: str) -> list[list[str]]:
     """The overrides of the page's commands with this beginning, without --allow-import."""
     return [
-        words[len(start) + 2 :]
-        for words in COMMANDS
-        if words[: len(start) + 2] == [*start, "--allow-import", PACKAGE]
+        arguments[len(start) + 2 :]
+        for arguments in COMMANDS
+        if arguments[: len(start) + 2] == [*start, "--allow-import", PACKAGE]
     ]
 
 
@@ -84,8 +84,10 @@ def request_of(words: Sequence[str], study: Path) -> Request:
 
 def sweep_request_of(group: str, study: Path) -> SweepRequest:
     """The checked request of the page's `rlexp sweep` command for a group."""
-    (words,) = [words for words in given("sweep") if words[0].startswith(f"{group}=")]
-    request = compose_sweep(None, words, study)
+    (arguments,) = [
+        arguments for arguments in given("sweep") if arguments[0].startswith(f"{group}=")
+    ]
+    request = compose_sweep(None, arguments, study)
     check_sweep(request, ALLOWED)
     return request
 
@@ -106,7 +108,7 @@ def test_every_example_is_complete() -> None:
     modules = {name.removesuffix(".py") for name in FILES if name.endswith(".py")}
     named = re.findall(rf"_target_: ({PACKAGE}\.\w+)\.\w+$", "".join(yamls.values()), re.MULTILINE)
     assert modules == {name.replace(".", "/") for name in named}
-    commands = [" ".join(words) for words in COMMANDS]
+    commands = [" ".join(arguments) for arguments in COMMANDS]
     for name in yamls:
         _, group, file = name.split("/")
         option = file.removesuffix(".yaml")
@@ -115,24 +117,24 @@ def test_every_example_is_complete() -> None:
 
 def test_all_examples_train_together(study: Path) -> None:
     """Agent, algorithm, executor and tracker train together; points are pushed once."""
-    asked_for = sorted({word for words in given("run") for word in words})
+    asked_for = sorted({word for arguments in given("run") for word in arguments})
     groups = {word.partition("=")[0] for word in asked_for}
     assert {"agent", "algorithm", "environment", "executor", "tracker"} == groups
     short = (
         *("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_episodes=1"),
         *("budget.final_episodes=2", "seeds.test=1", "experiment=own", "-q"),
     )
-    words = ["rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short]
-    done = pasted(shlex.join(words), study)
+    arguments = ["rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short]
+    done = pasted(shlex.join(arguments), study)
     assert 0 == done.returncode, done.stdout + done.stderr
     curves = study / "curves" / "own"
     (path,) = curves.glob("annealed_a2c-test-0-*.jsonl")
     steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
     assert all(a < b for a, b in pairwise(steps))
     assert {32, 64} <= set(steps)
-    told = json.loads(path.with_suffix(".json").read_text())
-    assert ("annealed_a2c", "completed") == (told["label"], told["state"])
-    assert {"annealed_a2c on CartPole-v1": told["score"]} == json.loads(
+    output = json.loads(path.with_suffix(".json").read_text())
+    assert ("annealed_a2c", "completed") == (output["label"], output["state"])
+    assert {"annealed_a2c on CartPole-v1": output["score"]} == json.loads(
         (curves / "aggregates.json").read_text()
     )
 
@@ -175,9 +177,9 @@ def test_an_environment_is_what_init_writes(
     write(tmp_path, written)
     forget()
     monkeypatch.syspath_prepend(str(tmp_path))
-    (one,) = compose(["environment=corridor"], tmp_path)
+    (item,) = compose(["environment=corridor"], tmp_path)
     try:
-        with closing(validate(one.plain)[1].environment.make()) as environment:
+        with closing(validate(item.plain)[1].environment.make()) as environment:
             observation, _ = environment.reset(seed=1)
             assert environment.observation_space.contains(observation)
     finally:
@@ -194,9 +196,9 @@ def test_the_example_tuner_climbs(study: Path) -> None:
         Trial(number=n, parameters=v, steps=100, state=TrialState.COMPLETE, values=(float(n),))
         for n, v in enumerate(request.space.decode([share]) for share in (0.1, 0.8))
     )
-    found = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
-    shares = [share for one in found if (share := request.space.encode(one.parameters)[0])]
-    assert len(shares) == len(found)
+    result = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
+    shares = [share for item in result if (share := request.space.encode(item.parameters)[0])]
+    assert len(shares) == len(result)
     assert all(0.65 <= share <= 0.95 for share in shares)
     assert max(shares) - min(shares) > 0.2
     climber = tuner.open(problem)
@@ -211,10 +213,10 @@ def test_the_example_pruner_stops_low_trials(study: Path) -> None:
     pruner: Any = build(sweep_request_of("pruner", study).pruner, "pruner", ALLOWED)
 
     def reason(step: int, value: float) -> str | None:
-        told: str | None = pruner.prunes(
+        output: str | None = pruner.prunes(
             Point(number=1, position=0, step=step, steps=100, every=10, value=value, peers={})
         )
-        return told
+        return output
 
     assert [None, None, None] == [reason(40, 10.0), reason(50, 50.0), reason(90, 99.0)]
     assert "its value 10 at 50 steps is below 50" == reason(50, 10.0)
@@ -223,9 +225,9 @@ def test_the_example_pruner_stops_low_trials(study: Path) -> None:
 
 def test_the_example_metric_is_computed_per_resample(study: Path) -> None:
     """The metric reduces the last axis."""
-    (words,) = given("compare", "duel")
-    assert "--set" == words[0]
-    metrics = read_report(words[1:], study, ALLOWED).metrics
+    (arguments,) = given("compare", "duel")
+    assert "--set" == arguments[0]
+    metrics = read_report(arguments[1:], study, ALLOWED).metrics
     assert ["iqm", "worst_run"] == list(metrics)
     values = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
     assert [1.0, 4.0] == metrics["worst_run"](TaskScores(values, (3,))).tolist()

@@ -30,17 +30,17 @@ def slug(heading: str) -> str:
 
 def anchors(page: Path) -> set[str]:
     """Every anchor of a page."""
-    return {slug(found) for found in HEADING.findall(prose(page))}
+    return {slug(result) for result in HEADING.findall(prose(page))}
 
 
 def broken(page: Path, text: str) -> list[str]:
     """The links of a page's text without a target."""
     lost = []
-    for target in (found["target"] for found in LINK.finditer(text)):
-        place, _, anchor = target.partition("#")
-        if "://" in place or place.startswith("mailto:"):
+    for target in (result["target"] for result in LINK.finditer(text)):
+        location, _, anchor = target.partition("#")
+        if "://" in location or location.startswith("mailto:"):
             continue
-        there = (page.parent / place).resolve() if place else page
+        there = (page.parent / location).resolve() if location else page
         if not there.exists() or (anchor and anchor not in anchors(there)):
             lost.append(target)
     return lost
@@ -49,8 +49,8 @@ def broken(page: Path, text: str) -> list[str]:
 def test_there_are_pages() -> None:
     """The checked pages include those that a newcomer needs first."""
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    wanted = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
-    assert set() == wanted - names
+    expected = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
+    assert set() == expected - names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -17,7 +17,7 @@ IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
 
 def blocks(kind: str) -> list[str]:
     """The README's code blocks of a kind, in order."""
-    return [found["text"] for found in BLOCK.finditer(README) if found["kind"] == kind]
+    return [result["text"] for result in BLOCK.finditer(README) if result["kind"] == kind]
 
 
 def shape(line: str) -> str:

@@ -25,14 +25,14 @@ LARGEST = 10_000
 
 def kept(name: str) -> dict[str, Any]:
     """The stored numbers of a comparison."""
-    plain: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text())
-    return plain
+    content: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text())
+    return content
 
 
 def row(name: str) -> re.Match[str]:
     """The row of the page on a benchmark."""
-    (found,) = row_of(name).finditer(page_of(name).read_text())
-    return found
+    (result,) = row_of(name).finditer(page_of(name).read_text())
+    return result
 
 
 def test_every_verdict_on_a_page_is_stored() -> None:
@@ -51,11 +51,11 @@ def test_the_page_equals_the_stored_verdicts(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
     """A difference is the first mean minus the second, on the same five seeds."""
-    plain = kept(name)
-    scores = {cell["label"]: cell["scores"] for cell in plain["cells"]}
-    assert {tuple("01234")} == {tuple(sorted(own)) for own in scores.values()}
-    assert len(plain["pairs"]) == len(scores) * (len(scores) - 1) // 2
-    for pair in plain["pairs"]:
+    content = kept(name)
+    scores = {cell["label"]: cell["scores"] for cell in content["cells"]}
+    assert {tuple("01234")} == {tuple(sorted(values)) for values in scores.values()}
+    assert len(content["pairs"]) == len(scores) * (len(scores) - 1) // 2
+    for pair in content["pairs"]:
         first, second = (fmean(scores[pair[side]].values()) for side in ("first", "second"))
         assert first - second == pytest.approx(pair["difference"]["estimate"])
         decided = pair["adjusted"] <= 1 - pair["difference"]["level"]
@@ -70,7 +70,7 @@ def test_the_command_defines_the_stored_runs(name: str, tmp_path: Path) -> None:
     request = read_request(
         shlex.split(command)[2:], Workspace(tmp_path, Layout(tmp_path / "runs"))
     )
-    ids = {one for cell in kept(name)["cells"] for one in cell["runs"].values()}
+    ids = {item for cell in kept(name)["cells"] for item in cell["runs"].values()}
     assert {spec.id for spec in request.specs()} == ids
 
 

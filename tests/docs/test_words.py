@@ -61,9 +61,9 @@ ROWS = {found["word"]: found for found in ROW.finditer(PAGE)}
 
 def defaults_of(file: str) -> dict[str, Any]:
     """Every key of a file: the choices of its defaults list, and its settings."""
-    plain = yaml.safe_load((ROOT / "conf" / file).read_text())
-    chosen = [entry.items() for entry in plain["defaults"] if isinstance(entry, dict)]
-    return {**dict(chain.from_iterable(chosen)), **dict(leaves(plain, ""))}
+    content = yaml.safe_load((ROOT / "conf" / file).read_text())
+    chosen = [entry.items() for entry in content["defaults"] if isinstance(entry, dict)]
+    return {**dict(chain.from_iterable(chosen)), **dict(leaves(content, ""))}
 
 
 WORDS_OF_SWEEPS = defaults_of("sweep.yaml")
@@ -80,8 +80,8 @@ def test_every_key_is_explained(word: str) -> None:
 @pytest.mark.parametrize(("word", "value"), [*CHOICES.items(), *WORDS.items()])
 def test_default_is_true(word: str, value: Any) -> None:
     """The default on the page equals that in the YAML file."""
-    told = ROWS[word]["default"].strip()
-    assert value == ("???" if told == "required" else yaml.safe_load(told.strip("`")))
+    output = ROWS[word]["default"].strip()
+    assert value == ("???" if output == "required" else yaml.safe_load(output.strip("`")))
 
 
 def test_no_unknown_key_is_explained() -> None:
@@ -126,7 +126,7 @@ def test_every_option_is_named(group: str, pages: list[str]) -> None:
     """Each option of a group is named on a page about it."""
     text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
-    told = ("`{}`", f"{group}={{}}")
+    output = ("`{}`", f"{group}={{}}")
     assert set() == {
-        option for option in options if not any(form.format(option) in text for form in told)
+        option for option in options if not any(form.format(option) in text for form in output)
     }

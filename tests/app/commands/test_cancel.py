@@ -222,8 +222,8 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
 def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
     """The run ends and the command starts the next one; then the command ends within seconds."""
     commands = Commands(tmp_path)
-    words = ("experiment=short", "budget.steps=200000", "seeds.test=2", "executor.workers=1")
-    command = commands.start("run", "algorithm=ppo", "environment=cartpole", *words)
+    arguments = ("experiment=short", "budget.steps=200000", "seeds.test=2", "executor.workers=1")
+    command = commands.start("run", "algorithm=ppo", "environment=cartpole", *arguments)
     try:
         wait_for(lambda: commands.states()[:1] == ["running"], 90)
         (name,) = (row.run for row in commands.runs() if row.seed == 0)

@@ -103,10 +103,10 @@ def without_catalogue(experiment_with_all_endings: Stored) -> list[Any]:
 
 def catalogue_rows(experiment_with_all_endings: Stored) -> dict[str, Any]:
     """The content of a catalogue."""
-    plain: dict[str, Any] = json.loads(
+    content: dict[str, Any] = json.loads(
         experiment_with_all_endings.paths.catalogue.read_bytes().split(b"\n")[1]
     )
-    return plain
+    return content
 
 
 def write(experiment_with_all_endings: Stored, plain: Any) -> None:
@@ -148,9 +148,9 @@ def test_journals_of_catalogued_runs_are_not_opened(
 
 def change(experiment_with_all_endings: Stored, column: str, of: Callable[[Any], Any]) -> None:
     """Change a column of the catalogue."""
-    plain = catalogue_rows(experiment_with_all_endings)
-    plain["runs"][column] = [of(value) for value in plain["runs"][column]]
-    write(experiment_with_all_endings, plain)
+    content = catalogue_rows(experiment_with_all_endings)
+    content["runs"][column] = [of(value) for value in content["runs"][column]]
+    write(experiment_with_all_endings, content)
 
 
 def link(experiment_with_all_endings: Stored) -> None:
@@ -237,8 +237,8 @@ def test_changed_bytes_of_a_catalogue_change_no_result(
     expected = without_catalogue(experiment_with_all_endings)
     results_of(experiment_with_all_endings)
     content = bytearray(experiment_with_all_endings.paths.catalogue.read_bytes())
-    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=9)):
-        content[place] ^= data.draw(st.integers(1, 255))
+    for location in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=9)):
+        content[location] ^= data.draw(st.integers(1, 255))
     experiment_with_all_endings.paths.catalogue.write_bytes(content)
     assert results_of(experiment_with_all_endings) == expected
 

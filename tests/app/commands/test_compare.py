@@ -44,7 +44,7 @@ def test_the_verdict_comes_first_and_then_each_task(
     assert "ppo is better than a2c: a difference of 80 " in text
     assert f"p = {2 / 252:.3g}" in text
     headings = ("IQM of every label on every task", "Aggregates", "Every test of every pair")
-    places = [text.index(words) for words in ("ppo is better", *headings)]
+    places = [text.index(arguments) for arguments in ("ppo is better", *headings)]
     assert sorted(places) == places
     assert re.search(r"^CartPole-v1  ppo +5 of 5 +92\.\d+ \[", text, re.MULTILINE)
     assert "Every run that was asked for has a score: 10 of 10." in text
@@ -103,13 +103,13 @@ def test_strict_exits_with_3(empty_workspace: Workspace, output_of: Callable[...
 def test_json_has_sections_and_next_commands(empty_workspace: Workspace) -> None:
     """With --json there is one document, with the sections and the next commands."""
     with_scores(empty_workspace, NEAR)
-    words = ("compare", "alpha", "--set", QUICK[0])
-    found = give_json(empty_workspace.folder, "comparison", *words)
-    wanted = ["verdicts", "tasks", "aggregates", "pairs", "missing"]
-    assert wanted == [part["name"] for part in found["parts"]]
-    tables = [b for part in found["parts"] for b in part["blocks"] if b["kind"] == "table"]
+    arguments = ("compare", "alpha", "--set", QUICK[0])
+    result = give_json(empty_workspace.folder, "comparison", *arguments)
+    expected = ["verdicts", "tasks", "aggregates", "pairs", "missing"]
+    assert expected == [part["name"] for part in result["parts"]]
+    tables = [b for part in result["parts"] for b in part["blocks"] if b["kind"] == "table"]
     assert "tasks" in [table["name"] for table in tables]
-    assert "rlexp report alpha --set repetitions=500" == found["next"][0]["command"]
+    assert "rlexp report alpha --set repetitions=500" == result["next"][0]["command"]
 
 
 def test_the_numbers_equal_those_of_a_report(empty_workspace: Workspace) -> None:
@@ -117,8 +117,8 @@ def test_the_numbers_equal_those_of_a_report(empty_workspace: Workspace) -> None
     with_scores(empty_workspace, NEAR)
     request = CompareRequest(targets=("alpha",), overrides=QUICK)
     parts = to_json(compare(request, empty_workspace).parts)
-    words = ("--set", QUICK[0], "--set", SECTIONS)
-    give(empty_workspace.folder, "report", "alpha", *words, "--format", "json", "-o", "out")
+    arguments = ("--set", QUICK[0], "--set", SECTIONS)
+    give(empty_workspace.folder, "report", "alpha", *arguments, "--format", "json", "-o", "out")
     assert (
         json.loads((empty_workspace.folder / "out" / "report.json").read_text())["parts"] == parts
     )

@@ -54,23 +54,23 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     `score` may be replaced; `runs` tells the seeds that were trained, by label; a `limit` ends
     the command after so many runs.
     """
-    told: dict[str, Any] = {"score": far_apart, "runs": {}, "limit": None}
+    output: dict[str, Any] = {"score": far_apart, "runs": {}, "limit": None}
 
     def train(paths: Any, phase: Phase, plan: Plan, *_: object) -> signal.Signals | None:
         experiment = read_experiment(paths)
         for configuration_, spec in experiment.specs(phase):
             if spec in plan.missing:
-                if told["limit"] == 0:
+                if output["limit"] == 0:
                     return signal.SIGINT
-                told["limit"] = told["limit"] and told["limit"] - 1
+                output["limit"] = output["limit"] and output["limit"] - 1
                 label = configuration_.label
-                told["runs"].setdefault(label, []).append(spec.seed)
-                score = told["score"](label, spec.seed)
+                output["runs"].setdefault(label, []).append(spec.seed)
+                score = output["score"](label, spec.seed)
                 Stored(paths, experiment).complete(spec.seed, score, label=label)
         return None
 
     monkeypatch.setattr("rlexp.app.execution.launch.drive", train)
-    return told
+    return output
 
 
 def result(
@@ -88,8 +88,8 @@ def test_seeds_are_spent_on_undecided_pairs_only(
 ) -> None:
     """A label far below the others is decided at once and gets no more seeds; the others do."""
     there = stored(empty_workspace.layout, "alpha", PPO, A2C, DQN, test=1)
-    found = result(empty_workspace, capsys)
-    decided = {(p["first"], p["second"]): (p["decision"], p["look"]) for p in found["pairs"]}
+    results = result(empty_workspace, capsys)
+    decided = {(p["first"], p["second"]): (p["decision"], p["look"]) for p in results["pairs"]}
     assert {"ppo": 16, "a2c": 16} == {
         label: len(seeds) for label, seeds in trained["runs"].items() if label != "dqn"
     }
@@ -98,7 +98,7 @@ def test_seeds_are_spent_on_undecided_pairs_only(
     last = max(decided["ppo", "dqn"][1], decided["a2c", "dqn"][1])
     assert last < 4
     assert list(range(4 * last)) == trained["runs"]["dqn"]
-    assert found["fixed_design"] - found["runs"] == found["saved"] == 16 - 4 * last
+    assert results["fixed_design"] - results["runs"] == results["saved"] == 16 - 4 * last
     planned = [c.label for c, _ in read_experiment(there.paths).specs(Phase.TEST)]
     assert {"ppo": 16, "a2c": 16, "dqn": 4 * last} == {k: planned.count(k) for k in set(planned)}
 
@@ -235,9 +235,9 @@ def test_rounding_differences_between_processors_are_accepted(
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     assert compare_adaptively(ASKED, empty_workspace, Console()) == 0
     path = empty_workspace.layout.experiment("alpha").adaptive
-    plain = read_json(path)
-    plain["looks"]["1"][0]["difference"] *= factor
-    publish_json(path, plain)
+    content = read_json(path)
+    content["looks"]["1"][0]["difference"] *= factor
+    publish_json(path, content)
     if same:
         assert compare_adaptively(ASKED, empty_workspace, Console()) == 0
     else:
@@ -263,9 +263,9 @@ def test_a_dry_run_has_a_json_document(
     rehearsal = AdaptiveRequest(
         targets=("alpha",), group=4, interims=4, overrides=QUICK, dry_run=True
     )
-    found = result(empty_workspace, capsys, rehearsal)
-    assert (1, ["ppo", "a2c"], 32) == (found["look"], found["wanted"], found["most_runs"])
-    assert 8 == found["plan"]["runs"]
+    results = result(empty_workspace, capsys, rehearsal)
+    assert (1, ["ppo", "a2c"], 32) == (results["look"], results["wanted"], results["most_runs"])
+    assert 8 == results["plan"]["runs"]
 
 
 def test_a_dry_run_of_a_changed_design_is_refused(

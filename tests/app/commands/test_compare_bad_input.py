@@ -112,8 +112,8 @@ def test_unequal_budgets_cause_a_warning(
 ) -> None:
     """Longer training is an advantage, and the comparison warns about it."""
     there = stored(empty_workspace.layout, "alpha", PPO, configuration("a2c", steps=200), test=5)
-    for label, own in FAR.items():
-        for seed, score in enumerate(own):
+    for label, values in FAR.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
     text = output_of("alpha")
     assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
@@ -126,8 +126,8 @@ def test_a_missing_task_is_named(
     there = stored(
         empty_workspace.layout, "alpha", PPO, A2C, configuration("ppo", "Acrobot-v1"), test=5
     )
-    for label, own in FAR.items():
-        for seed, score in enumerate(own):
+    for label, values in FAR.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
     text = output_of("alpha")
     assert "a2c was not asked for on Acrobot-v1" in text

@@ -39,10 +39,10 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def train(paths: Any, phase: Phase, plan: Any, *_: object) -> None:
         experiment = read_experiment(paths)
-        for own, spec in experiment.specs(phase):
+        for values, spec in experiment.specs(phase):
             if spec in plan.missing:
-                score = 100.0 * (own.label == "ppo") + spec.seed
-                Stored(paths, experiment).complete(spec.seed, score, label=own.label)
+                score = 100.0 * (values.label == "ppo") + spec.seed
+                Stored(paths, experiment).complete(spec.seed, score, label=values.label)
 
     monkeypatch.setattr("rlexp.app.execution.launch.drive", train)
 
@@ -61,14 +61,14 @@ def test_printed_commands_work(
     app(report, standalone_mode=False)
     assert (empty_workspace.folder / "reports" / "alpha" / "report.html").stat().st_size > 0
     app(sequential, standalone_mode=False)
-    told = capsys.readouterr().out
-    assert "ppo is better than a2c, decided at look 1 of 5" in told
-    of_report, back = steps(told)
+    output = capsys.readouterr().out
+    assert "ppo is better than a2c, decided at look 1 of 5" in output
+    of_report, back = steps(output)
     assert ["compare", "alpha"] == of_report == back
     app(back, standalone_mode=False)
-    told = capsys.readouterr().out
-    assert "ppo is better than a2c" in told
-    assert ["report"] == [step[0] for step in steps(told)]
+    output = capsys.readouterr().out
+    assert "ppo is better than a2c" in output
+    assert ["report"] == [step[0] for step in steps(output)]
 
 
 def test_a_frozen_design_is_continued(
@@ -77,14 +77,14 @@ def test_a_frozen_design_is_continued(
     """The printed command repeats the options of the frozen design, not those of this command."""
     trained(monkeypatch)
     with_scores(empty_workspace, {"ppo": (100.0, 1.0), "a2c": (0.0, 101.0)})
-    asked = ["compare", "alpha", "--adaptive", "--group", "3", "--interims", "2", "--seed", "7"]
-    app([*asked, "--set", "repetitions=300", "--alpha", "0.2"], standalone_mode=False)
+    request = ["compare", "alpha", "--adaptive", "--group", "3", "--interims", "2", "--seed", "7"]
+    app([*request, "--set", "repetitions=300", "--alpha", "0.2"], standalone_mode=False)
     *_, sequential = steps(output_of("alpha", overrides=("alpha=1e-9",)))
-    wanted = "--group 3 --interims 2 --alpha 0.2 --family holm --seed 7 --set repetitions=300"
-    assert ["compare", "alpha", "--adaptive", *wanted.split()] == sequential
+    expected = "--group 3 --interims 2 --alpha 0.2 --family holm --seed 7 --set repetitions=300"
+    assert ["compare", "alpha", "--adaptive", *expected.split()] == sequential
     app(sequential, standalone_mode=False)
-    told = output_of("alpha", overrides=("alpha=1e-9",))
-    assert "To see the decisions of the looks: rlexp compare alpha --adaptive" in told
+    output = output_of("alpha", overrides=("alpha=1e-9",))
+    assert "To see the decisions of the looks: rlexp compare alpha --adaptive" in output
 
 
 @pytest.mark.parametrize("why", ["listed", "experiments", "tuning", "failed"])

@@ -33,8 +33,8 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
     sign = tmp_path / "sign"
     (tmp_path / "foreign_potential.py").write_text(SOURCE.format(sign=str(sign)))
     monkeypatch.syspath_prepend(tmp_path)
-    words = ("component=shaping", SHAPED, "environment.imports=[foreign_potential]")
-    run = finish(tmp_path, "algorithm=ppo", "algorithm.n_steps=64", *words)
+    arguments = ("component=shaping", SHAPED, "environment.imports=[foreign_potential]")
+    run = finish(tmp_path, "algorithm=ppo", "algorithm.n_steps=64", *arguments)
     sign.unlink()
     monkeypatch.delitem(sys.modules, "foreign_potential")
 

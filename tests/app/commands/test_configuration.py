@@ -50,8 +50,8 @@ def test_shown_json_is_the_same_configuration(tmp_path: Path) -> None:
 
 def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path) -> None:
     """A grid of two gives two YAML documents, and two configurations in JSON."""
-    words = ("config", "show", "algorithm=ppo,a2c")
-    text = rlexp(tmp_path, *words).out
+    arguments = ("config", "show", "algorithm=ppo,a2c")
+    text = rlexp(tmp_path, *arguments).out
 
     targets = [d["algorithm"]["_target_"] for d in yaml.safe_load_all(text)]
     assert targets == ["rlexp.algorithms.ppo.PPO", "rlexp.algorithms.a2c.A2C"]
@@ -59,7 +59,7 @@ def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path)
         "# algorithm=ppo",
         "# algorithm=a2c",
     ]
-    shown = rlexp(tmp_path, *words, "--json").content["configurations"]
+    shown = rlexp(tmp_path, *arguments, "--json").content["configurations"]
     assert [{"algorithm": "ppo"}, {"algorithm": "a2c"}] == [c["choices"] for c in shown]
 
 
@@ -68,14 +68,14 @@ def test_environment_variables_stay_unresolved(
 ) -> None:
     """Values of variables are never printed, literal secrets are masked, other text is kept."""
     monkeypatch.setenv("MY_TOKEN", "very-secret")
-    words = [
+    arguments = [
         "environment.arguments.token=${oc.env:MY_TOKEN}",
         "environment.arguments.api_key=hunter22",
         "environment.arguments.nested={password: hunter22}",
         "environment.arguments.map=4x4",
     ]
 
-    text = rlexp(tmp_path, "config", "show", *words).out
+    text = rlexp(tmp_path, "config", "show", *arguments).out
 
     assert yaml.safe_load(text)["environment"]["arguments"] == {
         "token": "${oc.env:MY_TOKEN}",
@@ -193,9 +193,9 @@ def test_hostile_description_is_made_harmless(tmp_path: Path) -> None:
 
 def test_a_valid_configuration_is_confirmed(tmp_path: Path) -> None:
     """One line names the label, the task and the number of runs."""
-    words = ["algorithm=ppo,a2c", "seeds.test=2"]
+    arguments = ["algorithm=ppo,a2c", "seeds.test=2"]
 
-    ended = rlexp(tmp_path, "config", "validate", *words)
+    ended = rlexp(tmp_path, "config", "validate", *arguments)
 
     assert (0, "ok: ppo on CartPole-v1, a2c on CartPole-v1; 4 test runs\n") == (
         ended.code,

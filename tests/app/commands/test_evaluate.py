@@ -73,8 +73,12 @@ CASES = {
 def ppo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run of PPO with two checkpoints."""
     folder = tmp_path_factory.mktemp("a study")
-    words = ("budget.checkpoint_every=16", "algorithm.n_steps=16", "budget.evaluation_every=24")
-    return finish(folder, *CASES["ppo"], *words)
+    arguments = (
+        "budget.checkpoint_every=16",
+        "algorithm.n_steps=16",
+        "budget.evaluation_every=24",
+    )
+    return finish(folder, *CASES["ppo"], *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +90,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Finished]
         if words not in kept:
             kept[words] = finish(tmp_path_factory.mktemp("a study"), *words)
         shutil.copytree(kept[words].study.folder, folder, dirs_exist_ok=True)
-        place = study(folder)
-        return Finished(place, place.run(kept[words].name))
+        location = study(folder)
+        return Finished(location, location.run(kept[words].name))
 
     return copied
 
@@ -98,10 +102,10 @@ def broken(tmp_path: Path, ppo: Finished) -> Callable[[str, bytes], Finished]:
 
     def copy(name: str, content: bytes) -> Finished:
         shutil.copytree(ppo.study.folder, tmp_path / "copy")
-        place = study(tmp_path / "copy")
-        paths = place.run(ppo.name)
+        location = study(tmp_path / "copy")
+        paths = location.run(ppo.name)
         (paths.folder / name).write_bytes(content)
-        return Finished(place, paths)
+        return Finished(location, paths)
 
     return copy
 
@@ -149,18 +153,18 @@ def test_restored_policy_repeats_the_final_evaluation(
     evaluated = final(run)
     number = len(record(run).evaluations)
 
-    found = replay(run, find_policy(run.paths, record(run), None), number, 10)
+    result = replay(run, find_policy(run.paths, record(run), None), number, 10)
 
-    assert evaluated.returns == tuple(found)
+    assert evaluated.returns == tuple(result)
 
 
 def test_restored_checkpoint_repeats_its_evaluation(ppo: Finished) -> None:
     """A checkpoint acts as the policy did at that step of training."""
     second = record(ppo).evaluations[1]
 
-    found = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
+    result = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
 
-    assert (48, list(second.returns)) == (second.step, found)
+    assert (48, list(second.returns)) == (second.step, result)
 
 
 def test_same_draw_gives_the_same_episodes(ppo: Finished) -> None:
@@ -240,8 +244,8 @@ def test_videos_show_played_episodes(ppo: Finished) -> None:
 
 def test_a_failed_video_keeps_the_result(ppo: Finished) -> None:
     """The returns are printed, the problem is named, and the exit code is 2."""
-    words = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
-    ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *words, "--json")
+    arguments = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
+    ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *arguments, "--json")
 
     result = ended.content
     assert (2, 2, []) == (ended.code, result["n"], result["videos"])
@@ -393,8 +397,8 @@ def test_code_that_a_run_names_is_imported_only_when_allowed(
     sign = tmp_path / "sign"
     (tmp_path / "foreign_task.py").write_text(FOREIGN.format(sign=str(sign)))
     monkeypatch.syspath_prepend(tmp_path)
-    words = ("environment=gymnasium", "environment.id=foreign_task:Foreign-v0")
-    run = finish(tmp_path, *CASES["ppo"], *words)
+    arguments = ("environment=gymnasium", "environment.id=foreign_task:Foreign-v0")
+    run = finish(tmp_path, *CASES["ppo"], *arguments)
     sign.unlink()
     monkeypatch.delitem(sys.modules, "foreign_task")
     monkeypatch.delitem(gymnasium.registry, "Foreign-v0")
@@ -424,9 +428,9 @@ def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> No
     """A specification with invalid parts gives a one-line error."""
     run = broken("stop", b"")
     spec = record(run).spec
-    plain = {**spec.plain(), "environment": ["rm", "-rf"]}
-    changed = type(spec).from_plain(plain)
-    publish_json(run.paths.spec, {"id": changed.id, **plain})
+    content = {**spec.plain(), "environment": ["rm", "-rf"]}
+    changed = type(spec).from_plain(content)
+    publish_json(run.paths.spec, {"id": changed.id, **content})
 
     with pytest.raises(RecordError, match="damaged"):
         evaluate(run.name, EvaluationRequest(), run.study, Silent())

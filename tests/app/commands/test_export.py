@@ -28,13 +28,15 @@ CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 
 def alpha(folder: Path) -> Stored:
     """Two labels on one task; one run of ppo failed and one never started."""
-    own = stored(study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4)
+    values = stored(
+        study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
+    )
     for seed in range(3):
-        own.complete(seed, 400.0 + seed, label="a2c")
-    own.complete(0, 100.0)
-    own.complete(1, 101.0)
-    own.attempt(2, failed())
-    return own
+        values.complete(seed, 400.0 + seed, label="a2c")
+    values.complete(0, 100.0)
+    values.complete(1, 101.0)
+    values.attempt(2, failed())
+    return values
 
 
 def write(folder: Path, kind: str, *targets: str, **options: Any) -> ExportedFiles:
@@ -62,7 +64,7 @@ def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
 
 def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
     """Arrays have shape runs × tasks without failed runs, which the README and the result name."""
-    own = alpha(tmp_path)
+    values = alpha(tmp_path)
     written = write(tmp_path, "rliable", output="s.npz")
     assert (tmp_path / "s.npz", tmp_path / "s.npz.md") == written.files
     with np.load(tmp_path / "s.npz", allow_pickle=False) as scores:
@@ -71,7 +73,7 @@ def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
     page = (tmp_path / "s.npz.md").read_text()
     for text in (page.replace("\\", ""), "\n".join(written.remarks)):
         assert "5 of 8 test runs have a score" in text
-        assert f"{own.spec(2).name} (failed (nan))" in text
+        assert f"{values.spec(2).name} (failed (nan))" in text
     assert "ppo: n = 2 runs a task, seeds 0–1" in page
     assert "mean return of the final policy over 2 fresh episodes" in page
 
@@ -99,16 +101,16 @@ def test_scores_are_normalised_on_request(tmp_path: Path) -> None:
 
 def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
     """The error names --common-seeds; with it, the run that is left out is named."""
-    own = stored(
+    values = stored(
         study(tmp_path).layout,
         "alpha",
         configuration("ppo"),
         configuration("ppo", PENDULUM),
         test=2,
     )
-    for of, seeds in zip(own.experiment.configurations, ((0, 1), (0,)), strict=True):
+    for of, seeds in zip(values.experiment.configurations, ((0, 1), (0,)), strict=True):
         for seed in seeds:
-            _complete(own, of.task, seed)
+            _complete(values, of.task, seed)
     assert "--common-seeds takes the 1" in refused(tmp_path, "rliable", output="s.json")
     write(tmp_path, "rliable", output="s.json", common_seeds=True)
     assert {"ppo": [[7.0, 7.0]]} == json.loads((tmp_path / "s.json").read_text())
@@ -120,13 +122,13 @@ def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
 def _complete(own: Stored, task: str, seed: int) -> None:
     """Store a completed run of the configuration on a task."""
     chosen = next(c for c in own.experiment.configurations if c.task == task)
-    one = Stored(
+    item = Stored(
         own.paths,
         type(own.experiment)(
             name="alpha", configurations=(chosen,), seeds=own.experiment.seeds, failures="missing"
         ),
     )
-    one.complete(seed, 7.0)
+    item.complete(seed, 7.0)
 
 
 def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
@@ -134,9 +136,9 @@ def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
     alpha(tmp_path)
     assert "--common-seeds takes the 2" in refused(tmp_path, "marl-eval", output="m.json")
     write(tmp_path, "marl-eval", output="m.json", common_seeds=True)
-    plain = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
-    assert {"ppo", "a2c"} == plain.keys()
-    assert {"step_count": 50, "return": [25.0, 50.0], "length": [1.0, 1.0]} == plain["ppo"][
+    content = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
+    assert {"ppo", "a2c"} == content.keys()
+    assert {"step_count": 50, "return": [25.0, 50.0], "length": [1.0, 1.0]} == content["ppo"][
         "seed_0"
     ]["step_1"]
 
@@ -146,10 +148,10 @@ def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
     alpha(tmp_path)
     write(tmp_path, "csv", output="one.csv")
     write(tmp_path, "csv", output="all")
-    found = rows(tmp_path / "one.csv")
-    assert ["label", "task", "seed", "step", "return"] == list(found[0])[:5]
+    result = rows(tmp_path / "one.csv")
+    assert ["label", "task", "seed", "step", "return"] == list(result[0])[:5]
     assert ("ppo", "0", "50", "37.5", "false") == tuple(
-        found[0][k] for k in ("label", "seed", "step", "return", "final")
+        result[0][k] for k in ("label", "seed", "step", "return", "final")
     )
     names = {"scores.csv", "evaluations.csv", "episodes.csv"}
     assert names == {p.name for p in (tmp_path / "all").iterdir()}
@@ -162,8 +164,8 @@ def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
 
 def test_a_table_holds_no_formula(tmp_path: Path) -> None:
     """A label that a spreadsheet would execute gets a leading apostrophe."""
-    own = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
-    own.complete(0, -5.0, label="=cmd|x")
+    values = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
+    values.complete(0, -5.0, label="=cmd|x")
     write(tmp_path, "csv", output="one.csv", level="runs")
     assert ("'=cmd|x", "-5.0") == tuple(
         rows(tmp_path / "one.csv")[0][k] for k in ("label", "score")
@@ -200,8 +202,8 @@ def test_a_missing_parquet_package_is_a_one_line_error(
 
 def test_tuning_scores_are_marked(tmp_path: Path) -> None:
     """Test scores are the default; another phase is named in every row and in the remarks."""
-    own = alpha(tmp_path)
-    own.complete(0, 900.0, phase=Phase.TUNING)
+    values = alpha(tmp_path)
+    values.complete(0, 900.0, phase=Phase.TUNING)
     written = write(tmp_path, "csv", output="test.csv", level="runs")
     assert {"test"} == {row["phase"] for row in rows(tmp_path / "test.csv")}
     assert any(remark.startswith("Not part of it") for remark in written.remarks)
@@ -301,36 +303,36 @@ def test_mistakes_are_one_line_errors(
 
 def test_damaged_records_are_named(tmp_path: Path) -> None:
     """A damaged run has no score; a damaged experiment is refused."""
-    own = alpha(tmp_path)
-    own.run(0).spec.write_text("{")
+    values = alpha(tmp_path)
+    values.run(0).spec.write_text("{")
     text = give(tmp_path, "export", "csv", "alpha", "--level", "runs", "--output", "out")
     assert "Problem: alpha: ppo-test-0" in text
     assert "unreadable" == rows(tmp_path / "out" / "scores.csv")[0]["state"]
-    own.paths.definition.write_text("[]")
+    values.paths.definition.write_text("[]")
     assert "experiment.json" in refused(tmp_path, "csv", output="other")
 
 
 def test_the_command_line_passes_every_option(tmp_path: Path) -> None:
     """Every option reaches the use case, and the JSON document lists the written files."""
     alpha(tmp_path)
-    words = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
-    found = give_json(tmp_path, "exported-files", "export", *words)
-    assert ("csv", 5, 8) == (found["format"], found["n"], found["planned"])
-    assert [str(tmp_path / "out" / "scores.csv")] == found["files"]
-    assert {"scores": 8} == found["rows"]
+    arguments = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
+    result = give_json(tmp_path, "exported-files", "export", *arguments)
+    assert ("csv", 5, 8) == (result["format"], result["n"], result["planned"])
+    assert [str(tmp_path / "out" / "scores.csv")] == result["files"]
+    assert {"scores": 8} == result["rows"]
     assert ["failed (nan)", "planned", "planned"] == [
-        run["state"] for run in found["without_score"]
+        run["state"] for run in result["without_score"]
     ]
 
 
 def test_json_has_rows_and_columns_of_arrays(tmp_path: Path) -> None:
     """The document of an rliable export has the tasks, the seeds of each label, and the unit."""
     alpha(tmp_path)
-    words = ("export", "rliable", "alpha", "--output", "s.npz")
-    found = give_json(tmp_path, "exported-files", *words)
-    assert ([CARTPOLE], {"ppo": [0, 1], "a2c": [0, 1, 2]}) == (found["tasks"], found["seeds"])
-    assert "in units of the return" == found["unit"]
-    assert ["try it"] == [step["why"] for step in found["next"]]
+    arguments = ("export", "rliable", "alpha", "--output", "s.npz")
+    result = give_json(tmp_path, "exported-files", *arguments)
+    assert ([CARTPOLE], {"ppo": [0, 1], "a2c": [0, 1, 2]}) == (result["tasks"], result["seeds"])
+    assert "in units of the return" == result["unit"]
+    assert ["try it"] == [step["why"] for step in result["next"]]
 
 
 def test_every_format_is_in_the_help(tmp_path: Path) -> None:

@@ -113,19 +113,19 @@ def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) 
 def test_json_has_the_benchmark_as_text(tmp_path: Path) -> None:
     """With --json there is one document with the YAML, the tasks and the entries left out."""
     zoo_file(tmp_path)
-    words = ("config", "import", "ppo.yml")
-    found = give_json(tmp_path, "imported-hyperparameters", *words)
-    assert ["pendulum", "Swimmer-v4"] == list(yaml.safe_load(found["text"])["tasks"])
-    assert (None, None, []) == (found["name"], found["file"], found["next"])
-    assert (["Pendulum-v1", "Swimmer-v4"], ["default"]) == (found["tasks"], found["left_out"])
+    arguments = ("config", "import", "ppo.yml")
+    result = give_json(tmp_path, "imported-hyperparameters", *arguments)
+    assert ["pendulum", "Swimmer-v4"] == list(yaml.safe_load(result["text"])["tasks"])
+    assert (None, None, []) == (result["name"], result["file"], result["next"])
+    assert (["Pendulum-v1", "Swimmer-v4"], ["default"]) == (result["tasks"], result["left_out"])
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """An existing benchmark is refused, even if the content would be the same."""
-    wanted = request_for(zoo_file(tmp_path), name="mine")
-    import_hyperparameters(wanted, study(tmp_path))
+    expected = request_for(zoo_file(tmp_path), name="mine")
+    import_hyperparameters(expected, study(tmp_path))
     with pytest.raises(ConfigError, match="already exists"):
-        import_hyperparameters(wanted, study(tmp_path))
+        import_hyperparameters(expected, study(tmp_path))
 
 
 @cache
@@ -181,9 +181,9 @@ def test_one_bad_line_refuses_the_file(
     """The line is named, nothing is executed, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     content = f"Pendulum-v1:\n  n_timesteps: 1000\n  {line}\nAcrobot-v1:\n  n_timesteps: 9\n"
-    told = refusal(request_for(zoo_file(tmp_path, content), name="mine"), tmp_path)
-    assert said in told
-    assert "--leave-out Pendulum-v1" in told
+    output = refusal(request_for(zoo_file(tmp_path, content), name="mine"), tmp_path)
+    assert said in output
+    assert "--leave-out Pendulum-v1" in output
     assert not (tmp_path / "pwned").exists()
 
 

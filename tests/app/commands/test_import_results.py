@@ -87,9 +87,9 @@ def files() -> dict[str, bytes]:
 
 def test_from_a_table_to_a_report() -> None:
     """Every command that reads runs shows imported runs and marks them."""
-    told = give("import", "csv", two_labels(), "--experiment", "alpha", *UNIT)
-    assert "imported 20 runs from csv into experiment alpha" in told
-    following = told.strip().splitlines()[-1].partition(": ")[2]
+    output = give("import", "csv", two_labels(), "--experiment", "alpha", *UNIT)
+    assert "imported 20 runs from csv into experiment alpha" in output
+    following = output.strip().splitlines()[-1].partition(": ")[2]
     assert "rlexp report alpha" == following
     give(*shlex.split(following)[1:], "--format", "md,json", "-o", "out")
     page = Path("out/report.md").read_text()
@@ -109,8 +109,8 @@ def test_from_a_table_to_a_report() -> None:
 def test_returns_of_training_are_marked() -> None:
     """The import, `show` and the report state that the returns come from training."""
     path = table(*rows("ppo", "Toy-v0", [0, 1]))
-    told = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
-    assert "during which the policy changed" in told
+    output = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
+    assert "during which the policy changed" in output
     assert "2 runs imported from csv: training episodes" in give("show", "alpha")
     assert "imported from csv: training episodes" in give("show", "alpha/ppo-test-0")
     give("report", "alpha", "--format", "md", "-o", "out")
@@ -122,12 +122,12 @@ def test_the_source_is_recorded() -> None:
     path = table(*rows("ppo", "Toy-v0", [7]))
     frames = ("--steps-unit", "frames", "--frame-skip", "4")
     give("import", "csv", path, "--experiment", "alpha", *frames)
-    plain = json.loads(give("show", "alpha/ppo-test-7", "--provenance", "--json"))["content"]
-    imported = plain["imported"]
+    content = json.loads(give("show", "alpha/ppo-test-7", "--provenance", "--json"))["content"]
+    imported = content["imported"]
     assert [path] == [file["name"] for file in imported["files"]]
     assert ("ppo/Toy-v0/7", 7, "csv") == (imported["name"], imported["seed"], imported["kind"])
     assert {"unit": "frames", "per": 4, "environment_steps": 1} == imported["steps"]
-    assert ["rlexp", "import", "csv", path] == plain["command"][:4]
+    assert ["rlexp", "import", "csv", path] == content["command"][:4]
     shown = json.loads(give("show", "alpha/ppo-test-7", "--json"))
     assert (25, 25) == (shown["step"], shown["steps"])
 
@@ -137,8 +137,8 @@ def test_importing_again_changes_nothing() -> None:
     path = two_labels()
     give("import", path, "--experiment", "alpha", *UNIT)
     before = files()
-    told = give("import", path, "--experiment", "alpha", *UNIT)
-    assert "nothing new: experiment alpha already holds these 20 runs" in told
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "nothing new: experiment alpha already holds these 20 runs" in output
     assert before == files()
 
 
@@ -148,10 +148,10 @@ def test_new_seeds_and_labels_are_added() -> None:
     give("import", first, "--experiment", "alpha", *UNIT)
     before = files()
     more = table(*rows("ppo", "Toy-v0", [1, 2]), *rows("a2c", "Toy-v0", [9]), name="more.csv")
-    told = give("import", more, "--experiment", "alpha", *UNIT)
+    output = give("import", more, "--experiment", "alpha", *UNIT)
     assert (
         "imported 2 runs from csv into experiment alpha; 1 further ones were imported before"
-        in told
+        in output
     )
     kept = [path for path in before if path.endswith(("spec.json", "events.jsonl"))]
     after = files()
@@ -167,10 +167,10 @@ def test_other_content_is_refused() -> None:
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     before = files()
     other = table(*rows("ppo", "Toy-v0", [1]), *rows("ppo", "Toy-v0", [0], height=9))
-    told = refused("import", other, "--experiment", "alpha", *UNIT)
-    assert "imported before with other content" in told
+    output = refused("import", other, "--experiment", "alpha", *UNIT)
+    assert "imported before with other content" in output
     assert before == files()
-    again = shlex.split(told.partition("'rlexp ")[2].partition("'")[0])
+    again = shlex.split(output.partition("'rlexp ")[2].partition("'")[0])
     give(*again)
     give("import", other, "--experiment", "alpha", *UNIT)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
@@ -219,8 +219,8 @@ def test_names_of_other_experiments_are_refused(folder: Path) -> None:
 def test_a_dry_run_writes_nothing() -> None:
     """With --dry-run the sources are read and shown, and no file is written."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    told = give("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
-    assert "would import 1 run from csv into experiment alpha" in told
+    output = give("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
+    assert "would import 1 run from csv into experiment alpha" in output
     assert not Path("runs").exists()
 
 
@@ -228,8 +228,8 @@ def test_json_has_all_runs() -> None:
     """The document has every run with its state, the parts left out, and the next command."""
     lines = [f"{row},1" for row in rows("ppo", "Toy-v0", [0])]
     path = table(*lines, "ppo,Toy-v0,1,10,1.0,1", header=f"{HEADER},color")
-    words = ("import", path, "--experiment", "alpha", *UNIT)
-    value = give_json(Path.cwd(), "import-outcome", *words)
+    arguments = ("import", path, "--experiment", "alpha", *UNIT)
+    value = give_json(Path.cwd(), "import-outcome", *arguments)
     assert ["completed", "interrupted"] == [run["state"] for run in value["runs"]]
     assert ["scores.csv, column 'color'"] == value["left_out"]
     assert ["rlexp report alpha"] == [step["command"] for step in value["next"]]
@@ -239,8 +239,8 @@ def test_json_has_all_runs() -> None:
 def test_a_dry_run_suggests_no_report() -> None:
     """With --dry-run there is no next command, because there is no experiment to report."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    words = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
-    value = give_json(Path.cwd(), "import-outcome", *words)
+    arguments = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
+    value = give_json(Path.cwd(), "import-outcome", *arguments)
     assert (True, []) == (value["dry_run"], value["next"])
 
 
@@ -253,13 +253,13 @@ def test_runs_without_a_score_are_missing() -> None:
         "ppo,Toy-v0,2,40,nan",
         "ppo,Toy-v0,2,50,1e6",
     )
-    told = give("import", path, "--experiment", "alpha", *UNIT)
-    assert "interrupted, its records end at step 30 of 100" in told
-    assert "failed, its return at step 40 is nan, which is no number" in told
-    assert "--steps 30 under a name of its own" in told
-    found = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
-    assert ["completed", "interrupted", "failed"] == [found[seed]["state"] for seed in range(3)]
-    assert [None, None] == [found[seed]["score"] for seed in (1, 2)]
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "interrupted, its records end at step 30 of 100" in output
+    assert "failed, its return at step 40 is nan, which is no number" in output
+    assert "--steps 30 under a name of its own" in output
+    result = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
+    assert ["completed", "interrupted", "failed"] == [result[seed]["state"] for seed in range(3)]
+    assert [None, None] == [result[seed]["score"] for seed in (1, 2)]
     give("report", "alpha", "--format", "md", "-o", "out")
     page = Path("out/report.md").read_text()
     assert "Runs without a score: 2 of 3" in page
@@ -322,8 +322,8 @@ def test_edited_imported_records_are_found() -> None:
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     [journal] = Path("runs").rglob("events.jsonl")
     journal.write_text(journal.read_text().replace("10.0", "99.0"))
-    told = give("verify", code=1)
-    assert "edited" in told
+    output = give("verify", code=1)
+    assert "edited" in output
 
 
 def test_a_read_only_folder_is_refused(folder: Path) -> None:
@@ -381,17 +381,17 @@ def test_every_kind_of_source_is_imported(
     make: Callable[[], list[str]], runs: int, scores: int
 ) -> None:
     """Each kind of source leads to a report, a comparison and a ledger that matches."""
-    words = ("import", *make(), "--experiment", "alpha")
-    give(*words)
-    found = json.loads(give("ls", "alpha", "--json"))["rows"]
-    assert (runs, scores) == (len(found), sum(row["score"] is not None for row in found))
+    arguments = ("import", *make(), "--experiment", "alpha")
+    give(*arguments)
+    result = json.loads(give("ls", "alpha", "--json"))["rows"]
+    assert (runs, scores) == (len(result), sum(row["score"] is not None for row in result))
     give("report", "alpha", "--format", "md", "-o", "out")
     assert "imported from other tools" in Path("out/report.md").read_text()
-    if len({row["label"] for row in found}) > 1:
+    if len({row["label"] for row in result}) > 1:
         assert "imported from other tools" in give("compare", "alpha")
     assert "Not what was written" not in Path("out/report.md").read_text()
     give("verify")
-    assert "nothing new" in give(*words)
+    assert "nothing new" in give(*arguments)
 
 
 def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,16 +412,18 @@ def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) ->
     assert "added to by another command meanwhile: repeat this one" in refused(*words)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
     give(*words)
-    told = give("verify")
-    assert "alpha: 3 of 3 attempts match the ledger" in told
-    assert "foreign" not in told
+    output = give("verify")
+    assert "alpha: 3 of 3 attempts match the ledger" in output
+    assert "foreign" not in output
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:secret@127.0.0.1:1/x", "file:///x", "://"])
 def test_addresses_that_are_no_server_are_refused(address: str) -> None:
     """MLflow never opens a database that it could write to or an unreachable address."""
-    told = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
-    assert "is not the address of an MLflow server, which begins with http:// or https://" in told
+    output = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
+    assert (
+        "is not the address of an MLflow server, which begins with http:// or https://" in output
+    )
     assert {} == files()
 
 
@@ -429,18 +431,18 @@ def test_an_imported_run_has_no_log() -> None:
     """`rlexp logs` names the import as the reason."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     run = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
-    told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
-    assert ("", 0) == (told.stdout, told.exit_code)
-    assert "was imported from csv and has no log" in told.stderr
-    give(*shlex.split(re.findall(r"to see its source: rlexp (.*)", told.stderr)[0]))
+    output = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
+    assert ("", 0) == (output.stdout, output.exit_code)
+    assert "was imported from csv and has no log" in output.stderr
+    give(*shlex.split(re.findall(r"to see its source: rlexp (.*)", output.stderr)[0]))
 
 
 def test_exported_tables_can_be_imported() -> None:
     """Exported tables are imported with the same score for every run."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     give("export", "csv", "alpha", "--output", "own", "--level", "episodes")
-    told = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
-    assert "did you mean" not in told
+    output = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
+    assert "did you mean" not in output
     first, second = (json.loads(give("ls", name, "--json"))["rows"] for name in ("alpha", "beta"))
     keys = ("label", "task", "seed", "state", "score")
     assert [[r[k] for k in keys] for r in first] == [[r[k] for k in keys] for r in second]
@@ -448,35 +450,35 @@ def test_exported_tables_can_be_imported() -> None:
 
 def test_reference_scores_are_read_once_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading them for each of hundreds of runs would take minutes."""
-    asked: list[str] = []
+    request: list[str] = []
 
     def look(task: str, folder: Path) -> dict[str, Any]:
-        asked.append(task)
+        request.append(task)
         return {}
 
     monkeypatch.setattr(import_command, "known_reference", look)
     give("import", two_labels(), "--experiment", "alpha", *UNIT, "--dry-run")
-    assert ["Acrobot-v1", "CartPole-v1"] == sorted(asked)
+    assert ["Acrobot-v1", "CartPole-v1"] == sorted(request)
 
 
 def test_secrets_are_masked() -> None:
     """The value of a parameter with a secret name is in no file."""
-    words = by_store()
+    arguments = by_store()
     with closing(sqlite3.connect("mlflow.db")) as connection, connection:
         query = "INSERT INTO params SELECT 'api_key', 'hunter2hunter2', run_uuid FROM runs"
         connection.execute(query)
-    give("import", *words, "--experiment", "alpha")
+    give("import", *arguments, "--experiment", "alpha")
     assert not any(b"hunter2" in content for content in files().values())
 
 
 def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the two imports is refused, and the other is complete."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    words = ("import", path, "--experiment", "alpha", *UNIT)
-    give(*words)
+    arguments = ("import", path, "--experiment", "alpha", *UNIT)
+    give(*arguments)
     before = files()
     monkeypatch.setattr("rlexp.app.commands.import_results.found_before", lambda _: None)
-    assert "made by another command meanwhile" in refused(*words)
+    assert "made by another command meanwhile" in refused(*arguments)
     assert before == files()
 
 
@@ -508,20 +510,20 @@ def _kill_at(number: int) -> None:
 
         return call
 
-    for own in CALLS:
-        setattr(store, own, deadly(getattr(store, own)))
+    for values in CALLS:
+        setattr(store, values, deadly(getattr(store, values)))
 
 
 def test_an_import_killed_at_any_moment_can_be_repeated() -> None:
     """A killed import leaves no experiment, and repeating the command imports everything."""
-    words = ("import", table(*rows("ppo", "Toy-v0", range(2))), "--experiment", "alpha", *UNIT)
+    arguments = ("import", table(*rows("ppo", "Toy-v0", range(2))), "--experiment", "alpha", *UNIT)
     number = 0
-    while killed(words, number := number + 1):
+    while killed(arguments, number := number + 1):
         if "alpha" in (there := [e.name for e in layout().experiments()]):
             # It was all there, and only its name was not yet made durable.
             assert "2 of 2 attempts match" in give("verify")
         assert set(there) <= {"alpha"}
-        give(*words)
+        give(*arguments)
         assert "2 of 2 attempts match" in give("verify")
         assert [] == list(Path("runs").glob(".import-*"))
         give("rm", "alpha", "--yes")
@@ -532,14 +534,14 @@ def test_a_killed_addition_changes_no_number() -> None:
     """Numbers of existing runs stay the same until all new runs are present."""
     first = ("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     more = table(*rows("ppo", "Toy-v0", [1, 2]), name="more.csv")
-    words = ("import", more, "--experiment", "alpha", *UNIT)
+    arguments = ("import", more, "--experiment", "alpha", *UNIT)
     number, seen = 0, set[int]()
     give(*first)
-    while killed(words, number := number + 1):
+    while killed(arguments, number := number + 1):
         [row] = json.loads(give("ls", "--group", "--json"))["rows"]
         seen.add(row["n"])
         give("verify")
-        give(*words)
+        give(*arguments)
         [row] = json.loads(give("ls", "--group", "--json"))["rows"]
         assert (3, 3) == (row["planned"], row["n"])
         assert "3 of 3 attempts match" in give("verify")

@@ -33,13 +33,13 @@ def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
     """Two labels with four scores each."""
-    own = stored(
+    values = stored(
         study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
     )
     for seed in range(4):
-        own.complete(seed, 400.0 + seed)
-        own.complete(seed, 100.0 + seed, label="a2c")
-    return own
+        values.complete(seed, 400.0 + seed)
+        values.complete(seed, 100.0 + seed, label="a2c")
+    return values
 
 
 def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
@@ -154,10 +154,10 @@ def test_other_settings_are_another_report(
 def test_settings_of_the_workspace_are_read_each_time(tmp_path: Path, alpha: Stored) -> None:
     """A changed `conf/report.yaml` of the workspace leads to a new report."""
     write(tmp_path)
-    own = tmp_path / "conf" / "report.yaml"
-    own.parent.mkdir()
+    values = tmp_path / "conf" / "report.yaml"
+    values.parent.mkdir()
     packaged = Path(__file__).parents[3] / "conf" / "report.yaml"
-    own.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
+    values.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
     assert not write(tmp_path).unchanged
 
 

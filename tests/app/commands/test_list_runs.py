@@ -90,11 +90,11 @@ def test_test_scores_are_never_mixed_with_tuning_scores(alpha: Stored, tmp_path:
 
 def test_a_run_is_one_row(alpha: Stored, tmp_path: Path) -> None:
     """Runs are listed in order of their seeds, including runs that never started."""
-    found = rows(tmp_path, "alpha")
+    result = rows(tmp_path, "alpha")
     assert [(0, "completed", 100.0), (1, "failed", None), (2, "planned", None)] == [
-        (r["seed"], r["state"], r["score"]) for r in found
+        (r["seed"], r["state"], r["score"]) for r in result
     ]
-    assert ("nan", "a loss is NaN") == (found[1]["failure"], found[1]["reason"])
+    assert ("nan", "a loss is NaN") == (result[1]["failure"], result[1]["reason"])
 
 
 def test_shared_values_are_printed_above_the_table(alpha: Stored, tmp_path: Path) -> None:
@@ -127,10 +127,10 @@ def test_conditions_select_rows(
     seeds: list[int],
 ) -> None:
     """A row must fulfil all conditions; `<` and `>` are false for a missing number."""
-    found = rows(
+    result = rows(
         tmp_path, "alpha", *(word for condition in conditions for word in ("--where", condition))
     )
-    assert seeds == [row["seed"] for row in found]
+    assert seeds == [row["seed"] for row in result]
 
 
 @pytest.mark.parametrize(
@@ -309,8 +309,8 @@ def test_an_experiment_without_its_definition_is_listed(
     (row,) = rows(tmp_path)
     assert ("alpha", "ppo", 0) == (row["experiment"], row["label"], row["planned"])
     assert "experiment.json" in row["problem"]
-    found = rows(tmp_path, "alpha")
-    assert {(0, "completed"), (1, "failed")} == {(r["seed"], r["state"]) for r in found}
+    result = rows(tmp_path, "alpha")
+    assert {(0, "completed"), (1, "failed")} == {(r["seed"], r["state"]) for r in result}
 
 
 def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
@@ -336,8 +336,8 @@ def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
 def test_a_nan_score_is_shown_as_nan(alpha: Stored, tmp_path: Path) -> None:
     """NaN is null in JSON, and NaN scores are sorted last."""
     alpha.complete(2, float("nan"))
-    found = rows(tmp_path, "alpha", "--sort", "-score")
-    assert [100.0, None, None] == [r["score"] for r in found]
+    result = rows(tmp_path, "alpha", "--sort", "-score")
+    assert [100.0, None, None] == [r["score"] for r in result]
     assert "nan" in text(tmp_path, "alpha")
 
 

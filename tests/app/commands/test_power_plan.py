@@ -54,8 +54,8 @@ def pilot(empty_workspace: Workspace, scores: Scores, name: str = "alpha", **mor
     there = stored(
         empty_workspace.layout, name, *map(configuration, scores), **{"test": 3, **more}
     )
-    for label, own in scores.items():
-        for seed, score in enumerate(own):
+    for label, values in scores.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
     return there
 
@@ -88,9 +88,9 @@ def test_seeds_detect_an_effect(output_of: Callable[..., str], seeds: int, effec
 
 def test_level_and_power_are_settings(plan: Callable[..., Any]) -> None:
     """A lower level and a higher power need more seeds."""
-    found = plan(effect=1.0, overrides=("alpha=0.01", "power=0.9"))
-    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == found.seeds > 17
-    assert (0.01, 0.9) == (found.alpha, found.power)
+    result = plan(effect=1.0, overrides=("alpha=0.01", "power=0.9"))
+    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == result.seeds > 17
+    assert (0.01, 0.9) == (result.alpha, result.power)
 
 
 def test_a_pilot_gives_the_spread(empty_workspace: Workspace, plan: Callable[..., Any]) -> None:
@@ -120,8 +120,8 @@ def test_seeds_and_a_pilot_give_a_detectable_difference(
     """The effect in standard deviations is converted to units of the scores."""
     pilot(empty_workspace, PILOT)
     rows = plan("alpha", seeds=10).pilots
-    wanted = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
-    assert wanted == pytest.approx([row.detectable for row in rows[:2]])
+    expected = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
+    assert expected == pytest.approx([row.detectable for row in rows[:2]])
 
 
 def test_several_tasks_are_planned_for_together(
@@ -131,12 +131,12 @@ def test_several_tasks_are_planned_for_together(
     anchors = {"random": 0.0, "threshold": 1.0, "source": "made up"}
     tasks = [replace(configuration("ppo", t), reference=anchors) for t in ("One-v1", "Two-v1")]
     there = stored(empty_workspace.layout, "alpha", *tasks, test=3)
-    for own in tasks:
+    for values in tasks:
         for seed, score in enumerate(PILOT["ppo"]):
-            complete(there, own, seed, score)
-    found = plan("alpha", difference=10.0)
-    (row,) = found.pilots
-    assert ("normalised score", 6) == (found.unit, row.n)
+            complete(there, values, seed, score)
+    result = plan("alpha", difference=10.0)
+    (row,) = result.pilots
+    assert ("normalised score", 6) == (result.unit, row.n)
     assert row.standard_deviation == pytest.approx(10.0)
     # 8.4 = 17 / 2 seeds on each task, and fewer degrees of freedom are lost.
     assert 9 == row.seeds
@@ -198,9 +198,9 @@ def test_a_label_without_a_task_is_named(
     """A label without runs on every task cannot serve as a pilot."""
     cells = [configuration("ppo"), configuration("a2c"), configuration("ppo", "Pendulum-v1")]
     there = stored(empty_workspace.layout, "alpha", *cells, test=3)
-    for own in there.experiment.configurations:
+    for values in there.experiment.configurations:
         for seed in range(3):
-            complete(there, own, seed, 10.0 * seed)
+            complete(there, values, seed, 10.0 * seed)
     assert "Warning: a2c: it has no runs on some of the tasks" in output_of(
         "alpha", "--seeds", "5"
     )
@@ -213,8 +213,8 @@ def test_unequal_budgets_cause_a_warning(
     there = stored(
         empty_workspace.layout, "alpha", configuration("ppo"), configuration("a2c", steps=200)
     )
-    for label, own in PILOT.items():
-        for seed, score in enumerate(own):
+    for label, values in PILOT.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
     text = output_of("alpha", "--difference", "10.0")
     assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
@@ -226,9 +226,9 @@ def test_two_identical_labels_have_the_spread_of_one(
 ) -> None:
     """The spread is the same, with a narrower interval from twice the runs."""
     pilot(empty_workspace, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
-    one, other, both = plan("alpha", difference=10.0).pilots
-    assert 17 == one.seeds == other.seeds == both.seeds
-    assert both.high < one.high == other.high
+    item, other, both = plan("alpha", difference=10.0).pilots
+    assert 17 == item.seeds == other.seeds == both.seeds
+    assert both.high < item.high == other.high
 
 
 def test_tuning_runs_are_the_pilot_without_test_runs(
@@ -277,20 +277,20 @@ def test_mistakes_are_one_line_errors(
 
 def test_json_has_a_plan_by_effect(empty_workspace: Workspace) -> None:
     """With --json there is one document, whose table has common numbers of seeds."""
-    words = ("power", "--effect", "1", "--seeds", "10")
-    found = give_json(empty_workspace.folder, "power-by-effect", *words)
-    assert (17, 10) == (found["seeds"], found["planned"])
-    assert {"seeds", "detectable", "power"} == found["table"][0].keys()
-    assert detectable_effect(10) == found["detectable"]
+    arguments = ("power", "--effect", "1", "--seeds", "10")
+    result = give_json(empty_workspace.folder, "power-by-effect", *arguments)
+    assert (17, 10) == (result["seeds"], result["planned"])
+    assert {"seeds", "detectable", "power"} == result["table"][0].keys()
+    assert detectable_effect(10) == result["detectable"]
 
 
 def test_json_has_a_plan_by_pilot(empty_workspace: Workspace, plan: Callable[..., Any]) -> None:
     """With --json there is one document, equal to the result to the last bit."""
     pilot(empty_workspace, PILOT)
-    words = ("power", "alpha", "--difference", "10")
-    found = give_json(empty_workspace.folder, "power-by-pilot", *words)
-    assert to_json(plan("alpha", difference=10.0)) == found
-    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in found["pilots"]]
+    arguments = ("power", "alpha", "--difference", "10")
+    result = give_json(empty_workspace.folder, "power-by-pilot", *arguments)
+    assert to_json(plan("alpha", difference=10.0)) == result
+    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in result["pilots"]]
 
 
 def test_the_kind_of_plan_depends_on_the_target(

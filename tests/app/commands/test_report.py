@@ -25,11 +25,13 @@ FEW = (*QUICK, "section=[verdicts,checklist,missing]")
 
 def alpha(folder: Path) -> Stored:
     """Two labels with four scores each."""
-    own = stored(study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4)
+    values = stored(
+        study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
+    )
     for seed in range(4):
-        own.complete(seed, 400.0 + seed)
-        own.complete(seed, 100.0 + seed, label="a2c")
-    return own
+        values.complete(seed, 400.0 + seed)
+        values.complete(seed, 100.0 + seed, label="a2c")
+    return values
 
 
 def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
@@ -94,8 +96,8 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
 def test_settings_can_be_changed_for_one_report(tmp_path: Path) -> None:
     """Values of `--set` change the numbers."""
     alpha(tmp_path)
-    words = ("interval=percentile", "section=[aggregates]", "metric=[mean]")
-    write(tmp_path, overrides=words, formats=("csv",), output=str(tmp_path / "out"))
+    arguments = ("interval=percentile", "section=[aggregates]", "metric=[mean]")
+    write(tmp_path, overrides=arguments, formats=("csv",), output=str(tmp_path / "out"))
     assert {"aggregates.csv", "aggregates-figure.csv"} == files(tmp_path / "out").keys()
     assert b"percentile" in files(tmp_path / "out")["aggregates.csv"]
 
@@ -105,10 +107,12 @@ def test_a_workspace_can_have_settings(tmp_path: Path) -> None:
     alpha(tmp_path)
     (tmp_path / "conf").mkdir()
     ours = (Path(__file__).parents[3] / "conf" / "report.yaml").read_text()
-    own = "\n".join(
+    values = "\n".join(
         "  - section: [aggregates]" if "- section:" in line else line for line in ours.splitlines()
     )
-    (tmp_path / "conf" / "report.yaml").write_text(own.replace("interval: t ", "interval: bca "))
+    (tmp_path / "conf" / "report.yaml").write_text(
+        values.replace("interval: t ", "interval: bca ")
+    )
     write(tmp_path, formats=("csv",), output=str(tmp_path / "out"))
     assert {"aggregates.csv", "aggregates-figure.csv", "anchors.csv"} >= (
         files(tmp_path / "out").keys()
@@ -120,8 +124,8 @@ def test_a_workspace_can_have_a_section(tmp_path: Path) -> None:
     """A class and a YAML file add a section."""
     alpha(tmp_path)
     (tmp_path / "conf" / "section").mkdir(parents=True)
-    own = "# Mine.\nmine:\n  _target_: my_section.Mine\n  word: hello\n"
-    (tmp_path / "conf" / "section" / "mine.yaml").write_text(own)
+    values = "# Mine.\nmine:\n  _target_: my_section.Mine\n  word: hello\n"
+    (tmp_path / "conf" / "section" / "mine.yaml").write_text(values)
     (tmp_path / "my_section.py").write_text(
         "from dataclasses import dataclass\n"
         "from rlexp.reports.drawing.blocks import Part, Text\n"
@@ -164,15 +168,15 @@ def test_verdicts_and_files_are_printed(tmp_path: Path) -> None:
 def test_json_has_files_and_notices(tmp_path: Path) -> None:
     """With `--json` there is one document with files, notices, checks and the next command."""
     alpha(tmp_path)
-    found = give_json(tmp_path, "report-files", "report", "alpha", *settings(FEW))
-    assert [str(tmp_path / "reports" / "alpha" / "report.html")] == found["files"]
+    result = give_json(tmp_path, "report-files", "report", "alpha", *settings(FEW))
+    assert [str(tmp_path / "reports" / "alpha" / "report.html")] == result["files"]
     assert (False, ["ppo", "a2c"], []) == (
-        found["unchanged"],
-        found["labels"],
-        found["failed_checks"],
+        result["unchanged"],
+        result["labels"],
+        result["failed_checks"],
     )
-    assert ("notice", "good") == (found["notices"][0]["kind"], found["notices"][0]["tone"])
-    assert ["rlexp compare alpha"] == [step["command"] for step in found["next"]]
+    assert ("notice", "good") == (result["notices"][0]["kind"], result["notices"][0]["tone"])
+    assert ["rlexp compare alpha"] == [step["command"] for step in result["next"]]
 
 
 def test_one_label_suggests_no_comparison(tmp_path: Path) -> None:
@@ -193,9 +197,9 @@ def test_many_files_are_not_named_one_by_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("strict", "code"), [(True, 3), (False, 0)])
 def test_strict_refuses_missing_data(tmp_path: Path, strict: bool, code: int) -> None:
     """The exit code is 3, and the report is written."""
-    own = stored(study(tmp_path).layout)
-    own.complete(0, 1.0)
-    own.attempt(1, failed())
+    values = stored(study(tmp_path).layout)
+    values.complete(0, 1.0)
+    values.attempt(1, failed())
     said(tmp_path, *(["--strict"] if strict else []), code=code)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
@@ -208,33 +212,33 @@ def test_strict_accepts_complete_data(tmp_path: Path) -> None:
 
 def test_strict_refuses_another_phase(tmp_path: Path) -> None:
     """A report of tuning runs has a warning and exit code 3."""
-    own = stored(study(tmp_path).layout)
+    values = stored(study(tmp_path).layout)
     for seed in range(2):
-        own.complete(seed, 1.0, phase=Phase.TUNING)
+        values.complete(seed, 1.0, phase=Phase.TUNING)
     assert "These are tuning runs, not test runs" in said(tmp_path, "--strict", code=3)
 
 
 @pytest.mark.parametrize("runs", ["none", "failed", "one", "constant", "nan"])
 def test_bad_input_gives_a_report_with_a_warning(tmp_path: Path, runs: str) -> None:
     """Unusable records give a report with a warning instead of a traceback."""
-    own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"))
+    values = stored(study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"))
     for label in ("ppo", "a2c"):
         for seed in range(3):
             if runs == "failed":
-                own.attempt(seed, failed(), label=label)
+                values.attempt(seed, failed(), label=label)
             elif runs in {"constant", "nan"}:
-                own.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
+                values.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
             elif runs == "one" and seed == 0:
-                own.complete(seed, 1.0, label=label)
+                values.complete(seed, 1.0, label=label)
     written = write(tmp_path, formats=FORMATS)
-    words = {
+    arguments = {
         "none": "No run has a score: 6 of 6 (6 planned)",
         "failed": "No run has a score: 6 of 6 (6 failed (nan))",
         "one": "one run",
         "constant": "all runs are equal",
         "nan": "completed without a finite score",
     }
-    assert any(words[runs] in notice.text for notice in written.notices)
+    assert any(arguments[runs] in notice.text for notice in written.notices)
 
 
 @pytest.mark.parametrize(
@@ -301,9 +305,9 @@ def test_a_report_needs_no_learning_library(tmp_path: Path) -> None:
         "heavy = {'torch', 'stable_baselines3', 'matplotlib', 'gymnasium'}\n"
         "print(code, sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
     )
-    words = ["report", "alpha", "--set", "repetitions=200", "--set", "curve_repetitions=100"]
+    arguments = ["report", "alpha", "--set", "repetitions=200", "--set", "curve_repetitions=100"]
     done = subprocess.run(
-        [sys.executable, "-c", probe, *words],
+        [sys.executable, "-c", probe, *arguments],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -25,10 +25,10 @@ PRESENT = "import sys\nsys.exit('the present code was imported')\n"
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> GitStudy:
     """A workspace with a run whose code is gone from the working tree."""
-    place = trained(committed(tmp_path_factory.mktemp("a study"), "reproduced_task"))
-    (place.folder / f"{place.module}.py").write_text(PRESENT)
-    (place.folder / f"{place.module}_constants.py").write_text("SCALE = 3.0\n")
-    return place
+    location = trained(committed(tmp_path_factory.mktemp("a study"), "reproduced_task"))
+    (location.folder / f"{location.module}.py").write_text(PRESENT)
+    (location.folder / f"{location.module}_constants.py").write_text("SCALE = 3.0\n")
+    return location
 
 
 @pytest.fixture
@@ -52,10 +52,15 @@ def recorded(place: GitStudy, **changes: Any) -> None:
 
 def state(folder: Path) -> list[str]:
     """The git state of a checkout, and all its files except the records."""
-    told = [git(folder, *words.split()) for words in ("status -s", "worktree list", "stash list")]
-    told += [git(folder, *words.split()) for words in ("branch -a", "diff", "for-each-ref")]
+    output = [
+        git(folder, *arguments.split())
+        for arguments in ("status -s", "worktree list", "stash list")
+    ]
+    output += [
+        git(folder, *arguments.split()) for arguments in ("branch -a", "diff", "for-each-ref")
+    ]
     files = [p for p in sorted(folder.iterdir()) if p.is_file()]
-    return told + [p.read_text() for p in files]
+    return output + [p.read_text() for p in files]
 
 
 def answered(place: GitStudy, wanted: ReproductionRequest) -> tuple[int, dict[str, Any]]:
@@ -82,10 +87,10 @@ def test_other_packages_are_named(copied: GitStudy) -> None:
     hook = copied.folder / ".git" / "hooks" / "post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {copied.folder}/hooked\n")
     hook.chmod(0o755)
-    code, told = answered(copied, ReproductionRequest())
+    code, output = answered(copied, ReproductionRequest())
     assert 0 == code
-    assert ["identical"] == [run["verdict"] for run in told["runs"]]
-    (around,) = told["surroundings"]
+    assert ["identical"] == [run["verdict"] for run in output["runs"]]
+    (around,) = output["surroundings"]
     assert [("numpy", "2.0.1")] == [(c["name"], c["then"]) for c in around["decisive"]]
     assert "pip install numpy==2.0.1" == around["install"]
     assert ["rich"] == [c["name"] for c in around["others"]]
@@ -96,12 +101,12 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
     """With --strict nothing runs if a deciding package differs."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "gymnasium": "1.0.0"})
-    wanted = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
+    expected = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
     with pytest.raises(
         SurroundingsDiffer,
         match=r"gymnasium 1.0.0 then, .* now; to install the original packages: pip install",
     ) as e:
-        reproduce("tiny", wanted, copied.study, Silent())
+        reproduce("tiny", expected, copied.study, Silent())
     assert 3 == e.value.exit_code
     assert [] == [run.attempts() for run in Layout(tmp_path / "kept").experiment("tiny").runs()]
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
@@ -110,27 +115,29 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
 @pytest.mark.usefixtures("warm")
 def test_a_run_that_reads_the_clock_differs(tmp_path: Path) -> None:
     """The first difference is named, and the check that finds its cause."""
-    place = trained(committed(tmp_path / "study", "clocked_task"), " + time.time() % 1.0")
-    code, told = answered(place, ReproductionRequest())
+    location = trained(committed(tmp_path / "study", "clocked_task"), " + time.time() % 1.0")
+    code, output = answered(location, ReproductionRequest())
     assert 1 == code
-    (run,) = told["runs"]
+    (run,) = output["runs"]
     assert "different" == run["verdict"]
     assert (32, "evaluated", "returns[0]") == tuple(
         run["divergence"][key] for key in ("step", "event", "field")
     )
     assert run["divergence"]["first"] != run["divergence"]["second"]
-    assert f"rlexp doctor --determinism {place.name} --allow-import clocked_task" in run["cause"]
+    assert (
+        f"rlexp doctor --determinism {location.name} --allow-import clocked_task" in run["cause"]
+    )
 
 
 @pytest.mark.usefixtures("warm")
 def test_a_missing_ignored_file_is_the_likely_cause(tmp_path: Path) -> None:
     """A run that needs a file that git ignores fails, and the output names this cause."""
-    place = committed(tmp_path / "study", "ignoring_task")
-    (place.folder / "secret.txt").write_text("1")
-    trained(place, " + len(Path(__file__).with_name('secret.txt').read_text())")
-    code, told = answered(place, ReproductionRequest())
+    location = committed(tmp_path / "study", "ignoring_task")
+    (location.folder / "secret.txt").write_text("1")
+    trained(location, " + len(Path(__file__).with_name('secret.txt').read_text())")
+    code, output = answered(location, ReproductionRequest())
     assert 1 == code
-    (run,) = told["runs"]
+    (run,) = output["runs"]
     assert "failed" == run["verdict"]
     assert "FileNotFoundError" in run["reason"]
     assert "files that git ignores" in run["cause"]
@@ -139,21 +146,21 @@ def test_a_missing_ignored_file_is_the_likely_cause(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("warm")
 def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
     """Outside git the present folder is used with a warning; records can be kept."""
-    place = GitStudy(tmp_path / "study", "nowhere_task")
-    place.folder.mkdir()
-    train(place, "seeds.test=2", "budget.steps=32", "budget.evaluation_every=null")
-    wanted = ReproductionRequest(runs=1, output=str(tmp_path / "kept"))
-    code, told = answered(place, wanted)
+    location = GitStudy(tmp_path / "study", "nowhere_task")
+    location.folder.mkdir()
+    train(location, "seeds.test=2", "budget.steps=32", "budget.evaluation_every=null")
+    expected = ReproductionRequest(runs=1, output=str(tmp_path / "kept"))
+    code, printed = answered(location, expected)
     assert 0 == code
     assert (
         "no commit was recorded: the repetition uses the present code of this folder"
-        in told["warnings"]
+        in printed["warnings"]
     )
-    assert ["identical"] == [run["verdict"] for run in told["runs"]]
+    assert ["identical"] == [run["verdict"] for run in printed["runs"]]
     (kept,) = Layout(tmp_path / "kept").experiment("tiny").runs()
-    assert f"tiny/{kept.folder.name}" == told["runs"][0]["run"]
+    assert f"tiny/{kept.folder.name}" == printed["runs"][0]["run"]
     with pytest.raises(ConfigError, match=r"already exists and is not an empty folder"):
-        reproduce("tiny", wanted, place.study, Silent())
+        reproduce("tiny", expected, location.study, Silent())
 
 
 def test_code_of_runs_must_be_allowed(original: GitStudy) -> None:

@@ -51,10 +51,10 @@ REAL = {
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
     """Three planned runs: one completed, one interrupted, one never started."""
-    own = stored(study(tmp_path).layout)
-    own.complete(0, 100.0)
-    own.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
-    return own
+    values = stored(study(tmp_path).layout)
+    values.complete(0, 100.0)
+    values.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
+    return values
 
 
 def requests_of(
@@ -63,9 +63,9 @@ def requests_of(
     """The requests of an experiment's records; `settings` are those of its attempts."""
     for seed in () if settings is None else (0, 1):
         publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
-    found = survey(own.paths)
+    result = survey(own.paths)
     return list(
-        phase_requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume"))
+        phase_requests(result, read_recorded(result), words, study(folder), ("rlexp", "resume"))
     )
 
 
@@ -81,8 +81,8 @@ def test_operational_settings_of_the_last_attempt_are_kept(alpha: Stored, tmp_pa
     """Checkpoint and time settings come from the latest attempt; overrides replace them."""
     settings = {"checkpoint_every": 500, "checkpoint_minutes": None, "timeout": 60.0}
     (request,) = requests_of(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
-    wanted = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
-    assert wanted == request.budget.operational()
+    expected = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
+    assert expected == request.budget.operational()
     (request,) = requests_of(alpha, tmp_path, "executor.workers=3")
     assert 3 == request.executor.workers
 
@@ -119,14 +119,14 @@ def test_code_that_only_records_name_is_not_imported(
     canary = tmp_path / "executed"
     (tmp_path / "foreign.py").write_text(f"open({str(canary)!r}, 'w')\n")
     environment = {**configuration().environment, "imports": ["foreign"]}
-    own = stored(
+    values = stored(
         study(tmp_path).layout, "alpha", replace(configuration(), environment=environment)
     )
-    own.attempt(0, [ended(Ending.INTERRUPTED)])
-    publish_json(own.run(0).attempt(1).settings, {"allowed": ["foreign"]})
-    words = ("alpha", "executor.workers=2")
+    values.attempt(0, [ended(Ending.INTERRUPTED)])
+    publish_json(values.run(0).attempt(1).settings, {"allowed": ["foreign"]})
+    arguments = ("alpha", "executor.workers=2")
     with pytest.raises(RecordError, match="foreign; if you trust it") as error:
-        resume(words, DRY, study(tmp_path), console())
+        resume(arguments, DRY, study(tmp_path), console())
     command = "rlexp resume alpha executor.workers=2 --allow-import foreign"
     assert str(error.value).endswith(command)
     assert not canary.exists()
@@ -134,9 +134,9 @@ def test_code_that_only_records_name_is_not_imported(
 
 def test_a_single_run_can_be_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The plan contains only this run."""
-    own = real(tmp_path)
-    own.attempt(1, [ended(Ending.INTERRUPTED)])
-    assert 0 == resume([f"alpha/{own.spec(1).name}"], DRY, study(tmp_path), console())
+    values = real(tmp_path)
+    values.attempt(1, [ended(Ending.INTERRUPTED)])
+    assert 0 == resume([f"alpha/{values.spec(1).name}"], DRY, study(tmp_path), console())
     assert "  1 run × 100 environment steps" in output(capsys)
 
 
@@ -154,12 +154,12 @@ def test_all_unfinished_experiments_are_continued(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Finished experiments are not named; an experiment that another command runs is skipped."""
-    place = study(tmp_path)
-    finished = stored(place.layout, "beta", test=1)
+    location = study(tmp_path)
+    finished = stored(location.layout, "beta", test=1)
     finished.complete(0, 1.0)
     real(tmp_path, "gamma")
     with hold(alpha.paths.lock, "alpha", now=time.time()):
-        assert 0 == resume([], DRY, place, console())
+        assert 0 == resume([], DRY, location, console())
     plan, *_, left = output(capsys).splitlines()
     driver = f"process {os.getpid()} on {os.uname().nodename}"
     assert f"alpha is skipped, because another command runs it: {driver}" == left
@@ -184,8 +184,8 @@ def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     """A final failure is not continued without --retry."""
     assert 0 == resume([], DRY, study(tmp_path), console())
     assert "nothing to continue: no experiments under runs/" == output(capsys).strip()
-    own = real(tmp_path, runs=1)
-    own.attempt(0, failed())
+    values = real(tmp_path, runs=1)
+    values.attempt(0, failed())
     assert 0 == resume([], DRY, study(tmp_path), console())
     assert "1 experiment under runs/, all finished" in output(capsys)
     assert 0 == resume([], replace(DRY, retry=True), study(tmp_path), console())
@@ -196,16 +196,16 @@ def test_a_finished_experiment_is_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The JSON has the result of one phase, with the exit code of `rlexp run`."""
-    own = stored(study(tmp_path).layout, test=2)
-    own.complete(0, 1.0)
-    own.attempt(1, failed())
+    values = stored(study(tmp_path).layout, test=2)
+    values.complete(0, 1.0)
+    values.attempt(1, failed())
     assert 1 == resume(["alpha"], LaunchOptions(), study(tmp_path), console(as_json=True))
     (outcome,) = json.loads(output(capsys))["parts"]
     summary = outcome["summary"]
     assert ("alpha", 0, 1) == (summary["experiment"], outcome["ran"], summary["cells"][0]["n"])
     again = {step["why"]: step["command"] for step in outcome["next"]}
     assert "rlexp resume alpha --retry" == again["repeat the failed runs"]
-    assert 1 == len(own.run(1).attempts())
+    assert 1 == len(values.run(1).attempts())
 
 
 def test_a_name_may_look_like_an_override(
@@ -222,8 +222,8 @@ def test_a_sweep_continues_from_its_recorded_command(
 ) -> None:
     """Recorded overrides are used again, except those of executor and trackers."""
     made = begun(tmp_path, *WORDS, "executor.workers=7", "sweep.storage=sqlite:///else.db")
-    words = ("made_up", "executor.workers=2")
-    assert 0 == resume(words, DRY, made.study, console())
+    arguments = ("made_up", "executor.workers=2")
+    assert 0 == resume(arguments, DRY, made.study, console())
     said = output(capsys)
     assert "left out of the recorded command of made_up" in said
     assert "sweep.storage=sqlite:///else.db; to use it, add it" in said
@@ -278,17 +278,17 @@ REAL_ONE = replace(configuration(), agent=part("agent", "mlp", "rlexp.agents.mlp
 
 def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
     """An experiment with real plug-ins, of which no run has started."""
-    place = study(folder)
-    (request,) = _composed(place)
-    own = replace(request, label="ppo")
-    return stored(place.layout, name, own, test=runs)
+    location = study(folder)
+    (request,) = _composed(location)
+    values = replace(request, label="ppo")
+    return stored(location.layout, name, values, test=runs)
 
 
 def _composed(place: Any) -> list[Any]:
     from rlexp.app.execution.request import read_request
 
-    words = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
-    return list(read_request(words, place).experiment.configurations)
+    arguments = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
+    return list(read_request(arguments, place).experiment.configurations)
 
 
 def begun(folder: Path, *command: str) -> StoredSweep:

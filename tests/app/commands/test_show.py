@@ -166,8 +166,8 @@ def test_provenance_is_that_of_the_last_attempt_with_packages_last(
     alpha: Stored, tmp_path: Path
 ) -> None:
     """The commit comes first, the packages come last, and secrets are masked."""
-    told = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
-    run = alpha.attempt(1, completed(1.0), provenance=told, patch="diff --git a/x b/x\n")
+    output = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
+    run = alpha.attempt(1, completed(1.0), provenance=output, patch="diff --git a/x b/x\n")
     shown = text(run.folder.name, tmp_path, ShowPart.PROVENANCE)
     assert shown.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
     assert "abcdefgh" not in shown
@@ -243,9 +243,9 @@ def test_a_missing_definition_is_a_one_line_error(alpha: Stored, tmp_path: Path)
 
 def test_many_scores_are_summarised_in_a_line(tmp_path: Path) -> None:
     """The text has the lowest and highest score; the JSON has all scores."""
-    own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
+    values = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
     for seed in range(51):
-        own.complete(seed, 100.0 + seed)
+        values.complete(seed, 100.0 + seed)
     shown = text("alpha", tmp_path)
     assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in shown
     assert "seed 0  " not in shown

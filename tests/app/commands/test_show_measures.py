@@ -45,8 +45,8 @@ def test_measures_are_shown_with_returns(tmp_path: Path) -> None:
     assert ["return", "return", "cost", "success"] == [row[0] for row in rows]
     assert ["evaluation", "in_distribution", "evaluation", "evaluation"] == [r[1] for r in rows]
     document = rlexp(tmp_path, "show", name, "--json").document("run-details")
-    (evaluation, known, cost, _) = document["measures"]
-    assert (15.0, 40.0) == (evaluation["mean"], known["mean"])
+    (evaluation, existing, cost, _) = document["measures"]
+    assert (15.0, 40.0) == (evaluation["mean"], existing["mean"])
     assert {
         "measure": "cost",
         "distribution": "evaluation",

@@ -119,8 +119,8 @@ def test_a_halted_sweep_does_not_suggest_retry_in_vain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Combinations that cannot be built would fail again, so --retry is not suggested."""
-    words = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
-    made = stored_sweep(tmp_path, *words, "budget.steps=100", score=by_seed)
+    arguments = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
+    made = stored_sweep(tmp_path, *arguments, "budget.steps=100", score=by_seed)
     made.go_on()
     assert 1 == sweep(None, made.words, SweepOptions(), made.study, console())
     captured = capsys.readouterr()

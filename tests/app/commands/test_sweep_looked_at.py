@@ -30,20 +30,20 @@ def test_steps_and_scores_of_the_evidence_are_consistent(
     """Steps of trials equal those of tuning runs; the winner has a score on every seed."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     evidence = gather(["made_up"], Phase.TEST, made.study)
-    (found,) = evidence.sweeps
+    (result,) = evidence.sweeps
     tuning = [s for s in made.made if s.phase is Phase.TUNING]
-    assert 100 * len(tuning) == found.costs["tuning"].steps == sum(t.spent for t in found.trials)
-    assert found.costs["tuning"].steps == max(t.ended_at for t in found.trials)
+    assert 100 * len(tuning) == result.costs["tuning"].steps == sum(t.spent for t in result.trials)
+    assert result.costs["tuning"].steps == max(t.ended_at for t in result.trials)
     assert {"tuned", "default"} == set(evidence.labels)
-    assert found.selection is not None
-    winner = found.trials[found.selection.winner]
+    assert result.selection is not None
+    winner = result.trials[result.selection.winner]
     assert (True, 3) == (winner.eligible, len(winner.scores))
     assert sum(winner.scores.values()) / 3 == winner.value
     assert (
-        max(t.parameters["algorithm.n_epochs"] for t in found.trials if t.eligible)
+        max(t.parameters["algorithm.n_epochs"] for t in result.trials if t.eligible)
         == (winner.parameters["algorithm.n_epochs"])
     )
-    assert 2 == sum(t.eligible for t in found.trials)
+    assert 2 == sum(t.eligible for t in result.trials)
 
 
 def test_screened_trials_ended_before_promoted_ones(
@@ -51,9 +51,9 @@ def test_screened_trials_ended_before_promoted_ones(
 ) -> None:
     """A promoted trial is placed at its last run, after the screening of all trials."""
     made = finished_sweep(tmp_path, tmp_path_factory)
-    (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
-    screened = [t.ended_at for t in found.trials if not t.eligible]
-    promoted = [t.ended_at for t in found.trials if t.eligible]
+    (result,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    screened = [t.ended_at for t in result.trials if not t.eligible]
+    promoted = [t.ended_at for t in result.trials if t.eligible]
     assert max(screened) <= 800 < min(promoted)
     assert 800 + 2 * 2 * 100 == max(promoted)
 
@@ -62,10 +62,10 @@ def test_status_shows_the_progress_of_a_sweep(tmp_path: Path) -> None:
     """Text and JSON have the stage, the trials, the best trial and the cost."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=4)
-    told = rlexp(tmp_path, "status", "made_up").out
-    assert "not running" in told
-    assert "search: 4/8 trials (4 complete)" in told
-    assert "400 environment steps" in told
+    printed = rlexp(tmp_path, "status", "made_up").out
+    assert "not running" in printed
+    assert "search: 4/8 trials (4 complete)" in printed
+    assert "400 environment steps" in printed
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
     counts = {"planned": 8, "ended": 4, "by_state": {"complete": 4}, "running": 0, "unfinished": 0}
     assert (counts, "search") == (experiment["sweep"]["trials"], experiment["sweep"]["stage"])
@@ -80,11 +80,11 @@ def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
     made = finished_sweep(tmp_path, tmp_path_factory)
     before = len(made.paths.runs())
     assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
-    told = output(capsys)
+    printed = output(capsys)
     for text in ("nothing to run", "won made_up", "Scores by phase", "Cost: tuning 12 runs"):
-        assert text in told
+        assert text in printed
     assert before == len(made.paths.runs())
-    commands = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("To ")]
+    commands = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("To ")]
     assert ["report", "run", "sweep"] == [shlex.split(command)[1] for command in commands]
 
 
@@ -94,10 +94,10 @@ def test_a_dry_run_of_a_sweep_writes_nothing(
     """`--dry-run` shows the maximum number of runs and creates no folder."""
     made = stored_sweep(tmp_path)
     assert 0 == sweep(None, made.words, SweepOptions(dry_run=True), made.study, console())
-    told = output(capsys)
+    printed = output(capsys)
     # 8 screened, 2 of them on 2 further seeds and on 2 to select by, winner and default on 3.
-    assert "at most 22 runs × 100 environment steps" in told
-    assert "2 finalists on 2 selection seeds" in told
+    assert "at most 22 runs × 100 environment steps" in printed
+    assert "2 finalists on 2 selection seeds" in printed
     assert not (tmp_path / "runs").exists()
 
 
@@ -118,10 +118,10 @@ def test_every_trial_can_be_trained_again(
     trials = read_trials(made.paths)
     for number in (0, 5):
         request = request_again(Origin("made_up", number), ["seeds.test=4"], made.study)
-        (own,) = request.experiment.configurations
+        (values,) = request.experiment.configurations
         there = trials[number].configuration
         assert there is not None
-        assert there.fingerprint == own.fingerprint
+        assert there.fingerprint == values.fingerprint
         assert (f"made_up-trial-{number}", 4) == (
             request.experiment.name,
             request.experiment.seeds.test,
@@ -138,8 +138,8 @@ def test_a_tenth_is_that_of_the_trials_budget(
 ) -> None:
     """`tenth` means a tenth of the trial's budget, or of the budget in the command."""
     made, word = finished_sweep(tmp_path, tmp_path_factory), "budget.evaluation_every=tenth"
-    for words, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
-        request = request_again(Origin("made_up", 0), words, made.study)
+    for arguments, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
+        request = request_again(Origin("made_up", 0), arguments, made.study)
         budget = request.experiment.configurations[0].budget
         assert (steps, steps // 10) == (budget.steps, budget.evaluation_every)
 
@@ -177,8 +177,8 @@ def test_a_trial_trained_during_the_search_uses_other_seeds(tmp_path: Path) -> N
     made = stored_sweep(tmp_path)
     made.go_on(runs=5)
     roots = [
-        request_again(Origin("made_up", 1), words, made.study).experiment.seeds.root
-        for words in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
+        request_again(Origin("made_up", 1), arguments, made.study).experiment.seeds.root
+        for arguments in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
     ]
     assert [1, 7, 0] == roots
     with pytest.raises(ConfigError, match="nobody may know its test seeds before"):
@@ -231,9 +231,9 @@ def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPat
     made = finished_sweep(tmp_path, tmp_path_factory)
     folder = made.study.folder
     assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in rlexp(folder, "ls").out
-    told = rlexp(folder, "show", "made_up").out
-    assert "tuned on CartPole-v1, test seeds" in told
-    assert "tuning seeds" not in told
+    printed = rlexp(folder, "show", "made_up").out
+    assert "tuned on CartPole-v1, test seeds" in printed
+    assert "tuning seeds" not in printed
 
 
 def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_json_has_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     made.go_on()
     assert 0 == sweep(None, made.words, SweepOptions(), made.study, console(as_json=True))
     cost = json.loads(output(capsys))["cost"]
-    runs = {phase: (own["runs"], own["steps"]) for phase, own in cost.items()}
+    runs = {phase: (values["runs"], values["steps"]) for phase, values in cost.items()}
     assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
 
 
@@ -81,4 +81,4 @@ def test_interrupted_runs_are_printed(
     lines = SweepLines(said.append, Watched(sweeping, None, 1, {}).view, quiet=False)
     started = RunStarted(time=0.0, attempt=1, pid=1, host="here")
     lines.ended(RunRecord.fold(spec, [[started, *events]]), again=False)
-    assert [f"  {spec.name} {one}" for one in expected] == said
+    assert [f"  {spec.name} {item}" for item in expected] == said

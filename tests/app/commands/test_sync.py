@@ -67,8 +67,8 @@ def loss(step: int, value: float = 0.5) -> Measured:
 
 def synced(paths: ExperimentPaths, *words: str) -> tuple[int, list[dict[str, object]]]:
     """The exit code, and a row for each tracker."""
-    place = study(paths.folder.parent.parent)
-    pushed = sync([paths.name, *(words or [TENSORBOARD])], place, wait=30.0)
+    location = study(paths.folder.parent.parent)
+    pushed = sync([paths.name, *(words or [TENSORBOARD])], location, wait=30.0)
     return sync_exit_code(pushed), [asdict(row) for row in pushed.rows]
 
 
@@ -245,9 +245,13 @@ def test_a_damaged_position_does_not_stop_other_trackers(paths: ExperimentPaths)
     cursors.unlink()
     cursors.mkdir()
     code, rows = synced(paths, both)
-    told = {row["tracker"]: row for row in rows}
-    assert (code, told["tensorboard"]["problem"], told["tensorboard"]["pending"]) == (69, None, 0)
-    assert told["second"]["problem"]
+    output = {row["tracker"]: row for row in rows}
+    assert (code, output["tensorboard"]["problem"], output["tensorboard"]["pending"]) == (
+        69,
+        None,
+        0,
+    )
+    assert output["second"]["problem"]
 
 
 def test_plain_secrets_in_settings_are_refused(paths: ExperimentPaths) -> None:

@@ -24,8 +24,8 @@ def shell(line: str, folder: Path) -> tuple[str, str, list[int]]:
         check=True,
         timeout=120,
     )
-    told, _, codes = done.stderr.partition("codes ")
-    return done.stdout, told, [int(code) for code in codes.split()]
+    output, _, codes = done.stderr.partition("codes ")
+    return done.stdout, output, [int(code) for code in codes.split()]
 
 
 def test_a_table_into_a_closed_pipe_succeeds(tmp_path: Path) -> None:
@@ -36,14 +36,16 @@ def test_a_table_into_a_closed_pipe_succeeds(tmp_path: Path) -> None:
 
 def test_json_into_a_closed_pipe_shows_no_traceback(tmp_path: Path) -> None:
     """A reader that exits early changes no exit code and causes no traceback."""
-    words = f"{RLEXP} config list algorithm --json"
-    _, errors, codes = shell(f"{{ sleep 1; {words} || exit $?; }} | true", tmp_path)
+    arguments = f"{RLEXP} config list algorithm --json"
+    _, errors, codes = shell(f"{{ sleep 1; {arguments} || exit $?; }} | true", tmp_path)
     assert ("", [0, 0]) == (errors, codes)
 
 
 def test_training_continues_after_the_pipe_is_closed(tmp_path: Path) -> None:
     """The runs of the command complete."""
-    words = "budget.steps=2048 budget.evaluation_every=null budget.final_episodes=2 seeds.test=2"
-    _, errors, codes = shell(f"{QUICK} run {words} experiment=unread | true", tmp_path)
+    arguments = (
+        "budget.steps=2048 budget.evaluation_every=null budget.final_episodes=2 seeds.test=2"
+    )
+    _, errors, codes = shell(f"{QUICK} run {arguments} experiment=unread | true", tmp_path)
     assert ("", [0, 0]) == (errors, codes)
     assert 2 == len(list((tmp_path / "runs" / "unread").glob("*/model.zip")))

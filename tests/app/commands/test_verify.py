@@ -34,11 +34,11 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 def test_unchanged_records_match(tmp_path: Path) -> None:
     """The last line has the number of attempts and the head to note."""
     made = sealed(tmp_path)
-    found = told(tmp_path)
+    result = told(tmp_path)
     head = head_of(made)[:12]
     assert (0, [f"alpha: 6 of 6 attempts match the ledger (head {head})"]) == (
-        found.code,
-        found.lines,
+        result.code,
+        result.lines,
     )
 
 
@@ -77,8 +77,8 @@ def test_all_experiments_are_verified(tmp_path: Path) -> None:
     beta = sealed(tmp_path, "beta", 1)
     assert 0 == told(tmp_path, None).code
     beta.run(0).model.write_text("other")
-    found = told(tmp_path, None)
-    assert 1 == found.code
+    result = told(tmp_path, None)
+    assert 1 == result.code
     starts = [
         "alpha: 2 of 2",
         f"edited: beta/{name_of(beta, 0)}",
@@ -86,14 +86,14 @@ def test_all_experiments_are_verified(tmp_path: Path) -> None:
         "To remove the run",
     ]
     assert [True] * 4 == [
-        line.startswith(start) for line, start in zip(found.lines, starts, strict=True)
+        line.startswith(start) for line, start in zip(result.lines, starts, strict=True)
     ]
 
 
 def test_an_empty_runs_folder_is_no_fault(tmp_path: Path) -> None:
     """An unknown name is an error."""
-    found = told(tmp_path, None)
-    assert (0, True) == (found.code, found.lines[0].endswith("to start one, use 'rlexp run'"))
+    result = told(tmp_path, None)
+    assert (0, True) == (result.code, result.lines[0].endswith("to start one, use 'rlexp run'"))
     with pytest.raises(RecordError, match="there is no experiment 'alpha'"):
         told(tmp_path)
 
@@ -103,13 +103,13 @@ def test_a_missing_ledger_is_no_fault(tmp_path: Path) -> None:
     made = stored(Layout(tmp_path / "runs"))
     made.complete(0, 1.0)
     made.paths.ledger.unlink()
-    found = told(tmp_path)
-    assert 0 == found.code
+    result = told(tmp_path)
+    assert 0 == result.code
     unsealed = (
         f"unsealed: alpha: 1 attempt of {name_of(made, 0)} ended and is not in the ledger; "
         "repeating the command that made them enters them"
     )
-    assert [unsealed, "alpha: no ledger says what its 1 attempt was"] == found.lines
+    assert [unsealed, "alpha: no ledger says what its 1 attempt was"] == result.lines
     write_experiment(made.paths, made.experiment)
     Seals(made.paths).enter_late()
     (line,) = told(tmp_path).lines
@@ -136,9 +136,9 @@ def test_an_unplanned_run_is_a_remark(tmp_path: Path) -> None:
     """A run outside the definition is no fault."""
     made = sealed(tmp_path, runs=2)
     keep(made, 7, completed(1.0))
-    found = told(tmp_path)
+    result = told(tmp_path)
     text = "the experiment's definition does not ask for it"
-    assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (found.code, found.lines[0])
+    assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (result.code, result.lines[0])
 
 
 def test_unreadable_journal_lines_are_a_remark(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ def test_unreadable_journal_lines_are_a_remark(tmp_path: Path) -> None:
     attempt = made.attempt(0, completed(3.0)).attempts()[-1]
     edit(attempt.journal, '{"event":"evaluated"', "torn")
     Seals(made.paths).enter(made.run(0), attempt.number)
-    found = told(tmp_path)
+    result = told(tmp_path)
     text = "1 line of its journal cannot be read"
-    assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (found.code, found.lines[0])
+    assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (result.code, result.lines[0])
 
 
 def test_a_run_repeated_after_a_manual_removal_is_a_remark(tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_a_run_repeated_after_a_manual_removal_is_a_remark(tmp_path: Path) -> No
     gone = f"missing: alpha/{name_of(made, 4)}: it is gone, with 2 attempts"
     assert (1, gone) == (lost.code, lost.lines[0])
     keep(made, 4, completed(1.0))
-    found = told(tmp_path)
+    result = told(tmp_path)
     text = "it was run anew after its records were removed by hand"
-    assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (found.code, found.lines[0])
+    assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (result.code, result.lines[0])
 
 
 def test_an_unreadable_ledger_is_one_line(tmp_path: Path) -> None:
@@ -172,9 +172,9 @@ def test_an_unreadable_ledger_is_one_line(tmp_path: Path) -> None:
     sealed(tmp_path, "beta", 1)
     made.paths.ledger.unlink()
     made.paths.ledger.mkdir()
-    found = told(tmp_path, None)
-    assert (1, True) == (found.code, "broken chain: alpha: ledger.jsonl cannot be" in str(found))
-    assert found.lines[-1].startswith("beta: 2 of 2 ")
+    result = told(tmp_path, None)
+    assert (1, True) == (result.code, "broken chain: alpha: ledger.jsonl cannot be" in str(result))
+    assert result.lines[-1].startswith("beta: 2 of 2 ")
 
 
 def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> No
     assert 0 == told(tmp_path, None).code
     for run in runs:
         (run.checkpoints / "10" / "a").write_bytes(b"2")
-    found = told(tmp_path, None)
-    kinds = [line.partition(":")[0] for line in found.lines if "checkpoints" in line]
-    assert (1, ["remark", "damaged"]) == (found.code, kinds)
+    result = told(tmp_path, None)
+    kinds = [line.partition(":")[0] for line in result.lines if "checkpoints" in line]
+    assert (1, ["remark", "damaged"]) == (result.code, kinds)
 
 
 def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path) -> None:
     entry = ledger.entries[1]
     assert isinstance(entry, SealedAttempt)
     append_entry(made.paths, replace(entry, run=name))
-    found = told(tmp_path)
-    assert 1 == found.code
-    assert "\x1b" not in "".join(found.lines)
-    assert any("[link=file:///etc/passwd]<script>" in line for line in found.lines)
+    result = told(tmp_path)
+    assert 1 == result.code
+    assert "\x1b" not in "".join(result.lines)
+    assert any("[link=file:///etc/passwd]<script>" in line for line in result.lines)

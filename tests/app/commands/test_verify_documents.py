@@ -44,14 +44,14 @@ def test_a_broken_chain_is_a_fault(tmp_path: Path) -> None:
     made = sealed(tmp_path)
     lines = made.paths.ledger.read_bytes().splitlines(keepends=True)
     shutil.rmtree(made.run(2).folder)
-    own = name_of(made, 2).encode()
-    made.paths.ledger.write_bytes(b"".join(line for line in lines if own not in line))
-    found = told(tmp_path)
+    values = name_of(made, 2).encode()
+    made.paths.ledger.write_bytes(b"".join(line for line in lines if values not in line))
+    result = told(tmp_path)
     expected = (
         "broken chain: alpha: line 5 does not follow from line 4: "
         "a line was changed, moved or taken out"
     )
-    assert (1, expected) == (found.code, found.lines[0])
+    assert (1, expected) == (result.code, result.lines[0])
 
 
 def test_a_rewritten_ledger_is_found_by_a_noted_head(tmp_path: Path) -> None:
@@ -70,12 +70,12 @@ def test_a_rewritten_ledger_is_found_by_a_noted_head(tmp_path: Path) -> None:
         for attempt in made.run(seed).attempts():
             Seals(made.paths).enter(made.run(seed), attempt.number)
     assert 0 == told(tmp_path).code
-    found = told(tmp_path, head=noted)
+    result = told(tmp_path, head=noted)
     expected = (
         f"rewritten: alpha: no line of the ledger has the sum {noted}: "
         "it was rewritten, or cut, since then"
     )
-    assert (1, expected) == (found.code, found.lines[0])
+    assert (1, expected) == (result.code, result.lines[0])
 
 
 @pytest.mark.parametrize("head", ["", "12", "x" * 12, "1" * 65])
@@ -107,8 +107,8 @@ def test_an_old_definition_restored_later_is_a_fault(tmp_path: Path) -> None:
     keep(made, 0, completed(1.0))
     made.paths.definition.write_bytes(before)
     for score in (2.0, 3.0):
-        found = told(tmp_path)
-        assert "edited: alpha: experiment.json is not what was written" in found.lines
+        result = told(tmp_path)
+        assert "edited: alpha: experiment.json is not what was written" in result.lines
         keep(made, 0, completed(score))
 
 
@@ -122,8 +122,8 @@ def test_a_withdrawn_document_may_be_missing(tmp_path: Path, name: str) -> None:
     keep(made, 0, completed(1.0))
     assert 0 == told(tmp_path).code
     path.symlink_to("experiment.json")
-    found = told(tmp_path)
-    assert (1, f"edited: alpha: {name} is not what was written") == (found.code, found.lines[0])
+    result = told(tmp_path)
+    assert (1, f"edited: alpha: {name} is not what was written") == (result.code, result.lines[0])
     path.unlink()
     publish_document(made.paths, path, {})
     assert 0 == told(tmp_path).code
@@ -134,15 +134,15 @@ def test_an_edited_definition_is_not_forgotten_when_it_is_written_again(tmp_path
     made = sealed(tmp_path)
     edit(made.paths.definition, '"test": 5', '"test": 6')
     write_experiment(made.paths, stored(Layout(tmp_path / "other"), test=9).experiment)
-    found = told(tmp_path)
+    result = told(tmp_path)
     expected = "edited: alpha: experiment.json had been edited when a command wrote it again"
-    assert (1, expected) == (found.code, found.lines[0])
+    assert (1, expected) == (result.code, result.lines[0])
 
 
 def test_an_unchanged_sweep_matches(sweep: ExperimentPaths, tmp_path: Path) -> None:
     """Trials and selection are compared, too."""
-    found = told(tmp_path, "made_up")
-    assert (0, 1) == (found.code, len(found.lines))
+    result = told(tmp_path, "made_up")
+    assert (0, 1) == (result.code, len(result.lines))
     assert len(read_trials(sweep)) == 8
 
 
@@ -169,18 +169,21 @@ def test_an_edited_selection_is_named(
         edit(path, before, after)
     else:
         path.write_text(path.read_text() + "{}\n")
-    found = told(tmp_path, "made_up")
-    assert (1, True) == (found.code, any(f"edited: made_up: {expected}" in x for x in found.lines))
+    result = told(tmp_path, "made_up")
+    assert (1, True) == (
+        result.code,
+        any(f"edited: made_up: {expected}" in x for x in result.lines),
+    )
 
 
 def test_a_deleted_selection_is_missing(sweep: ExperimentPaths, tmp_path: Path) -> None:
     """A selection must not be made again with known test scores."""
     sweep.selection.unlink()
     sweep.trials.unlink()
-    found = told(tmp_path, "made_up")
-    assert 1 == found.code
+    result = told(tmp_path, "made_up")
+    assert 1 == result.code
     for name in ("selection.json", "trials.jsonl"):
-        assert f"missing: made_up: {name} is gone" in found.lines
+        assert f"missing: made_up: {name} is gone" in result.lines
 
 
 def test_a_forged_selection_is_reported(tmp_path: Path) -> None:

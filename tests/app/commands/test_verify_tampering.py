@@ -94,9 +94,9 @@ def test_tampering_is_named(tmp_path: Path, spoil: Spoil, expected: str) -> None
     made = sealed(tmp_path)
     assert 0 == told(tmp_path).code
     spoil(made)
-    found = told(tmp_path)
-    assert 1 == found.code
-    faults = [x for x in found.lines if x.startswith(("missing:", "edited:", "copied:"))]
+    result = told(tmp_path)
+    assert 1 == result.code
+    faults = [x for x in result.lines if x.startswith(("missing:", "edited:", "copied:"))]
     names = {str(seed): name_of(made, seed) for seed in range(5)}
     for seed, name in names.items():
         expected = expected.replace(f"{{{seed}}}", name)
@@ -107,24 +107,24 @@ def test_a_run_copied_over_another_is_named_with_its_source(tmp_path: Path) -> N
     """Every copied file is named; an attempt that the source lacks is missing."""
     made = sealed(tmp_path)
     copy_folder(made)
-    found = told(tmp_path)
+    result = told(tmp_path)
     where, source = f"alpha/{name_of(made, 4)}", name_of(made, 3)
-    assert 1 == found.code
-    assert f"missing: {where}: attempt 2 is gone" in found.lines
+    assert 1 == result.code
+    assert f"missing: {where}: attempt 2 is gone" in result.lines
     copied = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
-    assert f"copied: {where}: {copied}" in found.lines
-    assert found.lines[-2].startswith("alpha: 4 of 6 attempts match the ledger (head ")
+    assert f"copied: {where}: {copied}" in result.lines
+    assert result.lines[-2].startswith("alpha: 4 of 6 attempts match the ledger (head ")
 
 
 def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path) -> None:
     """The specification shows to which run the records belong."""
     made = sealed(tmp_path)
     rename(made)
-    found = told(tmp_path)
-    assert 1 == found.code
+    result = told(tmp_path)
+    assert 1 == result.code
     source = name_of(made, 3)
     expected = f"copied: alpha/ppo-test-5-0123456789: attempts/1/events.jsonl is that of {source}"
-    assert expected in found.lines
+    assert expected in result.lines
 
 
 def test_copies_are_found_without_a_ledger(tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ def test_copies_are_found_without_a_ledger(tmp_path: Path) -> None:
     for seed in range(2):
         made.complete(seed, 1.0 + seed)
     shutil.copy(made.run(0).attempt(1).journal, made.run(1).attempt(1).journal)
-    found = told(tmp_path)
+    result = told(tmp_path)
     names = sorted(name_of(made, seed) for seed in range(2))
-    assert 1 == found.code
+    assert 1 == result.code
     expected = f"copied: alpha/{names[1]}: attempts/1/events.jsonl is that of {names[0]}"
-    assert expected in found.lines
+    assert expected in result.lines
 
 
 def test_a_faulty_record_can_be_made_again(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_a_faulty_record_can_be_made_again(tmp_path: Path) -> None:
     assert remove(target, study(tmp_path), yes=True).removed
     assert 0 == told(tmp_path).code
     keep(made, 2, completed(5.0))
-    found = told(tmp_path)
-    assert (0, True) == (found.code, found.lines[-1].startswith("alpha: 6 of 6 "))
+    result = told(tmp_path)
+    assert (0, True) == (result.code, result.lines[-1].startswith("alpha: 6 of 6 "))
 
 
 def test_verifying_writes_nothing(tmp_path: Path) -> None:
