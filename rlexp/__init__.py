@@ -9,9 +9,10 @@ __all__ = ["compare", "evaluate", "load", "ls", "report", "run", "show", "sweep"
 
 
 def __getattr__(name: str) -> Any:
-    """A function of the Python API, which is imported when it is first used."""
+    """Import a function of the Python API when it is first used, and return it."""
     if name not in __all__:
         raise AttributeError(f"module 'rlexp' has no attribute {name!r}")
+    # `import rlexp` stays fast: the API imports NumPy and the engine.
     from rlexp import api
 
     return getattr(api, name)

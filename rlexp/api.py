@@ -1,9 +1,9 @@
-"""The commands as Python functions: the same use cases as the command line's.
+"""The Python API: functions that do the same as the commands of the same name.
 
 Every function works in the current folder, or in `folder`, and returns the result that the command
-shows: a frozen dataclass. Nothing is printed unless an observer is given. A mistake is an
-`rlexp.errors.RlexpError`. The functions leave the handlers of signals alone, so that they can be
-called in a notebook: an interrupt ends the runs in order and is raised as `KeyboardInterrupt`.
+shows: a frozen dataclass. Nothing is printed unless an observer is given. A mistake raises
+`rlexp.errors.RlexpError`. The functions do not change signal handlers, so they can be called in a
+notebook: an interrupt stops the runs gracefully and is raised as `KeyboardInterrupt`.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from rlexp.app.commands.load import Records
     from rlexp.app.commands.report import ReportFiles
     from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.commands.show import Shown
+    from rlexp.app.commands.show import ShowResult
     from rlexp.app.commands.sweep import SweepOutcome
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
 
 Folder = str | PathLike[str]
-Words = str | Sequence[str]
-"""One word, or several."""
+Strings = str | Sequence[str]
+"""One string, or several."""
 
 
 def run(
@@ -37,26 +37,27 @@ def run(
     from_sweep: str | None = None,
     trial: int | None = None,
     folder: Folder = ".",
-    allow_import: Words = (),
+    allow_import: Strings = (),
     observer: "Observer | None" = None,
 ) -> "RunOutcome | RunPlan":
     """Train configurations on seeds: what `rlexp run` does.
 
     Args:
         overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`).
-        dry_run: Whether to return the plan, and start nothing.
-        retry: Whether runs are tried again whose failure is final.
-        allow_drift: Whether runs continue from checkpoints of other versions.
-        detach: Whether runs on a cluster go on without this process.
-        from_sweep: The sweep of which a trial is trained again.
-        trial: The number of that trial; by default the winner.
-        folder: The workspace; by default the current folder.
-        allow_import: Packages whose classes may be used although only records name them.
+        dry_run: Whether to return the plan and start nothing.
+        retry: Whether runs whose failure is final are repeated.
+        allow_drift: Whether runs continue from checkpoints that other versions wrote.
+        detach: Whether to return once the runs are queued for a cluster or for workers.
+        from_sweep: The sweep whose winner, or other trial, is trained again.
+        trial: The number of the trial to train again; by default the winner.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
 
     Raises:
-        rlexp.errors.RlexpError: Something is wrong with what was asked; nothing was started.
-        KeyboardInterrupt: The call was interrupted; the same call continues.
+        rlexp.errors.RlexpError: An argument, the configuration or the records are wrong; nothing
+            was started.
+        KeyboardInterrupt: The call was interrupted; repeating the call continues it.
     """
     from rlexp.app.commands.run import RunOptions
     from rlexp.app.commands.run import run as use_case
@@ -70,7 +71,7 @@ def run(
         origin=read_origin(from_sweep, trial),
     )
     outcome = use_case(
-        _words(overrides), options, _workspace(folder, allow_import), _observer(observer)
+        _strings(overrides), options, _workspace(folder, allow_import), _observer(observer)
     )
     _raise_interrupt(outcome)
     return outcome
@@ -84,25 +85,26 @@ def sweep(
     allow_drift: bool = False,
     until: str = "test",
     folder: Folder = ".",
-    allow_import: Words = (),
+    allow_import: Strings = (),
     observer: "Observer | None" = None,
 ) -> "SweepOutcome | SweepOutline":
-    """Tune on tuning seeds, choose once, and test the choice: what `rlexp sweep` does.
+    """Tune hyperparameters, select a winner once, and test it: what `rlexp sweep` does.
 
     Args:
-        name: A definition in `sweeps/`, if there is one.
+        name: The name of a definition in `sweeps/`; None defines the sweep by overrides only.
         overrides: Configuration in Hydra's grammar (`"sweep.trials=20"`).
-        dry_run: Whether to return the plan, and start nothing.
-        retry: Whether runs are tried again whose failure is final.
-        allow_drift: Whether runs continue from checkpoints of other versions.
+        dry_run: Whether to return the plan and start nothing.
+        retry: Whether runs whose failure is final are repeated.
+        allow_drift: Whether runs continue from checkpoints that other versions wrote.
         until: The stage to stop after: `search`, `selection` or `test`.
-        folder: The workspace; by default the current folder.
-        allow_import: Packages whose classes may be used although only records name them.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
 
     Raises:
-        rlexp.errors.RlexpError: Something is wrong with what was asked; nothing was started.
-        KeyboardInterrupt: The call was interrupted; the same call continues.
+        rlexp.errors.RlexpError: An argument, the configuration or the records are wrong; nothing
+            was started.
+        KeyboardInterrupt: The call was interrupted; repeating the call continues it.
     """
     from rlexp.app.commands.sweep import SweepOptions, read_stage
     from rlexp.app.commands.sweep import sweep as use_case
@@ -111,7 +113,7 @@ def sweep(
         dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
     )
     workspace = _workspace(folder, allow_import)
-    outcome = use_case(name, _words(overrides), options, workspace, _observer(observer))
+    outcome = use_case(name, _strings(overrides), options, workspace, _observer(observer))
     _raise_interrupt(outcome)
     return outcome
 
@@ -119,9 +121,9 @@ def sweep(
 def compare(
     *targets: str,
     phase: str | None = None,
-    settings: Words = (),
+    settings: Strings = (),
     folder: Folder = ".",
-    allow_import: Words = (),
+    allow_import: Strings = (),
 ) -> "Comparison":
     """Compare labels, with a verdict for each pair: what `rlexp compare` does.
 
@@ -129,40 +131,40 @@ def compare(
         targets: Experiments, or labels of them (`"EXPERIMENT/LABEL"`).
         phase: `test`, `selection` or `tuning`.
         settings: Changed settings of `conf/report.yaml` (`"margin=10"`).
-        folder: The workspace; by default the current folder.
-        allow_import: Packages whose classes may be used although only records name them.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
 
     Raises:
-        rlexp.errors.RlexpError: A target or a setting is unknown, or there is one label only.
+        rlexp.errors.RlexpError: A target or a setting is unknown, or there is only one label.
     """
     from rlexp.app.commands.compare import CompareRequest
     from rlexp.app.commands.compare import compare as use_case
 
-    request = CompareRequest(targets=_words(targets), phase=phase, overrides=_words(settings))
+    request = CompareRequest(targets=_strings(targets), phase=phase, overrides=_strings(settings))
     return use_case(request, _workspace(folder, allow_import))
 
 
 def report(
     *targets: str,
-    formats: Words = ("html",),
+    formats: Strings = ("html",),
     output: str | None = None,
     figures: str | None = None,
     phase: str | None = None,
-    settings: Words = (),
+    settings: Strings = (),
     folder: Folder = ".",
-    allow_import: Words = (),
+    allow_import: Strings = (),
 ) -> "ReportFiles":
     """Write a reliability report: what `rlexp report` does.
 
     Args:
         targets: Experiments, or labels of them (`"EXPERIMENT/LABEL"`).
-        formats: Of `html`, `latex`, `csv`, `json` and `md`.
+        formats: Any of `html`, `latex`, `csv`, `json` and `md`.
         output: The folder for the report.
-        figures: The folder for figures as PDF and SVG; without one there are none.
+        figures: The folder for figures as PDF and SVG; with None, no figures are written.
         phase: `test`, `selection` or `tuning`.
         settings: Changed settings of `conf/report.yaml` (`"margin=10"`).
-        folder: The workspace; by default the current folder.
-        allow_import: Packages whose classes may be used although only records name them.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
 
     Raises:
         rlexp.errors.RlexpError: A target, a format or a setting is unknown; nothing was written.
@@ -171,12 +173,12 @@ def report(
     from rlexp.app.commands.report import report as use_case
 
     request = ReportRequest(
-        targets=_words(targets),
-        formats=_words(formats),
+        targets=_strings(targets),
+        formats=_strings(formats),
         output=output,
         figures=figures,
         phase=phase,
-        overrides=_words(settings),
+        overrides=_strings(settings),
     )
     return use_case(request, _workspace(folder, allow_import))
 
@@ -184,7 +186,7 @@ def report(
 def ls(
     experiment: str | None = None,
     *,
-    where: Words = (),
+    where: Strings = (),
     sort: str | None = None,
     group: bool = False,
     folder: Folder = ".",
@@ -192,37 +194,37 @@ def ls(
     """List experiments, the runs of one, or configurations: what `rlexp ls` does.
 
     Args:
-        experiment: The experiment whose runs are listed; without one, experiments are.
-        where: Conditions that every row fulfils (`"state=failed"`, `"score>400"`).
+        experiment: The experiment whose runs are listed; with None, experiments are listed.
+        where: Conditions that every returned row fulfils (`"state=failed"`, `"score>400"`).
         sort: The column by which rows are ordered; `-column` reverses the order.
-        group: Whether there is one row a configuration.
-        folder: The workspace; by default the current folder.
+        group: Whether to list configurations, one row each.
+        folder: The folder of the workspace; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment or column.
     """
-    from rlexp.app.commands.list_runs import Selection, list_runs
+    from rlexp.app.commands.list_runs import ListRequest, list_runs
 
-    selection = Selection(experiment, _words(where), sort, group)
+    selection = ListRequest(experiment, _strings(where), sort, group)
     return list_runs(selection, _workspace(folder))
 
 
-def show(target: str, *, part: str = "result", folder: Folder = ".") -> "Shown":
+def show(target: str, *, part: str = "result", folder: Folder = ".") -> "ShowResult":
     """Show an experiment or a run: what `rlexp show` does.
 
     Args:
         target: An experiment or a run.
         part: `result`, `config` or `provenance`.
-        folder: The workspace; by default the current folder.
+        folder: The folder of the workspace; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment or run.
-        ValueError: There is no such part.
+        ValueError: `part` is none of these.
     """
-    from rlexp.app.commands.show import Part
+    from rlexp.app.commands.show import ShowPart
     from rlexp.app.commands.show import show as use_case
 
-    return use_case(target, Part(part), _workspace(folder))
+    return use_case(target, ShowPart(part), _workspace(folder))
 
 
 def evaluate(
@@ -235,7 +237,7 @@ def evaluate(
     video: int = 0,
     output: str | None = None,
     folder: Folder = ".",
-    allow_import: Words = (),
+    allow_import: Strings = (),
     observer: "Observer | None" = None,
 ) -> "PolicyEvaluation":
     """Play fresh episodes with the final policy of a run: what `rlexp evaluate` does.
@@ -243,17 +245,17 @@ def evaluate(
     Args:
         run_name: `EXPERIMENT/RUN`, or an unambiguous part of a run's name.
         episodes: The number of episodes.
-        draw: Which set of fresh seeds they have.
+        draw: The number of the seed set.
         stochastic: Whether actions are sampled.
-        checkpoint: The step of the checkpoint that plays instead of the final policy.
-        video: The number of episodes that are filmed.
+        checkpoint: The step of the checkpoint to play; with None, the final policy plays.
+        video: The number of episodes to film.
         output: The folder for videos.
-        folder: The workspace; by default the current folder.
-        allow_import: Packages whose classes may be used although only records name them.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the progress.
 
     Raises:
-        rlexp.errors.RlexpError: There is no such run, or it cannot be played.
+        rlexp.errors.RlexpError: There is no such run, or its policy cannot be played.
     """
     from rlexp.app.commands.evaluate import EvaluationRequest
     from rlexp.app.commands.evaluate import evaluate as use_case
@@ -271,34 +273,37 @@ def evaluate(
 
 
 def load(folder: str | PathLike[str]) -> "Records":
-    """The experiment in `folder` (`runs/NAME`): its records and scores as plain arrays.
+    """Load the records and scores of the experiment in `folder` (`runs/NAME`) as NumPy arrays.
 
     Raises:
-        rlexp.errors.RecordError: There is none, or its definition is damaged.
+        rlexp.errors.RecordError: The folder holds no experiment, or its definition is damaged.
     """
     from rlexp.app.commands.load import load as use_case
 
     return use_case(folder)
 
 
-def _workspace(folder: Folder, allowed: Words = ()) -> "Workspace":
+def _workspace(folder: Folder, allowed: Strings = ()) -> "Workspace":
     from rlexp.app.workspace import Workspace
 
-    return Workspace.here(_words(allowed), folder=folder, handles_signals=False)
+    # Signal handlers belong to the notebook or program that calls the API.
+    return Workspace.here(_strings(allowed), folder=folder, handles_signals=False)
 
 
-def _words(words: Words) -> tuple[str, ...]:
-    """The words, of which a single one may be given as such.
+def _strings(strings: Strings) -> tuple[str, ...]:
+    """The strings as a tuple; a single string gives a tuple of one.
 
     Raises:
-        rlexp.errors.ConfigError: One of them is no text.
+        rlexp.errors.ConfigError: One of them is not a string.
     """
     from rlexp.errors import ConfigError
 
-    several = (words,) if isinstance(words, str) else tuple(words)
-    for word in several:
-        if not isinstance(word, str):
-            raise ConfigError(f"{word!r} is no text: write words as the command line takes them")
+    several = (strings,) if isinstance(strings, str) else tuple(strings)
+    for string in several:
+        if not isinstance(string, str):
+            raise ConfigError(
+                f"{string!r} is not a string: write overrides as on the command line, as in 'budget.steps=20000'"
+            )
     return several
 
 
@@ -309,6 +314,6 @@ def _observer(observer: "Observer | None") -> "Observer":
 
 
 def _raise_interrupt(outcome: object) -> None:
-    """Raise what ended the runs, now that everything that had to be finished is finished."""
+    """Raise KeyboardInterrupt if a signal ended the runs; all records are complete by then."""
     if getattr(outcome, "interrupted", None):
         raise KeyboardInterrupt

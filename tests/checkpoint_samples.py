@@ -1,4 +1,4 @@
-"""Checkpoints of a run that learns off policy, 100 steps apart, with a small ring of experience."""
+"""Checkpoints of an off-policy run, 100 steps apart, with a small replay buffer."""
 
 import random
 from pathlib import Path
@@ -18,12 +18,12 @@ ABOUT = {"run": "0123456789abcdef", "attempt": 1, "versions": {"torch": "2.8.0"}
 
 
 def content(name: object, step: int) -> bytes:
-    """What is in a file of the checkpoint at a step: 3000 bytes of its own."""
+    """The content of the checkpoint's file at a step: 3000 bytes that differ by step."""
     return random.Random(f"{name} {step}").randbytes(3000)
 
 
 def checkpoint(step: int, *, learns_from: bool = True) -> Checkpoint:
-    """The checkpoint at a step; without experience where the run learns on policy."""
+    """The checkpoint at a step; an on-policy run has no replay buffer."""
     files = {name: content(name, step) for name in (MODEL, NORMALISATION, STATE)}
     if not learns_from:
         return Checkpoint(step=step, files=files)
@@ -51,7 +51,7 @@ def read_whole(paths: RunPaths, step: int) -> list[Transitions]:
 
 
 def needed(step: int) -> list[Transitions]:
-    """The experience that the checkpoint at a step needs, in the stretches it was published in."""
+    """The parts of the replay buffer that the checkpoint at a step needs, as published."""
     oldest = max(step - CAPACITY, 0)
     begins = range(oldest - oldest % SPACING, step, SPACING)
     return [Transitions(b, b + SPACING, content("transitions", b)) for b in begins]
@@ -76,7 +76,7 @@ def files_of(paths: RunPaths) -> dict[Path, bytes]:
 
 
 def refusal(paths: RunPaths, step: int) -> str:
-    """Why a checkpoint is refused, in one line."""
+    """The one-line reason why a checkpoint is refused."""
     with pytest.raises(RecordError) as caught:
         read_whole(paths, step)
     assert "\n" not in str(caught.value)
@@ -84,7 +84,7 @@ def refusal(paths: RunPaths, step: int) -> str:
 
 
 def only_second(paths: RunPaths) -> list[Path]:
-    """The files that the second checkpoint needs, and the first does not."""
+    """The files that only the second checkpoint needs."""
     files = [*(paths.checkpoints / "200").iterdir(), paths.replay / "100-200.npz"]
     assert 5 == len(files)
     return files

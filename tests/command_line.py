@@ -1,4 +1,4 @@
-"""The command line in the process of a test: what it prints, and its exit code."""
+"""Runs commands in the process of a test; returns their output and exit code."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from rlexp.cli import app, main
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a command printed, and its exit code."""
+    """The output of a command and its exit code."""
 
     code: int
     out: str
@@ -52,19 +52,19 @@ def rlexp(folder: Path, *words: str) -> Printed:
 
 
 def typed(folder: Path, *words: str) -> Printed:
-    """Give a command in a folder as a user types it: a mistake is printed, too."""
+    """Run a command in a folder as a user types it; an error is printed, too."""
     return _printed(folder, words, main)
 
 
 def give(folder: Path, *words: str, code: int = 0) -> str:
-    """What a command that has to end with this code prints to standard output."""
+    """Run a command that must end with this code; returns its standard output."""
     printed = rlexp(folder, *words)
     assert code == printed.code, printed.out + printed.err
     return printed.out
 
 
 def give_json(folder: Path, schema: str, *words: str, code: int = 0) -> dict[str, Any]:
-    """The fields of the document that a command prints with `--json`, and nothing else."""
+    """The fields of the only document that a command prints with `--json`."""
     printed = rlexp(folder, *words, "--json")
     assert code == printed.code, printed.out + printed.err
     return printed.document(schema)

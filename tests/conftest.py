@@ -1,4 +1,4 @@
-"""Settings of every test; this file's folder becomes importable, `samples` with it."""
+"""Settings of all tests; importing this file makes modules such as `samples` importable."""
 
 import signal
 
@@ -20,7 +20,7 @@ LONG_FOLDERS = ("docs", "faults", "trackers", "training")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long files first; the order within a file stays."""
+    """Put long files first and keep the order within a file."""
     items.sort(key=_position)
 
 

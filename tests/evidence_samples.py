@@ -1,4 +1,4 @@
-"""Evidence of made-up runs: a typical study, and everything that may be wrong with one."""
+"""Evidence of made-up runs: a typical experiment, and every kind of defect."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ Scores = Mapping[tuple[str, str], Sequence[float]]
 
 
 def settings(**changes: Any) -> Settings:
-    """Those of `conf/report.yaml`, with few resamples."""
+    """The settings of `conf/report.yaml`, with few resamples."""
     plain: dict[str, Any] = {
         "interval": "t",
         "level": 0.95,
@@ -95,7 +95,7 @@ def settings(**changes: Any) -> Settings:
 
 
 def inquiry(evidence: Evidence, **changes: Any) -> Inquiry:
-    """What sections are asked about, with the four metrics of `conf/report.yaml`."""
+    """The context of sections, with the four metrics of `conf/report.yaml`."""
     metrics: dict[str, Metric] = {
         "iqm": InterquartileMean(),
         "median": Median(),
@@ -149,7 +149,7 @@ def member(
     provenance: Plain = PROVENANCE,
     problem: str | None = None,
 ) -> Member:
-    """A planned run of an experiment; one that was never tried comes from nowhere."""
+    """A planned run of an experiment; a run that never started has no provenance."""
     return Member(
         experiment=experiment,
         label=own.label,
@@ -176,7 +176,7 @@ def evidence(
     failures: Failures = "missing",
     **changes: Any,
 ) -> Evidence:
-    """The evidence of one experiment that asked for these runs."""
+    """The evidence of one experiment with these runs."""
     own = tuple(members)
     unique = {m.configuration.fingerprint: m.configuration for m in own}
     planned = max([m.record.spec.seed + 1 for m in own], default=0)
@@ -220,7 +220,7 @@ def _spread(height: float, task: str, number: int) -> float:
 
 
 def typical() -> Evidence:
-    """Three labels on two tasks with five seeds each, everything well."""
+    """Three labels on two tasks with five seeds each, all completed."""
     return of_scores(typical_scores())
 
 
@@ -230,7 +230,7 @@ def one_task() -> Evidence:
 
 
 def one_label() -> Evidence:
-    """One label on two tasks: nothing to compare it with."""
+    """One label on two tasks, without another label to compare."""
     return of_scores({key: own for key, own in typical_scores().items() if key[0] == "ppo"})
 
 
@@ -251,18 +251,18 @@ def all_failed() -> Evidence:
 
 
 def nothing_run() -> Evidence:
-    """Runs were asked for, and none was started."""
+    """Planned runs, none of which started."""
     runs = [(own, seed) for own in map(configured, LABELS[:2]) for seed in range(3)]
     return evidence(member(RunRecord(spec=run_spec(own, seed)), own) for own, seed in runs)
 
 
 def empty() -> Evidence:
-    """An experiment that asks for no run at all."""
+    """An experiment without planned runs."""
     return evidence([])
 
 
 def not_finite() -> Evidence:
-    """Two labels, each with a run that completed with a score that is no finite number."""
+    """Two labels, each with a completed run whose score is not finite."""
     nan, inf = float("nan"), float("inf")
     return of_scores(
         {
@@ -273,7 +273,7 @@ def not_finite() -> Evidence:
 
 
 def immense_scores() -> Evidence:
-    """Returns of runs that diverged, which no number can be made of."""
+    """Returns of diverged runs, too large for any aggregate."""
     return of_scores(
         {
             ("ppo", CARTPOLE): [400.0, 1e200, 420.0],
@@ -288,7 +288,7 @@ def constant() -> Evidence:
 
 
 def task_missing() -> Evidence:
-    """One label was not asked for on the second task."""
+    """One label has no planned runs on the second task."""
     own = {key: value for key, value in typical_scores().items() if key != ("dqn", PENDULUM)}
     return of_scores(own)
 
@@ -323,7 +323,7 @@ def unequal_seeds() -> Evidence:
 
 
 def incomplete() -> Evidence:
-    """Of one label a run failed, one was interrupted, one never ran, one cannot be read."""
+    """One label has a failed, an interrupted, a missing and an unreadable run."""
     members = list(typical().members)
     first = next(k for k, m in enumerate(members) if (m.label, m.task) == ("a2c", CARTPOLE))
     own = members[first].configuration
@@ -342,7 +342,7 @@ def incomplete() -> Evidence:
 
 
 def worst() -> Evidence:
-    """Failed runs count as the worst that the task declares."""
+    """Failed runs count as the task's declared minimum."""
     members = [
         *scored(configured("ppo"), [400.0, 410.0, 420.0]),
         *scored(configured("a2c"), [300.0, 310.0]),
@@ -353,7 +353,7 @@ def worst() -> Evidence:
 
 
 def without_anchors() -> Evidence:
-    """Two tasks, one of which declares no scores to normalise by."""
+    """Two tasks, one of which declares no anchors for normalisation."""
     members = [
         replace(m, configuration=replace(m.configuration, reference={}))
         if m.task == PENDULUM
@@ -364,7 +364,7 @@ def without_anchors() -> Evidence:
 
 
 def tuning_phase() -> Evidence:
-    """Runs of the tuning phase, which no report is meant for."""
+    """Runs of the tuning phase, which are not for reports."""
     scores = typical_scores()
     return evidence(
         [m for key, own in scores.items() for m in scored(configured(*key), own, Phase.TUNING)],
@@ -400,7 +400,7 @@ SAMPLES: Mapping[str, Callable[[], Evidence]] = {
 
 
 def reordered(of: Evidence, seed: int = 0) -> Evidence:
-    """The same evidence with its runs in another order; labels keep theirs, which is asked for."""
+    """The same evidence with its runs in another order and its labels in the same order."""
     order = {label: position for position, label in enumerate(of.labels)}
     members = list(of.members)
     random.Random(seed).shuffle(members)

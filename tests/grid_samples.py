@@ -1,4 +1,4 @@
-"""Evidence of made-up grids: an algorithm with several settings on several tasks, and odd ones."""
+"""Evidence of made-up grids: one algorithm with several settings on several tasks, and defects."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -39,12 +39,12 @@ def setting(
 
 
 def labelled(rate: float, epochs: int) -> str:
-    """As a grid on the command line is labelled."""
+    """The configuration with the label of a grid on the command line."""
     return f"ppo learning_rate={rate} n_epochs={epochs}"
 
 
 def runs(own: Configuration, height: float, spread: Iterable[float] = SPREAD) -> list[Member]:
-    """Completed runs of a setting about its height."""
+    """Completed runs of a setting with scores around its height."""
     return scored(own, [height + beside for beside in spread])
 
 
@@ -68,7 +68,7 @@ def grid() -> Evidence:
 
 
 def by_label(own: Iterable[Member]) -> list[Member]:
-    """In order of the labels, so that no order of tasks or seeds decides theirs."""
+    """The members in order of labels, independent of tasks and seeds."""
     return sorted(own, key=lambda m: m.label)
 
 
@@ -93,7 +93,7 @@ def grid_of_one_seed() -> Evidence:
 
 
 def grid_with_failures() -> Evidence:
-    """The best setting of CartPole has a run there that failed for good."""
+    """The best setting on CartPole has a run that failed for good."""
     own = members()
     place = next(
         k
@@ -137,7 +137,7 @@ def grid_of_equal_scores() -> Evidence:
 
 
 def grid_of_immense_scores() -> Evidence:
-    """Scores as large as scores may be."""
+    """Scores of the largest allowed size."""
     own = [
         run
         for task in TASKS

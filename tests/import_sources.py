@@ -1,4 +1,4 @@
-"""What importers are given in tests: files that the libraries themselves wrote, and small ones."""
+"""Files for tests of importers, written by the libraries themselves, and small tables."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ WANTED = Wanted(label="PPO", task="Toy-v0", unit=ENVIRONMENT)
 
 
 class Toy(gymnasium.Env[Any, Any]):
-    """Episodes of given lengths, a reward of one a step."""
+    """Episodes of given lengths with a reward of 1 per step."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.action_space = self.observation_space = Discrete(2)
@@ -44,7 +44,7 @@ class Toy(gymnasium.Env[Any, Any]):
 
 
 def write_monitors(folder: Path, *lengths: Sequence[int]) -> None:
-    """Let the library's Monitor write a file for each environment, all of them in step."""
+    """Let Monitor of stable-baselines3 write a file for each of several parallel environments."""
     from stable_baselines3.common.monitor import Monitor
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def write_monitors(folder: Path, *lengths: Sequence[int]) -> None:
 def write_evaluations(
     folder: Path, steps: Sequence[int], returns: Sequence[Sequence[float]]
 ) -> Path:
-    """Write `evaluations.npz` by the call that the library's EvalCallback makes."""
+    """Write `evaluations.npz` as EvalCallback of stable-baselines3 does."""
     folder.mkdir(parents=True, exist_ok=True)
     lengths = [[10] * len(own) for own in returns]
     np.savez(
@@ -78,14 +78,14 @@ def write_evaluations(
 
 
 def write_table(path: Path, rows: Sequence[Sequence[Any]], header: str) -> Path:
-    """Write a table of CSV."""
+    """Write a CSV table."""
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([header.split(","), *rows])
     return path
 
 
 def write_json(path: Path, plain: Any) -> Path:
-    """Write JSON."""
+    """Write a JSON file."""
     path.write_text(json.dumps(plain))
     return path
 
@@ -98,13 +98,13 @@ def npz(**arrays: Any) -> bytes:
 
 
 def given(*paths: Path) -> list[SourceFile]:
-    """Files as the command gives them to importers."""
+    """Files as a command passes them to importers."""
     with TemporaryDirectory() as temporary:
         return files_of(paths, Path.read_bytes, Path(temporary))
 
 
 def settled(*runs: ImportedRun, kind: str = "csv", **asked: Any) -> Settled:
-    """Runs of a new experiment, whose tasks have no known scores."""
+    """Planned runs of a new experiment on tasks without reference scores."""
     there = asked.pop("there", None)
     study = ImportedStudy(kind=kind, runs=runs)
     return settle(study, Asked(**{"name": "alpha", **asked}), there, lambda _: {})

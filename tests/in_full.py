@@ -1,4 +1,4 @@
-"""Whether long tests run: in `make test-all` they do, in `make test` they do not."""
+"""Whether long tests run: yes in `make test-all`, no in `make test`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Evidence of runs that say more of their episodes than returns: contexts, success, cost."""
+"""Evidence of runs with measures besides returns: contexts, success, cost."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ def played_out(
     known: Sequence[float] = (),
     known_measures: Measures | None = None,
 ) -> Member:
-    """A completed run with these final episodes, and with those in distribution if there are any."""
+    """A completed run with these final episodes, and optionally with in-distribution ones."""
     low = own.reference.get("random") or 0.0
     mean = math.fsum(returns) / len(returns)
     record = learned(run_spec(own, seed), mean, low)
@@ -68,7 +68,7 @@ def _examined(final: Evaluated, returns: Sequence[float], measures: Measures | N
 
 
 def height(context: Context, skill: float) -> float:
-    """A return that falls with the distance from what was trained on."""
+    """A return that falls with the distance from the training contexts."""
     gravity, length = context[:2]
     far = abs(gravity - 10) / 2 + 3 * abs(length - 0.6)
     return round(500 * skill * math.exp(-0.35 * far), 3)
@@ -83,7 +83,7 @@ def on_contexts(
     names: Sequence[str] = ("gravity", "length"),
     task: str = CARTPOLE,
 ) -> Member:
-    """A run that is the worse the farther a context lies from what it was trained on."""
+    """A run whose returns fall with the distance of a context from the training contexts."""
     own = skill + 0.02 * ((3 * seed + len(label)) % 5 - 2)
     shift = 0.0 if task == CARTPOLE else -1200.0
     returns = [height(c, own) + shift for c in played]
@@ -117,7 +117,7 @@ def grid_tested() -> Evidence:
 
 
 def sampled() -> Evidence:
-    """Two labels, whose contexts are drawn anew for each run."""
+    """Two labels whose contexts are sampled for each run."""
 
     def drawn(seed: int) -> list[Context]:
         generator = np.random.default_rng(seed)
@@ -132,7 +132,7 @@ def sampled() -> Evidence:
 
 
 def one_parameter() -> Evidence:
-    """Two labels over one varied parameter, the other staying as it is."""
+    """Two labels with one varied and one fixed parameter."""
     played = [(g, 0.5) for g in GRAVITY] * 4
     return evidence(
         on_contexts(label, seed, played) for label in ("ppo", "a2c") for seed in range(4)
@@ -140,7 +140,7 @@ def one_parameter() -> Evidence:
 
 
 def three_parameters() -> Evidence:
-    """A grid over three parameters, of which a map shows two."""
+    """A grid over three parameters; a map shows two of them."""
     played = [(g, n, w) for g, n in GRID[::3] for w in (0.0, 1.0)]
     names = ("gravity", "length", "wind")
     return evidence(on_contexts("ppo", seed, played, names=names) for seed in range(3))
@@ -158,7 +158,7 @@ def levels() -> Evidence:
 
 
 def only_held_out() -> Evidence:
-    """Sticky actions in the test alone: a gap, and no contexts."""
+    """Sticky actions only in the test: a generalisation gap without contexts."""
     return evidence(
         played_out(configured(), seed, [300.0, 310.0 + seed], known=[400.0, 410.0 + 3 * seed])
         for seed in range(4)
@@ -166,12 +166,12 @@ def only_held_out() -> Evidence:
 
 
 def one_measured_run() -> Evidence:
-    """A single run, of which no interval is possible."""
+    """A single run, for which no interval is possible."""
     return evidence([on_contexts("ppo", 0, GRID)])
 
 
 def partly_measured() -> Evidence:
-    """Of one label a run failed, one was interrupted, one has no contexts, one is not examined."""
+    """One label has a failed run, an interrupted one, one without contexts, one not examined."""
     own = configured("a2c")
     whole = on_contexts("a2c", 4, GRID)
     unexamined = replace(whole, record=replace(whole.record, examinations=()))
@@ -190,7 +190,7 @@ def partly_measured() -> Evidence:
 
 
 def other_grids() -> Evidence:
-    """Two labels on one task, tested on grids that differ."""
+    """Two labels on one task, tested on different grids."""
     return evidence(
         on_contexts(label, seed, played)
         for label, played in (("ppo", GRID[:12]), ("a2c", GRID[8:]))
@@ -199,7 +199,7 @@ def other_grids() -> Evidence:
 
 
 def odd_measures() -> Evidence:
-    """Measures that are missing in some episodes, that never vary, or that are immense."""
+    """Measures that are missing in some episodes, constant, or immense."""
     nan = math.nan
     played = {"context/gravity": (8.0, nan, 8.0, 9.0), "context/length": (1.0, 1.0, 1.0, 1.0)}
     further = {"success": (1.0, 2.0, nan, 0.0), "cost": (nan,) * 4, "huge": (1e200, 1.0, 2.0, 3.0)}

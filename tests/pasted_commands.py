@@ -63,14 +63,14 @@ Choice = Callable[[Sequence[str]], bool]
 
 
 def none_of_them(_: Sequence[str]) -> bool:
-    """Have every command forked, but in `make test-all`."""
+    """Fork every command, except in `make test-all`."""
     return IN_FULL
 
 
 def pasted(
     commands: str, folder: Path, in_full: Choice = none_of_them
 ) -> "subprocess.CompletedProcess[str]":
-    """Paste commands into a shell that stops at the first of them that fails."""
+    """Paste commands into a shell that stops at the first failing one."""
     programs = Path(sys.executable).parent
     variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
     with _rlexp(programs / "rlexp", in_full) as first:
@@ -88,7 +88,7 @@ def pasted(
 
 @contextmanager
 def _rlexp(program: Path, in_full: Choice) -> Iterator[Path]:
-    """A folder with a program that forks a command, or starts `program`, as users do."""
+    """A folder with a program that forks a command, or starts `program` as users do."""
     with tempfile.TemporaryDirectory() as name:
         folder, address = Path(name), str(Path(name) / "socket")
         (folder / "client.py").write_text(CLIENT)
@@ -123,7 +123,7 @@ def _code_of(
     folder: str,
     variables: dict[str, str],
 ) -> int:
-    """Give a command; returns its exit code."""
+    """Run a command; returns its exit code."""
     output, error = outputs
     if full:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, as an ordinary user, in a temporary folder."""
+"""A temporary PostgreSQL server, run by an ordinary user in a temporary folder."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ PASSWORD = "opensesame-{%}"
 
 
 def binaries() -> Path | None:
-    """The folder of `initdb` and `pg_ctl`: Debian keeps it off PATH."""
+    """The folder of `initdb` and `pg_ctl`, which Debian does not put on PATH."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
     if found:
         return found[-1].parent
@@ -60,7 +60,7 @@ class Server:
 
 
 def run(command: list[str]) -> None:
-    """Run a program of the server's, which refuses to be root."""
+    """Run a program of the server as an ordinary user, because it refuses root."""
     nobody = NOBODY if os.getuid() == 0 else None
     # The server inherits what it may write to: a pipe would be open as long as it runs.
     with tempfile.TemporaryFile() as output:
@@ -82,7 +82,7 @@ def run(command: list[str]) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port without a listening process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -91,7 +91,7 @@ def free_port() -> int:
 
 @contextmanager
 def running_server(programs: Path) -> Iterator[Server]:
-    """A server that is gone at the end, with its folder."""
+    """A running server, which is stopped and deleted at the end."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         server = Server(programs, folder, free_port())

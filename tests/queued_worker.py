@@ -16,7 +16,7 @@ CODES = {signal.SIGTERM: 143, signal.SIGUSR1: 75}
 
 
 def main(experiment: Path, seconds: float, job: Path) -> int:
-    """Execute the runs of a file; returns the exit code of a worker."""
+    """Execute the runs of a job file; returns the exit code of a worker."""
     received: list[int] = []
 
     def receive(number: int, frame: FrameType | None) -> None:

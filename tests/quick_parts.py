@@ -1,4 +1,4 @@
-"""Makes quick what tests of use cases need again and again, and are not about."""
+"""Speeds up slow steps that tests of use cases repeat and do not test."""
 
 import os
 import re
@@ -22,14 +22,14 @@ _remembered: dict[tuple[Any, ...], Any] = {}
 
 
 def quick_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compose equal words of studies without a `conf/` once, and wait for no disk."""
+    """Compose equal overrides only once, and skip fsync."""
     quick_yaml(monkeypatch)
     monkeypatch.setattr(hydra, "compose", _compose_once)
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 def quick_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parse each packaged file once, those of Hydra too; files of studies are read as ever."""
+    """Parse each packaged YAML file once; files of workspaces are always read."""
     monkeypatch.setattr(ConfigRepository, "load_config", _load_once)
 
 
@@ -63,6 +63,6 @@ def _compose_once(
 
 
 def _may_change(study: Path) -> bool:
-    """Whether Hydra may look at a file of a study that is no definition of a sweep."""
+    """Whether Hydra may read a file of a workspace other than a sweep definition."""
     found = [*study.glob("*.yaml"), *study.glob("*/*.yaml")]
     return (study / "conf").exists() or any(path.parent.name != "sweeps" for path in found)

@@ -1,4 +1,4 @@
-"""Small runs, events and experiments that the tests of several layers are made of."""
+"""Small runs, events and experiments for tests of several layers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +14,13 @@ from rlexp.records.run import RunRecord
 
 
 def part(group: str, name: str, target: str, **settings: Any) -> dict[str, Any]:
-    """A plug-in as records hold it: its name, where its class is, and its settings."""
+    """A plug-in in records: its name, its class and its settings."""
     plug_in = {"group": group, "name": name, "version": 1}
     return {"plug_in": plug_in, "_target_": target, **settings}
 
 
 def gymnasium_task(name: str, **settings: Any) -> dict[str, Any]:
-    """An environment of Gymnasium as records hold it."""
+    """A Gymnasium environment in records."""
     target = "rlexp.environments.gymnasium_task.GymnasiumTask"
     return part("environment", "gymnasium", target, id=name, **settings)
 
@@ -44,7 +44,7 @@ REFERENCE: Plain = {"random": None, "threshold": None, "minimum": 1.0}
 
 
 def algorithm(name: str = "ppo", **hyperparameters: Any) -> dict[str, Any]:
-    """An algorithm as a specification holds it."""
+    """An algorithm in a run specification."""
     target = f"rlexp.algorithms.{name}.{name.upper()}"
     return part("algorithm", name, target, **hyperparameters)
 
@@ -101,7 +101,7 @@ def experiment(
     root: int = 0,
     failures: Failures = "missing",
 ) -> Experiment:
-    """An experiment of these configurations, or of one, on two test seeds."""
+    """An experiment with these configurations, or with one, on two test seeds."""
     return Experiment(
         name="sample",
         configurations=configurations or (configuration(),),
@@ -111,12 +111,12 @@ def experiment(
 
 
 def started(attempt: int = 1) -> RunStarted:
-    """The first event of an attempt, at a time that is told by the attempt's number."""
+    """The first event of an attempt, at a time that depends on the attempt's number."""
     return RunStarted(time=100.0 * attempt, attempt=attempt, pid=1, host="host")
 
 
 def continued(step: int, attempt: int = 1) -> Continued:
-    """The attempt goes on from a checkpoint that `attempt` made."""
+    """The event of an attempt that continues from a checkpoint of `attempt`."""
     return Continued(time=float(step), step=step, attempt=attempt)
 
 
@@ -137,7 +137,7 @@ def ended(
     ending: Ending = Ending.COMPLETED,
     failure: Failure | None = None,
 ) -> RunEnded:
-    """The last event of an attempt; a failure makes the ending a failed one."""
+    """The last event of an attempt; with a failure, the ending is `failed`."""
     return RunEnded(
         time=1000.0,
         step=step,
@@ -156,12 +156,12 @@ def completed(of: RunSpec, score: float) -> RunRecord:
 
 
 def failed(of: RunSpec, failure: Failure = Failure.NAN, times: int = 1) -> RunRecord:
-    """The record of a run that failed so many times."""
+    """The record of a run with this number of failed attempts."""
     return RunRecord.fold(of, [[started(k + 1), ended(40, failure=failure)] for k in range(times)])
 
 
 def write_tree(folder: Path, files: Mapping[str, str]) -> Path:
-    """Write text files below a folder, which is made; returns the folder."""
+    """Create a folder with these text files; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         path = folder / name

@@ -1,4 +1,4 @@
-"""Searches for tests: spaces of every kind, and what a made-up training says of a suggestion."""
+"""Searches for tests: spaces of every kind, and an objective without training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,17 +44,17 @@ SPACES = {"numeric": NUMERIC, "mixed": MIXED, "branched": BRANCHED}
 
 
 def problem(space: Space, objectives: int = 1, seed: int = 11) -> Problem:
-    """A problem with runs of `STEPS` environment steps."""
+    """A search problem with runs of `STEPS` environment steps."""
     return Problem(space=space, objectives=objectives, steps=STEPS, seed=seed)
 
 
 def value(space: Space, values: Any, best: float = 0.3) -> float:
-    """Greatest, 0, where every active parameter is at the share `best` of its range."""
+    """The objective; its maximum 0 has every active parameter at the share `best` of its range."""
     return -sum((share - best) ** 2 for share in space.encode(values) if share is not None)
 
 
 def ended(space: Space, number: int, suggestion: Suggestion, objectives: int = 1) -> Trial:
-    """The trial that a suggestion becomes: one in six is pruned, one in six fails."""
+    """The trial of a suggestion; one in six is pruned, one in six fails."""
     kind = (TrialState.PRUNED, TrialState.FAILED)
     state = kind[number % 6 - 4] if number % 6 >= 4 else TrialState.COMPLETE
     steps = suggestion.steps or STEPS
@@ -70,14 +70,14 @@ def ended(space: Space, number: int, suggestion: Suggestion, objectives: int = 1
 
 
 def drawn(space: Space, number: int, seed: int = 0) -> dict[str, Any]:
-    """Values drawn at random."""
+    """Random values of the parameters."""
     generator = np.random.default_rng([seed, number])
     return space.decode(generator.random(len(space.parameters)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What was suggested, from which trials, by number; and all trials."""
+    """Suggestions with the trials that each was based on, by number; and all trials."""
 
     suggestions: dict[int, Suggestion]
     histories: dict[int, list[Trial]]
@@ -85,12 +85,12 @@ class Search:
 
 
 def history(trials: Sequence[Trial], needs: int, number: int, lag: int) -> list[Trial]:
-    """The trials that are over when trial `number` is suggested."""
+    """The trials that have ended when trial `number` is suggested."""
     return list(trials[: max(needs, number - lag)])
 
 
 def complete(space: Space, number: int, values: Any, scores: tuple[float, ...] = ()) -> Trial:
-    """A trial that is complete, with the made-up training's value if no other is given."""
+    """A complete trial, by default with the value of the objective."""
     return Trial(
         number=number,
         parameters=values,
@@ -101,7 +101,7 @@ def complete(space: Space, number: int, values: Any, scores: tuple[float, ...] =
 
 
 def best(tuner: Tuner, asked: Problem, count: int) -> float:
-    """The value of the best of so many trials when nothing is pruned and nothing fails."""
+    """The best value of this number of trials without pruning and failures."""
     suggester = tuner.open(asked)
     trials = [complete(asked.space, 0, drawn(asked.space, 0))]
     for number in range(1, count):
@@ -112,7 +112,7 @@ def best(tuner: Tuner, asked: Problem, count: int) -> float:
 
 
 def search(tuner: Tuner, asked: Problem, count: int, lag: int = 2) -> Search:
-    """Search as a sweep does, one suggester from the beginning to the end."""
+    """Run a search as a sweep does, with one suggester from beginning to end."""
     suggester = tuner.open(asked)
     trials = [ended(asked.space, 0, Suggestion(drawn(asked.space, 0)), asked.objectives)]
     found = Search({}, {}, trials)

@@ -1,4 +1,4 @@
-"""Experiments as the store writes them, from made-up events: no training."""
+"""Experiments on disk with made-up events instead of training."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -36,7 +36,7 @@ PROVENANCE: Mapping[str, Any] = {
 def configuration(
     label: str = "ppo", task: str = "CartPole-v1", steps: int = 100
 ) -> Configuration:
-    """A configuration whose parts need not exist."""
+    """A configuration whose plug-ins need not exist."""
     return Configuration(
         label=label,
         task=task,
@@ -163,15 +163,15 @@ def failed(failure: Failure = Failure.NAN, reason: str = "a loss is NaN") -> lis
 
 
 def console(*, as_json: bool = False) -> Console:
-    """A console that writes to the streams of the moment."""
+    """A console that writes to the current standard streams."""
     return Console(as_json=as_json)
 
 
 def study(folder: Path) -> Workspace:
-    """A study in a folder."""
+    """A workspace in a folder."""
     return Workspace(folder, Layout(folder / "runs"))
 
 
 def output(capsys: pytest.CaptureFixture[str]) -> str:
-    """What was printed to standard output since the last look."""
+    """The standard output since the last call."""
     return capsys.readouterr().out

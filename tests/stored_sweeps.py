@@ -1,4 +1,4 @@
-"""Sweeps on disk whose runs were made up: no training."""
+"""Sweeps on disk with made-up runs instead of training."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -46,14 +46,14 @@ Score = Callable[[RunSpec], float | None]
 
 
 def by_epochs(spec: RunSpec) -> float:
-    """More epochs score better; seeds differ a little."""
+    """A score that rises with the epochs and varies slightly by seed."""
     epochs: int = spec.algorithm["n_epochs"]
     return 10.0 * epochs + spec.seed
 
 
 @dataclass(slots=True)
 class StoredSweep:
-    """A sweep whose runs end at once, with a score or, without one, as failed."""
+    """A sweep whose runs end at once with a score, or as failed without one."""
 
     study: Workspace
     words: Sequence[str] = WORDS
@@ -109,12 +109,12 @@ def _finished_at(folder: Path) -> StoredSweep:
 
 
 def finished_sweep(folder: Path, factory: pytest.TempPathFactory) -> StoredSweep:
-    """A sweep that is over, in a folder of its own; it is made once and copied."""
+    """A completed sweep in a separate folder; it is made once and copied."""
     whole = _finished_at(factory.getbasetemp() / "finished sweep")
     shutil.copytree(whole.study.folder, folder, dirs_exist_ok=True)
     return replace(whole, study=Workspace(folder, Layout(folder / "runs")), made=list(whole.made))
 
 
 def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:
-    """A sweep that has not begun; words change its configuration."""
+    """A sweep that has not started, with these overrides."""
     return StoredSweep(Workspace(folder, Layout(folder / "runs")), (*WORDS, *words), score)

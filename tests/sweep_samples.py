@@ -1,4 +1,4 @@
-"""Evidence of made-up sweeps: a typical one, one that goes on, and odd ones."""
+"""Evidence of made-up sweeps: a typical one, one in progress, and unusual ones."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ UNTUNED = (300.0, 310.0, 320.0, 330.0, 340.0)
 
 
 def sweep(space: Space = SPACE, **changes: Any) -> Sweep:
-    """A question; keyword arguments change its plan."""
+    """A sweep definition; keyword arguments change its plan."""
     return Sweep(
         name="ppo_cartpole",
         space=space,
@@ -64,14 +64,14 @@ def sweep(space: Space = SPACE, **changes: Any) -> Sweep:
 
 
 def parameters(number: int) -> dict[str, Any]:
-    """What a trial sets; every other one has no width."""
+    """The parameters of a trial; every second trial has no width."""
     if number == 0:
         return dict(DEFAULT)
     return SPACE.decode([(number * k * 0.37) % 1 for k in (1, 2, 3, 5)])
 
 
 def trial(number: int, *scores: float, state: str = "complete", **changes: Any) -> TrialEvidence:
-    """A trial that has these scores, on as many of the tuning seeds."""
+    """A trial with these scores on the first tuning seeds."""
     value = sum(scores) / len(scores) if scores and state == "complete" else None
     count = max(len(scores), 1)
     plain: dict[str, Any] = {
@@ -91,7 +91,7 @@ def trial(number: int, *scores: float, state: str = "complete", **changes: Any) 
 
 
 def trials() -> tuple[TrialEvidence, ...]:
-    """Twelve: three on all tuning seeds, six screened, one pruned, one failed, one unfinished."""
+    """Twelve trials: three on all tuning seeds, six screened, three that did not complete."""
     return (
         trial(0, 320.0, 330.0, 340.0),
         trial(1, 200.0),
@@ -109,7 +109,7 @@ def trials() -> tuple[TrialEvidence, ...]:
 
 
 def share(estimate: float) -> Interval:
-    """A share of importance with an interval about it."""
+    """A share of importance with its interval."""
     return Interval(
         estimate=estimate,
         low=estimate / 2,
@@ -123,7 +123,7 @@ def share(estimate: float) -> Interval:
 
 
 def importances() -> tuple[Importance, ...]:
-    """Of both methods, the learning rate first."""
+    """The importances by both methods, the learning rate first."""
     keys = (EPOCHS, LEARNING_RATE, NETWORK, WIDTH)
     return (
         Importance(
@@ -156,7 +156,7 @@ COSTS = {
 
 
 def swept_evidence(experiment: str = "sample", **changes: Any) -> SweepEvidence:
-    """A finished sweep of twelve trials, of which the sixth won."""
+    """A completed sweep of twelve trials; the sixth won."""
     plain: dict[str, Any] = {
         "experiment": experiment,
         "definition": sweep(),
@@ -173,7 +173,7 @@ def swept_evidence(experiment: str = "sample", **changes: Any) -> SweepEvidence:
 
 
 def of_sweep(own: SweepEvidence, **scores: tuple[float, ...]) -> Evidence:
-    """A sweep with the test runs of these labels, which differ in a setting that was not searched."""
+    """A sweep with test runs of these labels, which differ in a setting outside the search."""
     members = [
         m
         for label, values in scores.items()
@@ -188,19 +188,19 @@ def swept() -> Evidence:
 
 
 def searching() -> Evidence:
-    """A search that goes on: no choice, no test run."""
+    """A running search without selection and test runs."""
     own = swept_evidence(selection=None, importances=(), costs={"tuning": COSTS["tuning"]})
     return evidence([], sweeps=(own,))
 
 
 def just_begun() -> Evidence:
-    """A search of which no trial has ended."""
+    """A search without an ended trial."""
     own = swept_evidence(trials=(), selection=None, importances=(), costs={})
     return evidence([], sweeps=(own,))
 
 
 def none_succeeded() -> Evidence:
-    """A search of which all trials failed."""
+    """A search whose trials all failed."""
     failed = tuple(trial(k, state="failed", reason="crashed") for k in range(4))
     refused = Importance(method="PED-ANOVA", shares={}, reason="0 complete trials are too few")
     own = swept_evidence(trials=failed, selection=None, importances=(refused,))
@@ -208,12 +208,12 @@ def none_succeeded() -> Evidence:
 
 
 def untested() -> Evidence:
-    """A winner was chosen, and no test run has ended."""
+    """A sweep with a selected winner and without ended test runs."""
     return of_sweep(swept_evidence(), tuned=(), default=())
 
 
 def default_won() -> Evidence:
-    """The default was the best: its test runs are the only ones."""
+    """The default configuration won, so only its test runs exist."""
     chosen = Finalist(number=0, tuning=(320.0, 330.0, 340.0))
     selection = Selection(winner=0, finalists=(chosen,), rule="the best on tuning seeds")
     own = swept_evidence(selection=selection, selection_seeds=(), importances=())
@@ -221,7 +221,7 @@ def default_won() -> Evidence:
 
 
 def one_tuning_seed() -> Evidence:
-    """Noise and spread cannot be told apart; one test seed a side shows neither."""
+    """One tuning seed and one test seed per side: noise and spread cannot be separated."""
     own = tuple(trial(k, 100.0 + k, eligible=True) for k in range(3))
     chosen = Finalist(number=2, tuning=(102.0,))
     selection = Selection(winner=2, finalists=(chosen,), rule="the best on the tuning seed")
@@ -232,7 +232,7 @@ def one_tuning_seed() -> Evidence:
 
 
 def odd_values() -> Evidence:
-    """Values that are no numbers or immense, and defaults that their ranges do not hold."""
+    """Non-finite or immense values, and defaults outside their ranges."""
     odd = {LEARNING_RATE: "linear_3e-4", EPOCHS: 0, NETWORK: "cnn"}
     own = (
         trial(0, 1e200, 1e201, 1e202, parameters=odd),
@@ -247,7 +247,7 @@ def odd_values() -> Evidence:
 
 
 def minimised() -> Evidence:
-    """A sweep for few steps and little spread: less is better, and there are two objectives."""
+    """A sweep that minimises two objectives, steps and spread."""
     own = tuple(replace(t, values=(t.value, 5.0) if t.value is not None else ()) for t in trials())
     changed = swept_evidence(
         trials=own, definition=sweep(objective=("steps_to_threshold", "spread")), importances=()
@@ -256,7 +256,7 @@ def minimised() -> Evidence:
 
 
 def two_sweeps() -> Evidence:
-    """Two finished sweeps in one report, the second with a wider range and three times the steps."""
+    """Two completed sweeps; the second has a wider range and three times the steps."""
     wider = Space(
         parameters=(
             Parameter(key=LEARNING_RATE, domain=Real(1e-6, 1.0, "log")),
@@ -279,7 +279,7 @@ def two_sweeps() -> Evidence:
 
 
 def beside_untuned() -> Evidence:
-    """A sweep, and a label that no sweep tuned."""
+    """A sweep, and a label that was not tuned."""
     plain = of_scores({("a2c", CARTPOLE): (200.0, 210.0, 220.0, 230.0, 240.0)})
     own = swept()
     return replace(own, members=(*own.members, *plain.members))

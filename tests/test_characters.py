@@ -1,4 +1,4 @@
-"""Characters that have no glyph or no place in a file."""
+"""Characters without a glyph, and characters that files cannot hold."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +7,12 @@ from rlexp.text import elided, one_line, spelled, visible
 
 
 def test_controls_are_replaced() -> None:
-    """A tab is a space; an escape sequence and a lone surrogate lose their power."""
+    """A tab becomes a space; escape sequences and lone surrogates are replaced."""
     assert "a b�[31m�" == visible("a\tb\x1b[31m\ud800")
 
 
 def test_joined_emoji_stay_joined() -> None:
-    """What joins characters is no control."""
+    """The joiner of an emoji is not a control character."""
     assert "👩‍🔬" == visible("👩‍🔬")
 
 
@@ -22,17 +22,17 @@ def test_a_line_has_single_spaces() -> None:
 
 
 def test_unknown_characters_are_spelled() -> None:
-    """Neighbours that are unknown share a bracket."""
+    """Adjacent unknown characters share one bracket."""
     assert "[U+1F916 U+05E1] ppo [U+03C4]" == spelled("🤖ס ppo τ", str.isascii)
 
 
 def test_a_long_text_loses_its_middle() -> None:
-    """Its beginning and its end tell it apart."""
+    """The beginning and the end are kept."""
     assert "abcdef…xyz" == elided("abcdefghijklmnopqrstuvwxyz", 10)
     assert "abcdefghij" == elided("abcdefghij", 10)
 
 
 @given(text=st.text(), length=st.integers(3, 40))
 def test_a_shortened_text_is_short(text: str, length: int) -> None:
-    """Never longer than asked for."""
+    """The text is never longer than requested."""
     assert len(elided(text, length)) <= length

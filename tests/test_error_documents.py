@@ -1,4 +1,4 @@
-"""With `--json`, a mistake is a document, too: what is wrong, what is allowed, what to type."""
+"""With `--json`, an error is a document with its code, allowed values and next command."""
 
 import re
 from pathlib import Path
@@ -51,7 +51,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_mistake_is_a_document(
     workspace: Path, words: str, code: str, key: str | None, allowed: str | None
 ) -> None:
-    """Standard output names the code, the key and what is allowed; exit code and line stay."""
+    """The document has code, key and allowed values; exit code and message are unchanged."""
     with_json = rlexp(workspace, *words.split(), "--json")
     without = rlexp(workspace, *words.split())
     document = with_json.content
@@ -63,8 +63,8 @@ def test_a_mistake_is_a_document(
     assert document["message"] in without.err
 
 
-def test_the_words_to_type_next_are_named(workspace: Path) -> None:
-    """The command of an unknown option lists the options of its group."""
+def test_the_next_command_is_named(workspace: Path) -> None:
+    """The error of an unknown option names the command that lists the options of its group."""
     document = rlexp(workspace, "run", "algorithm=poo", "--json").content
     assert "rlexp config list algorithm" == document["command"]
 
@@ -72,7 +72,7 @@ def test_the_words_to_type_next_are_named(workspace: Path) -> None:
 def test_an_unwritable_folder_is_a_document(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A place for runs that cannot be made is a mistake of its own code."""
+    """A folder for runs that cannot be created has its own code."""
     monkeypatch.setenv("RLEXP_RUNS", "/proc/no/runs")
     ended = rlexp(workspace, "run", "experiment=new", "--json")
     assert 2 == ended.code
@@ -80,7 +80,7 @@ def test_an_unwritable_folder_is_a_document(
 
 
 def test_several_mistakes_are_in_one_message(workspace: Path) -> None:
-    """The message names every mistake, and the key is that of the first."""
+    """The message has every mistake, and the key is that of the first."""
     words = ("run", "algorithm.gamma=3", "budget.steps=-1", "--json")
     document = rlexp(workspace, *words).content
     assert "algorithm.gamma=3" in document["message"]
@@ -91,7 +91,7 @@ def test_several_mistakes_are_in_one_message(workspace: Path) -> None:
 def test_an_interrupted_command_has_a_document(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C before there is a result gives the code `interrupted`, and no line for people."""
+    """Ctrl-C before a result gives the code `interrupted` and no message."""
 
     def interrupt(*arguments: object, **options: object) -> None:
         del arguments, options
@@ -103,7 +103,7 @@ def test_an_interrupted_command_has_a_document(
 
 
 def test_every_code_is_described() -> None:
-    """Each code that an error can have has its meaning."""
+    """Every error code has a description."""
     assert set(get_args(Code)) == set(CODES)
 
 
@@ -114,19 +114,19 @@ def test_documented_codes_are_those_of_the_program() -> None:
 
 
 def test_a_class_has_a_code_that_an_error_may_replace() -> None:
-    """An error has the code of its class, or the specific one that it was given."""
+    """An error has the code of its class unless it was given another one."""
     assert ("records", "held") == (RecordError("…").code, RecordError("…", code="held").code)
 
 
-def test_an_unknown_word_is_described_once() -> None:
-    """One constructor says what is unknown, the nearest word, and all that are known."""
+def test_an_unknown_value_is_described_with_the_known_ones() -> None:
+    """The message has the unknown value, the nearest known one, and all known ones."""
     error = ConfigError.unknown("there is no phase 'tset'", "tset", ["test", "tuning"], key="p")
     text = "there is no phase 'tset'; did you mean 'test'? (there are: test, tuning)"
     assert (text, ("test", "tuning"), "p") == (str(error), error.allowed, error.key)
 
 
-def test_a_rephrased_error_keeps_what_it_says_to_programs() -> None:
-    """Words are put before a message, and code, key and the rest stay."""
+def test_a_rephrased_error_keeps_its_code_and_key() -> None:
+    """Only the message changes."""
     error = RlexpError("x", code="usage", key="k", allowed=["a"], command="c").rephrased("y x")
     assert ("y x", "usage", "k", ("a",), "c") == (
         str(error),

@@ -1,4 +1,4 @@
-"""The errors that users see: one root, known exit codes, a hint where a word is near."""
+"""Error classes: one base class, fixed exit codes, and suggestions of near names."""
 
 import inspect
 
@@ -28,12 +28,12 @@ from rlexp.errors import (
     ],
 )
 def test_an_error_knows_its_exit_code(kind: type[RlexpError], code: int) -> None:
-    """Bad input is 2, a run that failed is 1, a broken machine is 70."""
+    """Bad input is 2, a failed run is 1, an executor that cannot start is 70."""
     assert code == kind("…").exit_code
 
 
-def test_every_error_has_the_one_root() -> None:
-    """What the command line catches is all there is."""
+def test_every_error_has_the_same_base_class() -> None:
+    """The command line catches every error class of rlexp."""
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
     own = [kind for kind in kinds if kind.__module__ == errors.__name__]
     assert [] == [kind for kind in own if not issubclass(kind, RlexpError)]
@@ -41,7 +41,7 @@ def test_every_error_has_the_one_root() -> None:
 
 @pytest.mark.parametrize("kind", [ConfigError, ProtocolError])
 def test_errors_of_values_are_collected_by_validation(kind: type[RlexpError]) -> None:
-    """Pydantic collects a ValueError with the other mistakes; anything else would end it."""
+    """Pydantic collects a ValueError with other mistakes; any other error would stop it."""
     assert issubclass(kind, ValueError)
 
 
@@ -55,11 +55,11 @@ def test_errors_of_values_are_collected_by_validation(kind: type[RlexpError]) ->
         ("", ""),
     ],
 )
-def test_a_near_word_is_suggested(word: str, expected: str) -> None:
-    """A typing error is answered with the word that was meant, nonsense with nothing."""
+def test_a_near_name_is_suggested(word: str, expected: str) -> None:
+    """A typing error gives a suggestion, and nonsense gives none."""
     assert expected == did_you_mean(word, ["agent", "algorithm", "environment"])
 
 
-def test_without_words_there_is_nothing_to_suggest() -> None:
-    """An empty group has no near option."""
+def test_an_empty_group_gives_no_suggestion() -> None:
+    """Without allowed names there is no suggestion."""
     assert "" == did_you_mean("ppo", iter(()))

@@ -1,4 +1,4 @@
-"""The command line's help: fast, and complete."""
+"""The help of the command line is fast and complete."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ print(code, sorted(sys.modules.keys() & {{*{HEAVY!r}, "pydantic"}}), file=sys.st
 
 
 def commands(command: Any, name: str = "rlexp") -> Iterator[tuple[str, Any]]:
-    """A command and, if it is a group, everything below it, by full name."""
+    """A command and, for a group, all its commands, by full name."""
     yield name, command
     for word, below in getattr(command, "commands", {}).items():
         yield from commands(below, f"{name} {word}")
@@ -42,32 +42,32 @@ def imported(*words: str) -> str:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """Help appears without waiting for a framework to be imported."""
+    """Help is printed without importing a framework."""
     assert "0 []" == imported("--help")
 
 
 @pytest.mark.parametrize("words", [["run", "--help"], ["ls", "--help"], ["--version"]], ids=str)
-def test_words_cost_what_typer_needs(words: list[str]) -> None:
-    """Typer reads words with pydantic; nothing else heavy is imported for a command's help."""
+def test_help_of_a_command_imports_only_what_typer_needs(words: list[str]) -> None:
+    """Typer parses arguments with pydantic; nothing else heavy is imported."""
     assert "0 ['pydantic']" == imported(*words)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command_has_help(name: str) -> None:
-    """Every command says in one sentence what it does."""
+def test_every_command_has_help(name: str) -> None:
+    """Every command has a one-sentence description."""
     assert (COMMANDS[name].help or "").strip().endswith(".")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_option_has_help(name: str) -> None:
-    """Every option and argument says what it takes."""
+def test_every_option_has_help(name: str) -> None:
+    """Every option and argument has a description."""
     silent = [p.name for p in COMMANDS[name].params if not getattr(p, "help", None)]
     assert [] == silent
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_is_shown(name: str) -> None:
-    """`-h` works for every command, and shows its own usage."""
+    """`-h` works for every command and prints its usage."""
     words = name.split()[1:]
     command = [sys.executable, "-m", "rlexp", *words, "-h"]
     with warm_process(("rlexp.cli",)).Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""The commands as Python functions: the same results, no output, safe in a notebook."""
+"""The Python API returns the results of the commands, prints nothing and works in notebooks."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ except KeyboardInterrupt:
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    """`import rlexp` loads no module of the package but itself, until a function is used."""
+    """`import rlexp` loads no further module until a function is used."""
     probe = "import sys, rlexp; print(sorted(m for m in sys.modules if m.startswith('rlexp')))"
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True
@@ -46,7 +46,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """The package has the functions of its API, lists them, and has no others."""
+    """The package lists the functions of its API and has no others."""
     assert {"run", "sweep", "compare", "report", "ls", "show", "evaluate", "load"} <= {*dir(rlexp)}
     with pytest.raises(AttributeError, match="no attribute 'train'"):
         _ = rlexp.train
@@ -55,7 +55,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_reading_functions_return_what_the_commands_show(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`ls`, `show`, `compare` and `report` return results, and print nothing."""
+    """`ls`, `show`, `compare` and `report` return results and print nothing."""
     made = stored(Layout(tmp_path / "runs"), "duel", *map(configuration, ("ppo", "a2c")), test=3)
     for label, score in (("ppo", 100.0), ("a2c", 50.0)):
         for seed in range(3):
@@ -75,7 +75,7 @@ def test_reading_functions_return_what_the_commands_show(
 
 
 def test_a_mistake_is_an_error_of_rlexp(tmp_path: Path) -> None:
-    """It says which key is wrong and what is allowed."""
+    """The error has the wrong key and the allowed values."""
     with pytest.raises(ConfigError) as mistake:
         rlexp.run("algorithm=poo", folder=tmp_path)
     assert "ppo" in mistake.value.allowed
@@ -86,7 +86,7 @@ def test_a_mistake_is_an_error_of_rlexp(tmp_path: Path) -> None:
 def test_runs_are_trained_within_an_event_loop_and_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A notebook has a running event loop, and signals of its own: they stay as they are."""
+    """Event loop and signal handlers of a notebook stay unchanged."""
     quick_parts(monkeypatch)
     before = signal.getsignal(signal.SIGINT)
 
@@ -119,7 +119,7 @@ def test_a_dry_run_returns_the_plan(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_call_leaves_no_process(tmp_path: Path) -> None:
-    """The interrupt is raised as KeyboardInterrupt once every process of the runs has ended."""
+    """KeyboardInterrupt is raised after every process of the runs has ended."""
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED],
         cwd=tmp_path,
@@ -144,8 +144,8 @@ def test_an_interrupted_call_leaves_no_process(tmp_path: Path) -> None:
     assert [] == psutil.wait_procs(started, timeout=5)[1]
 
 
-def test_single_words_and_impossible_numbers_are_understood(tmp_path: Path) -> None:
-    """A list of one word may be that word; what the command line refuses is refused here too."""
+def test_single_strings_and_wrong_numbers_are_handled(tmp_path: Path) -> None:
+    """A single string stands for a list of one; wrong numbers are refused."""
     made = stored(Layout(tmp_path / "runs"), "alone", test=1)
     made.complete(0, 1.0)
     assert 1 == len(rlexp.ls("alone", where="score>0", folder=tmp_path).rows)
@@ -155,5 +155,5 @@ def test_single_words_and_impossible_numbers_are_understood(tmp_path: Path) -> N
         rlexp.compare(folder=tmp_path)
     with pytest.raises(ConfigError, match="--episodes=0 is too small"):
         rlexp.evaluate(made.run(0).folder.name, episodes=0, folder=tmp_path)
-    with pytest.raises(ConfigError, match="is no text"):
+    with pytest.raises(ConfigError, match="is not a string"):
         rlexp.run(7, folder=tmp_path)  # type: ignore[arg-type]

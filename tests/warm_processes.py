@@ -168,7 +168,7 @@ class Forked:
 
 
 class Warm:
-    """Forks processes; stands for the module `subprocess` in a module that starts some."""
+    """Forks processes; replaces the module `subprocess` in a module that starts some."""
 
     PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
     TimeoutExpired = subprocess.TimeoutExpired
@@ -187,7 +187,7 @@ class Warm:
 
 @cache
 def warm_process(preload: Sequence[str] = RUNS) -> Warm:
-    """A warm process that has imported these modules; it ends with this one."""
+    """A process that has imported these modules and ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     # Imported with one thread, it holds no thread pool that a fork would break.
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -210,12 +210,12 @@ def warm_process(preload: Sequence[str] = RUNS) -> Warm:
 def warm_up(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, preload: Sequence[str] = RUNS
 ) -> None:
-    """Let what a module starts be forked from a warm process."""
+    """Let a module fork its processes from a warm process."""
     monkeypatch.setattr(module, "subprocess", warm_process(preload))
 
 
 def _serve(channel: socket.socket) -> dict[str, Any] | None:
-    """Fork until nobody asks any more; returns in a fork, with what it is to do."""
+    """Fork on request until the input ends; returns in a fork with its task."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -253,7 +253,7 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
 
 
 def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-    """Turn a fork into a process as `subprocess` would start it."""
+    """Turn a fork into a process like one that `subprocess` starts."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -272,7 +272,7 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def _warm_inside(names: Sequence[str]) -> dict[str, Any] | None:
-    """Fork a warm process for modules of this one; returns in what is forked from it."""
+    """Fork a warm process for modules of this one; returns in its forks."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
@@ -289,7 +289,7 @@ def _warm_inside(names: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _draw_anew() -> None:
-    """Seed the generators of libraries from the system, or forks would repeat without a seed."""
+    """Seed the generators of libraries from the system, because forks would share their state."""
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     if "torch" in sys.modules:
@@ -297,7 +297,7 @@ def _draw_anew() -> None:
 
 
 def _run(words: Sequence[str]) -> None:
-    """Do what `python` does with these words."""
+    """Do what `python` does with these arguments."""
     rest = list(words)
     safe = rest[0] == "-P"
     kind, what, *arguments = rest[1:] if safe else rest
@@ -313,7 +313,7 @@ def _run(words: Sequence[str]) -> None:
 
 
 def _outcome(words: Sequence[str]) -> int:
-    """Run it; the exit code, as the interpreter would tell it."""
+    """Run it; returns the exit code that the interpreter would give."""
     try:
         _run(words)
     except SystemExit as ending:
@@ -331,7 +331,7 @@ def _outcome(words: Sequence[str]) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """End as the interpreter does, but for taking to pieces all that was imported."""
+    """Exit as the interpreter does, without destroying imported modules."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

@@ -1,4 +1,4 @@
-"""What a use case reports while it works, to whoever called it."""
+"""Observers: objects that receive the progress of a use case from its caller."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,38 +12,38 @@ from rlexp.records.run import RunRecord
 
 
 class Observer(Protocol):
-    """Receives the progress of a use case: a terminal, a notebook, a log, or nobody.
+    """Receives the progress of a use case and shows it on a terminal, in a notebook or in a log.
 
-    The result of a use case never passes through it. All methods may be called from another
-    thread than the one that called the use case.
+    A use case returns its result; the observer does not receive it. All methods may be called
+    from another thread than the one that called the use case.
     """
 
     def note(self, text: str) -> None:
-        """A remark that the user should read, although nothing has failed."""
+        """Receive a remark for the user; nothing has failed."""
         ...
 
     def error(self, text: str) -> None:
-        """Something failed, and the use case goes on or ends early."""
+        """Receive the message of a failure; the use case continues or ends early."""
         ...
 
     def plan(self, plan: RunPlan) -> None:
-        """What is about to run."""
+        """Receive the plan of the runs that are about to start."""
         ...
 
     def sweep_plan(self, plan: SweepOutline) -> None:
-        """What a sweep is about to do."""
+        """Receive the plan of a sweep that is about to start."""
         ...
 
     def finished(self, part: Result) -> None:
-        """One of several results is there; the result of the use case holds all of them."""
+        """Receive one of several results; the result of the use case holds all of them."""
         ...
 
     def watch(self, total: int) -> AbstractContextManager[Watcher]:
-        """Open what receives the progress of `total` runs."""
+        """Open a watcher that receives the progress of `total` runs."""
         ...
 
     def watch_sweep(self, view: View) -> AbstractContextManager[Watcher]:
-        """Open what receives the progress of a sweep; `view` returns where the sweep stands."""
+        """Open a watcher of a sweep; `view` returns the present state of the sweep."""
         ...
 
 
@@ -82,7 +82,7 @@ class Unwatched:
     """A watcher that ignores every run."""
 
     def update(self, running: Sequence[Running], waiting: int) -> None:
-        """Ignore what runs now."""
+        """Ignore the active runs."""
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
-        """Ignore how a run ended."""
+        """Ignore the end of a run."""

@@ -1,4 +1,4 @@
-"""What a command is about to run, and what that is expected to take."""
+"""Plans of runs and sweeps: the runs to start, and their expected time and disk space."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,12 @@ from rlexp.app.results import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCheckpoint:
-    """A checkpoint that a run does not continue from: its step, and the reason."""
+    """A checkpoint that a run cannot continue from.
+
+    Attributes:
+        step: The step of the checkpoint.
+        reason: Why the checkpoint was refused.
+    """
 
     step: int
     reason: str | None
@@ -17,13 +22,15 @@ class RefusedCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginnings:
-    """How the runs of a plan begin that have checkpoints.
+    """Where the runs of a plan that have checkpoints start.
 
     Attributes:
-        continued: The step from which a run continues, by the run's name.
-        drifts: What changed since the checkpoint of a run that continues all the same, by its name.
-        anew: Checkpoints of runs that begin at step 0 in spite of them, by the run's name.
-        allow_drift: The command that continues from checkpoints of other versions, if that helps.
+        continued: The step from which each run continues, by the run's name.
+        drifts: The versions that changed since the checkpoint from which a run continues anyway,
+            by the run's name.
+        anew: The refused checkpoint of each run that starts from step 0, by the run's name.
+        allow_drift: The command that continues from checkpoints of other versions; null where no
+            checkpoint was refused for its versions.
         replay_bytes: Size of the largest replay buffer in a checkpoint, in bytes.
     """
 
@@ -36,16 +43,16 @@ class Beginnings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """How runs are executed, and what they are expected to take.
+    """How runs are executed, and their expected time and disk space.
 
     Attributes:
-        beginnings: How runs with checkpoints begin.
-        workers: Runs at a time.
+        beginnings: Where runs with checkpoints start.
+        workers: Number of runs at a time.
         threads: Threads of each run.
-        seconds: Expected duration, in seconds.
-        bytes: Disk space that the runs are expected to fill, in bytes.
-        measured: Whether the expectation comes from earlier runs.
-        code: The commit, and whether files differ from it.
+        seconds: Expected duration of all runs, in seconds.
+        bytes: Expected disk space of all runs, in bytes.
+        measured: Whether the expected values come from earlier runs.
+        code: The git commit, and whether files differ from it.
     """
 
     beginnings: Beginnings
@@ -59,16 +66,16 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan(Expectation):
-    """What is about to run of one phase of an experiment.
+    """The plan of one phase of an experiment.
 
     Attributes:
-        experiment: Its name.
+        experiment: The name of the experiment.
         phase: `test`, `selection` or `tuning`.
-        runs: Runs that are missing, and will be started.
-        done: Runs that are complete.
-        failed: Runs whose failure is final; `--retry` starts them again.
-        steps: Environment steps of all missing runs.
-        steps_per_run: The different numbers of environment steps of the missing runs.
+        runs: Number of missing runs, which will be started.
+        done: Number of completed runs.
+        failed: Number of runs whose failure is final; `--retry` repeats them.
+        steps: Environment steps of all missing runs together.
+        steps_per_run: The distinct numbers of environment steps per missing run.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -84,31 +91,31 @@ class RunPlan(Expectation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOutline(Expectation):
-    """What a sweep is about to do.
+    """The plan of a sweep.
 
     Attributes:
-        experiment: Its name.
-        stage: The stage at which it stands.
+        experiment: The name of the experiment.
+        stage: The present stage (`search`, `promotion`, `selection`, `test` or `done`).
         algorithm: The algorithm that is tuned.
         task: The task on which it is tuned.
-        tuner: What proposes trials.
-        pruner: What ends trials early.
-        parameters: The hyperparameters that are searched.
-        trials: Trials at most.
-        trials_ended: Trials that have ended.
-        allocation: How tuning seeds are spread over trials.
-        screening_seeds: Tuning seeds that every trial gets.
-        tuning_seeds: Tuning seeds of a trial that is promoted.
-        promoted: Trials that get all tuning seeds, at most.
-        finalists: Trials that are scored again on selection seeds.
-        selection_seeds: Their number.
-        test_seeds: Test seeds of the winner and of the default.
-        objective: What is optimised.
-        aggregate: How the scores of seeds become one number.
-        lag: How many trials back a suggestion looks.
-        limits: Further limits of the search, in words.
-        runs: Runs to come, at most.
-        steps_per_run: Environment steps of a run.
+        tuner: The tuner that proposes trials.
+        pruner: The pruner that ends trials early.
+        parameters: The names of the searched hyperparameters.
+        trials: Maximum number of trials.
+        trials_ended: Number of trials that have ended.
+        allocation: The rule by which trials get tuning seeds.
+        screening_seeds: Number of tuning seeds of every trial.
+        tuning_seeds: Number of tuning seeds of a promoted trial.
+        promoted: Maximum number of trials that get all tuning seeds.
+        finalists: Number of trials that are scored again on selection seeds.
+        selection_seeds: Number of selection seeds.
+        test_seeds: Number of test seeds of the winner and of the default configuration.
+        objective: The names of the optimised measures.
+        aggregate: The aggregate of scores over seeds.
+        lag: Number of latest trials that a suggestion does not use.
+        limits: Further limits of the search, as text.
+        runs: Maximum number of runs that are still to come.
+        steps_per_run: Environment steps per run.
     """
 
     schema: ClassVar[Schema] = Schema("sweep-plan")

@@ -1,4 +1,4 @@
-"""Results of use cases: frozen dataclasses that are written as JSON under a schema of their own."""
+"""Results of use cases: frozen dataclasses, each with a JSON document of a versioned schema."""
 
 import math
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Protocol, cast
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The name and version of a result's JSON.
+    """The name and version of the JSON document of a result.
 
-    The version grows when a field is removed, renamed or means something else; a new field leaves
-    it as it is.
+    The version increases when a field is removed, renamed or changes its meaning; it stays when a
+    field is added.
     """
 
     name: str
@@ -21,18 +21,18 @@ class Schema:
 
 
 class Result(Protocol):
-    """What a use case returns: a frozen dataclass whose fields are documented."""
+    """The result of a use case: a frozen dataclass whose docstring describes its fields."""
 
     schema: ClassVar[Schema]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCommand:
-    """A command that makes sense after this one.
+    """A suggested next command.
 
     Attributes:
-        why: What it is for, as an infinitive without "to" (`write the report`).
-        command: The command as it is typed in a shell.
+        why: Its purpose, as an infinitive without "to" (`write the report`).
+        command: The command as typed in a shell.
     """
 
     why: str
@@ -41,14 +41,14 @@ class NextCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDocument:
-    """Why a command has no result.
+    """The error of a command that has no result.
 
     Attributes:
         code: The kind of error: a stable name.
-        message: The error in words, as on standard error.
-        key: The setting or argument that is wrong, if it is a single one.
-        allowed: What is allowed instead, if that can be listed.
-        command: The command to type next, if there is a single one.
+        message: The error message, as on standard error.
+        key: The wrong setting or argument; null if there is no single one.
+        allowed: The allowed values, if they can be listed.
+        command: The command to type next; null if there is no single one.
     """
 
     schema: ClassVar[Schema] = Schema("error")
@@ -61,16 +61,17 @@ class ErrorDocument:
 
 
 def document(result: Result) -> dict[str, Any]:
-    """The result as JSON values, with its schema first."""
+    """The JSON document of a result: its schema, then its fields."""
     schema = {"name": result.schema.name, "version": result.schema.version}
     return {"schema": schema, **cast(dict[str, Any], to_json(result))}
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON values: dataclasses as objects, enumerations and paths as text.
+    """Convert a value to JSON values: dataclasses to objects, enumerations and paths to strings.
 
-    Numbers that JSON lacks (inf, nan) are null.
+    Infinity and NaN, which JSON lacks, become null.
     """
+    # Enumerations come first: a StrEnum is a str too, and an IntEnum an int.
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):

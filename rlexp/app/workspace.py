@@ -1,4 +1,4 @@
-"""The workspace that a command works in: its folder, its `runs/`, its cache, its clocks."""
+"""The workspace of a command: its folder, its `runs/`, and the cache of the user."""
 
 import os
 import sys
@@ -12,13 +12,14 @@ from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where a command works, and what it may do there.
+    """The folder in which a command works, and its permissions.
 
     Attributes:
         folder: The folder with `conf/`, `sweeps/` and the user's modules.
-        layout: Where `runs/` is.
-        allowed: Packages whose classes and environments may be used although records name them.
-        handles_signals: Whether signals may be handled: by a command line, and not in a notebook.
+        layout: The paths under `runs/`.
+        allowed: Packages whose classes and environments may be imported because records name them.
+        handles_signals: Whether signal handlers may be set: true for a command line, false in a
+            notebook.
     """
 
     folder: Path
@@ -34,130 +35,132 @@ class Workspace:
         folder: str | os.PathLike[str] = ".",
         handles_signals: bool = True,
     ) -> "Workspace":
-        """The workspace in a folder; `RLEXP_RUNS` names another place for `runs/`."""
+        """The workspace in a folder; the variable `RLEXP_RUNS` replaces the folder `runs/`."""
         folder = Path(folder).absolute()
         runs = Path(os.environ.get("RLEXP_RUNS") or folder / "runs")
         return cls(folder, Layout(runs.absolute()), allowed, handles_signals)
 
     @property
     def permission(self) -> list[str]:
-        """The options that allow the same packages to another command."""
+        """The `--allow-import` options that give another command the same permissions."""
         return [word for package in self.allowed for word in ("--allow-import", package)]
 
     def make_importable(self) -> None:
-        """Let modules in the workspace's folder be imported; installed ones come first."""
+        """Add the workspace's folder to the end of `sys.path`: installed modules come first."""
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
 
     def make_allowed_importable(self) -> None:
-        """The same where a package was allowed by the command.
+        """Make the workspace importable if the command allows a package.
 
-        Else no command that only looks imports from the folder: it may be somebody else's.
+        Without `--allow-import`, commands that only read records must not execute code from the
+        folder, because it may come from another person.
         """
         if self.allowed:
             self.make_importable()
 
     def experiment(self, name: str) -> ExperimentPaths:
-        """An experiment that exists.
+        """The paths of an existing experiment.
 
         Raises:
-            RecordError: There is none of that name; says which there are.
+            RecordError: There is no experiment of this name; the message lists the existing ones.
         """
-        found = {e.name: e for e in self.layout.experiments()}
-        wanted = self._inside(name)
-        if wanted not in found:
-            known = f" (there are: {', '.join(list(found)[:20])})" if found else ""
+        experiments = {e.name: e for e in self.layout.experiments()}
+        requested = self._inside(name)
+        if requested not in experiments:
+            existing = f" (there are: {', '.join(list(experiments)[:20])})" if experiments else ""
             raise RecordError(
-                f"there is no experiment {wanted!r} under {self.layout.root}"
-                f"{did_you_mean(wanted, found)}{known}",
+                f"there is no experiment {requested!r} under {self.layout.root}"
+                f"{did_you_mean(requested, experiments)}{existing}",
                 code="unknown_experiment",
-                key=wanted,
-                allowed=found,
+                key=requested,
+                allowed=experiments,
                 command="rlexp ls",
             )
-        return found[wanted]
+        return experiments[requested]
 
     def run(self, name: str) -> RunPaths:
-        """A run that exists, by `experiment/run`, by its name or by an unambiguous part of it.
+        """The paths of an existing run, from `experiment/run` or an unambiguous part of its name.
 
         Raises:
-            RecordError: None or several match; names them.
+            RecordError: No run matches, or several do; the message lists them.
         """
         experiment, _, part = self._inside(name).rpartition("/")
         if not part:
             raise RecordError(
-                "name a run: EXPERIMENT/RUN, or a part of it; see 'rlexp ls'",
+                "name a run as EXPERIMENT/RUN, or by a part of its name; 'rlexp ls' lists "
+                "experiments",
                 code="unknown_run",
                 key=name,
                 command="rlexp ls",
             )
         runs = self.experiment(experiment).runs() if experiment else self._runs()
-        found = [run for run in runs if part in run.folder.name]
-        exact = [run for run in found if run.folder.name == part]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
-        if not found:
+        matches = [run for run in runs if part in run.folder.name]
+        exact = [run for run in matches if run.folder.name == part]
+        if len(exact or matches) == 1:
+            return (exact or matches)[0]
+        if not matches:
             raise RecordError(
                 f"no run under {self.layout.root} matches {name!r}; see 'rlexp ls'",
                 code="unknown_run",
                 key=name,
                 command="rlexp ls",
             )
-        names = [f"{r.folder.parent.name}/{r.folder.name}" for r in found]
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        names = [f"{r.folder.parent.name}/{r.folder.name}" for r in matches]
+        more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
         raise RecordError(
-            f"{name!r} matches {len(found)} runs: {', '.join(names[:5])}{more}; write more of it",
+            f"{name!r} matches {len(matches)} runs: {', '.join(names[:5])}{more}; write a longer part of the name",
             code="ambiguous_run",
             key=name,
             allowed=names,
         )
 
     def find(self, name: str) -> ExperimentPaths | RunPaths:
-        """An experiment of exactly this name, else the run that it names.
+        """The paths of the experiment of exactly this name, else of the run that matches it.
 
         Raises:
-            RecordError: Neither exists, or several runs match.
+            RecordError: No experiment and no run matches, or several runs do.
         """
         experiments = {e.name: e for e in self.layout.experiments()}
-        wanted = self._inside(name)
-        if not wanted:
+        requested = self._inside(name)
+        if not requested:
             raise RecordError(
-                "name an experiment or a run; see 'rlexp ls'",
+                "name an experiment or a run; 'rlexp ls' lists experiments",
                 code="unknown_experiment",
                 key=name,
                 command="rlexp ls",
             )
-        if wanted in experiments:
-            return experiments[wanted]
-        if "/" in wanted or any(wanted in run.folder.name for run in self._runs()):
+        if requested in experiments:
+            return experiments[requested]
+        if "/" in requested or any(requested in run.folder.name for run in self._runs()):
             return self.run(name)
         raise RecordError(
             f"no experiment and no run under {self.layout.root} matches {name!r}"
-            f"{did_you_mean(wanted, experiments)}; see 'rlexp ls'",
+            f"{did_you_mean(requested, experiments)}; see 'rlexp ls'",
             code="unknown_experiment",
-            key=wanted,
+            key=requested,
             allowed=experiments,
             command="rlexp ls",
         )
 
     def _runs(self) -> list[RunPaths]:
-        """Every run of every experiment; one that cannot be read hides no other."""
-        found: list[RunPaths] = []
+        """The runs of all experiments; an experiment that cannot be read is skipped."""
+        runs: list[RunPaths] = []
         for experiment in self.layout.experiments():
             with suppress(RecordError):
-                found += experiment.runs()
-        return found
+                runs += experiment.runs()
+        return runs
 
     def _inside(self, name: str) -> str:
-        """A name as it stands below `runs/`, from a path to it or from the name itself."""
-        wanted = name.rstrip("/").removeprefix(f"{self.layout.root}/")
-        return wanted.removeprefix("./").removeprefix("runs/")
+        """The name relative to `runs/`; a path is accepted, so that a shell can complete it."""
+        relative = name.rstrip("/").removeprefix(f"{self.layout.root}/")
+        return relative.removeprefix("./").removeprefix("runs/")
 
 
 def cache_folder() -> Path:
-    """Where is kept what all studies of this user have in common, and can do without.
+    """The folder for caches that all workspaces of the user share; it may be deleted.
 
-    A user of no home has a place that takes nothing.
+    For a user without a home folder, the path cannot be written to, and nothing is cached.
     """
     home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
     try:

@@ -1,4 +1,4 @@
-"""The command line: parses words, calls a use case, exits. A command is a few lines."""
+"""The command line: each command parses its arguments, calls one use case and shows the result."""
 
 import gc
 import sys
@@ -36,8 +36,8 @@ from rlexp.cli import (
     worker,
 )
 
-COLLECTED_EVERY = 100_000
-"""Objects made between two garbage collections of the youngest generation."""
+GC_THRESHOLD = 100_000
+"""Allocated objects between two garbage collections of the youngest generation."""
 
 app = typer.Typer(
     name="rlexp",
@@ -96,8 +96,9 @@ CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, whose interruption reaches `main`: Typer makes an exit code of it."""
+    """Return the command, which raises `Interrupted` on Ctrl-C."""
 
+    # Typer would turn a KeyboardInterrupt into an exit code before `main` could write the document.
     @wraps(command)
     def interruptible(*arguments: Any, **options: Any) -> None:
         try:
@@ -117,24 +118,26 @@ for name, command in CONFIG_COMMANDS.items():
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line, never a traceback.
+    """Run the command line and exit.
 
-    With `--json`, standard output carries a document of the schema `error`, too.
+    A user's mistake prints one line on standard error instead of a traceback. With `--json`,
+    standard output also gets a document of the schema `error`.
     """
-    # Importing makes several hundred thousand objects, none of which is garbage: collecting at
-    # Python's default of every 700 would take a tenth of the time of a short command.
-    gc.set_threshold(COLLECTED_EVERY)
+    # Imports allocate several hundred thousand objects, none of which is garbage. Python's default
+    # threshold of 700 would spend a tenth of a short command's time on collections.
+    gc.set_threshold(GC_THRESHOLD)
     try:
-        # Without standalone mode, Typer returns the exit code, and raises what is a mistake.
+        # Without standalone mode, Typer returns the exit code and raises usage errors.
         sys.exit(app(standalone_mode=False))
     except (Exception, KeyboardInterrupt) as error:
-        from rlexp.cli.failures import failure_of
+        from rlexp.cli.error_report import make_error_report
 
-        failure = failure_of(error)
-        if failure is None:
+        report_of_error = make_error_report(error)
+        if report_of_error is None:
             raise
-    failure.show(as_json="--json" in sys.argv[1:])
-    sys.exit(failure.exit_code)
+    # The arguments may be what is wrong, so `--json` is looked up without Typer.
+    report_of_error.show(as_json="--json" in sys.argv[1:])
+    sys.exit(report_of_error.exit_code)
 
 
 if __name__ == "__main__":

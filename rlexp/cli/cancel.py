@@ -1,8 +1,8 @@
-"""`rlexp cancel`: ends the command that drives an experiment, or one run, gracefully."""
+"""`rlexp cancel`: stops an experiment or one of its runs."""
 
 from typing import TYPE_CHECKING
 
-from rlexp.cli.options import Json, Target, console_for, here, show_result
+from rlexp.cli.options import Json, TargetName, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -10,15 +10,20 @@ if TYPE_CHECKING:
     from rlexp.app.commands.cancel import Cancellation
 
 
-def cancel(target: Target, as_json: Json = False) -> None:
-    """End the command that drives an experiment, or one run of it, gracefully."""
+def cancel(target: TargetName, as_json: Json = False) -> None:
+    """Stop an experiment or a run.
+
+    A stopped run is recorded as interrupted. Repeating the command, or `rlexp resume`, continues it.
+    """
     from rlexp.app.commands.cancel import cancel as use_case
 
-    show_result(use_case(target, here()), console_for(as_json=as_json), cancellation_lines)
+    show_result(
+        use_case(target, current_workspace()), console_for(as_json=as_json), cancellation_lines
+    )
 
 
 def cancellation_lines(cancellation: "Cancellation") -> "Iterator[str]":
-    """What was done, and how to continue."""
+    """The effect of the cancellation and how to continue, as lines."""
     if cancellation.run is None:
         yield _of_experiment(cancellation)
     else:
@@ -26,46 +31,50 @@ def cancellation_lines(cancellation: "Cancellation") -> "Iterator[str]":
 
 
 def _of_run(cancellation: "Cancellation", run: str) -> str:
-    from rlexp.app.commands.cancel import Outcome
+    from rlexp.app.commands.cancel import CancelOutcome
 
     match cancellation.outcome:
-        case Outcome.ENDING:
+        case CancelOutcome.ENDING:
             return (
-                f"asked run {run} to end: it stops at its next step and is recorded as "
-                "interrupted; 'rlexp resume', or a repeat of its command, continues it"
+                f"asked run {run} to stop: it stops at its next step and is recorded as "
+                "interrupted; to continue it, use 'rlexp resume' or repeat its command"
             )
-        case Outcome.WITHDRAWN:
-            return f"took back the order of run {run}; a repeat of its command orders it again"
-        case Outcome.QUEUED:
+        case CancelOutcome.WITHDRAWN:
+            return f"removed run {run} from the queue; to queue it again, repeat its command"
+        case CancelOutcome.QUEUED:
             return (
-                f"run {run} waits for a worker (it is {cancellation.state}): cancel it once it "
-                f"runs, or all: rlexp cancel {cancellation.experiment}"
+                f"run {run} waits for a worker (state: {cancellation.state}), and an active command "
+                "would queue it again; cancel it once it runs, or cancel the whole experiment: "
+                f"rlexp cancel {cancellation.experiment}"
             )
         case _:
-            return f"run {run} is not running (it is {cancellation.state}): nothing to cancel"
+            return f"nothing to cancel: run {run} is not running (state: {cancellation.state})"
 
 
 def _of_experiment(cancellation: "Cancellation") -> str:
-    from rlexp.app.commands.cancel import Outcome
+    from rlexp.app.commands.cancel import CancelOutcome
     from rlexp.text import counted
 
     name = cancellation.experiment
     match cancellation.outcome:
-        case Outcome.ENDING:
+        case CancelOutcome.ENDING:
             return (
-                f"asked process {cancellation.process}, which drives experiment {name}, to end: "
-                "its runs are recorded as interrupted, and a repeat of its command continues"
+                f"asked process {cancellation.process}, which runs experiment {name}, to stop: its "
+                "runs are recorded as interrupted; to continue them, repeat its command"
             )
-        case Outcome.WITHDRAWN:
+        case CancelOutcome.WITHDRAWN:
             return (
-                f"took back {counted(cancellation.withdrawn, 'order')} of experiment {name}: what "
-                "runs is recorded as interrupted, and a repeat of its command continues"
+                f"removed {counted(cancellation.withdrawn, 'run')} of experiment {name} from the "
+                "queue: running ones are recorded as interrupted; to continue, repeat its command"
             )
-        case Outcome.ELSEWHERE:
-            return f"experiment {name} is driven by {cancellation.holder}; cancel it there"
-        case Outcome.UNIDENTIFIED:
-            return f"experiment {name} is in use by a process that cannot be told; try again"
-        case Outcome.ENDED:
-            return f"the command that drove experiment {name} has just ended"
+        case CancelOutcome.ELSEWHERE:
+            return f"experiment {name} is run by {cancellation.holder}; cancel it on that machine"
+        case CancelOutcome.UNIDENTIFIED:
+            return (
+                f"experiment {name} is in use by a process that could not be identified; "
+                "repeat the command"
+            )
+        case CancelOutcome.ENDED:
+            return f"the command that ran experiment {name} has just ended"
         case _:
-            return f"no command drives experiment {name}: nothing to cancel"
+            return f"nothing to cancel: no command runs experiment {name}"

@@ -1,4 +1,4 @@
-"""`rlexp compare`: shows labels side by side; with `--adaptive`, it launches seeds first."""
+"""`rlexp compare`: compares labels; with `--adaptive`, it first launches further test seeds."""
 
 import sys
 from functools import partial
@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here, render_result
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 from rlexp.cli.report_settings import (
-    Alpha,
-    Interval,
-    Level,
-    Margin,
-    Phase,
-    Seed,
-    Set,
-    Strict,
-    Targets,
+    AlphaOption,
+    IntervalOption,
+    LevelOption,
+    MarginOption,
+    PhaseOption,
+    SeedOption,
+    SettingsOption,
+    StrictOption,
+    TargetsOption,
     setting_overrides,
 )
 
@@ -26,69 +26,79 @@ if TYPE_CHECKING:
 
 
 def compare(
-    targets: Targets,
-    phase: Phase = None,
-    margin: Margin = None,
-    alpha: Alpha = None,
-    interval: Interval = None,
-    level: Level = None,
-    seed: Seed = None,
-    settings: Set = None,
-    allow_import: Allow = None,
+    targets: TargetsOption,
+    phase: PhaseOption = None,
+    margin: MarginOption = None,
+    alpha: AlphaOption = None,
+    interval: IntervalOption = None,
+    level: LevelOption = None,
+    seed: SeedOption = None,
+    settings: SettingsOption = None,
+    allow_import: AllowImport = None,
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Launch test seeds until every pair is decided")
+        bool, typer.Option("--adaptive", help="Launch test seeds until every pair is decided.")
     ] = False,
     group: Annotated[
-        int, typer.Option("--group", min=2, help="With --adaptive: new seeds of a label a look")
+        int, typer.Option("--group", min=2, help="With --adaptive: new seeds per label and look.")
     ] = 5,
     interims: Annotated[
-        int, typer.Option("--interims", min=1, help="With --adaptive: looks at most")
+        int, typer.Option("--interims", min=1, help="With --adaptive: maximum number of looks.")
     ] = 5,
     family: Annotated[
-        str, typer.Option("--family", help="With --adaptive: holm, bonferroni or maxt")
+        str,
+        typer.Option(
+            "--family",
+            help="With --adaptive: correction for several pairs (holm, bonferroni or maxt).",
+        ),
     ] = "holm",
     restart: Annotated[
-        bool, typer.Option("--restart", help="With --adaptive: give up the frozen design")
+        bool,
+        typer.Option("--restart", help="With --adaptive: replace the frozen design by a new one."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --adaptive: show what the next look needs")
+        bool,
+        typer.Option("--dry-run", help="With --adaptive: only show the runs of the next look."),
     ] = False,
-    strict: Strict = False,
+    strict: StrictOption = False,
     as_json: Json = False,
 ) -> None:
-    """Compare labels of one or several experiments, with a verdict for each pair."""
-    words = setting_overrides(
+    """Compare labels of experiments, with a verdict for each pair."""
+    overrides = setting_overrides(
         settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed
     )
     console = console_for(as_json=as_json)
-    _check_together(adaptive, restart or dry_run, phase, strict)
+    _check_option_combination(
+        phase, adaptive=adaptive, needs_adaptive=restart or dry_run, strict=strict
+    )
     if adaptive:
         from rlexp.app.commands.compare_adaptive import AdaptiveRequest
         from rlexp.cli.compare_adaptive import compare_adaptively
 
-        request = AdaptiveRequest(
+        adaptive_request = AdaptiveRequest(
             targets=tuple(targets),
             group=group,
             interims=interims,
             family=family,
             dry_run=dry_run,
             restart=restart,
-            overrides=words,
+            overrides=overrides,
             command=("rlexp", *sys.argv[1:]),
         )
-        raise typer.Exit(compare_adaptively(request, here(allow_import), console))
+        raise typer.Exit(
+            compare_adaptively(adaptive_request, current_workspace(allow_import), console)
+        )
     from rlexp.app.commands.compare import CompareRequest
     from rlexp.app.commands.compare import compare as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
 
-    comparison = CompareRequest(targets=tuple(targets), phase=phase, overrides=words)
-    result = use_case(comparison, here(allow_import))
+    request = CompareRequest(targets=tuple(targets), phase=phase, overrides=overrides)
+    result = use_case(request, current_workspace(allow_import))
     render_result(result, console, partial(show_comparison, strict=strict))
     raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)
 
 
 def show_comparison(result: "Comparison", console: "Console", *, strict: bool) -> None:
-    """Show verdicts and tables, with `strict` the checks that failed, and what makes sense now."""
+    """Show verdicts, tables and next commands; with `strict`, also the checks that failed."""
     from rlexp.cli.summaries import next_lines
 
     for part in result.parts:
@@ -101,10 +111,12 @@ def show_comparison(result: "Comparison", console: "Console", *, strict: bool) -
         console.line(line)
 
 
-def _check_together(adaptive: bool, of_adaptive: bool, phase: str | None, strict: bool) -> None:
+def _check_option_combination(
+    phase: str | None, *, adaptive: bool, needs_adaptive: bool, strict: bool
+) -> None:
     from rlexp.errors import ConfigError
 
-    if of_adaptive and not adaptive:
-        raise ConfigError("--restart and --dry-run belong to --adaptive; give that, too")
+    if needs_adaptive and not adaptive:
+        raise ConfigError("--restart and --dry-run need --adaptive; add --adaptive")
     if adaptive and (strict or phase not in {None, "test"}):
-        raise ConfigError("--adaptive is about test seeds: leave out --phase and --strict")
+        raise ConfigError("--adaptive always compares test seeds: leave out --phase and --strict")

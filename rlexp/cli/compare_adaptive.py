@@ -1,4 +1,4 @@
-"""`rlexp compare --adaptive`: the decisions of a sequential comparison."""
+"""`rlexp compare --adaptive`: shows the decisions of a sequential comparison."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
-WORDS = {
+DECISION_PHRASES = {
     "better": "is better than",
     "worse": "is worse than",
     "continue": "is still undecided against",
@@ -37,7 +37,7 @@ def compare_adaptively(
 
 
 def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
-    """The decisions, or what the next look needs."""
+    """The decisions on all pairs, or the runs of the next look, as lines."""
     from rlexp.app.commands.compare_adaptive import NextLook
     from rlexp.cli.summaries import next_lines
 
@@ -49,9 +49,9 @@ def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
             if pair.last_look is not None:
                 yield _decision(pair, result.design.interims)
         yield (
-            f"{result.runs} runs in {result.looks} looks; the fixed design of "
-            f"{result.design.interims} × {result.design.group} seeds of every label takes "
-            f"{result.fixed_design}: {result.saved} runs saved, {result.trained} trained"
+            f"{result.runs} runs in {result.looks} looks; the fixed design with "
+            f"{result.design.interims} × {result.design.group} seeds of every label needs "
+            f"{result.fixed_design} runs: {result.saved} saved, {result.trained} trained"
         )
     yield from next_lines(result.next)
 
@@ -60,24 +60,25 @@ def _next_look_lines(result: "NextLook") -> Iterator[str]:
     from rlexp.cli.plans import run_plan_lines
 
     if result.plan is None:
-        yield "Nothing to run: the scores that are there are all that the design needs"
+        yield "Nothing to run: the existing scores are all that the design needs"
         return
     yield from run_plan_lines(result.plan)
     yield (
-        f"Look {result.look} of {result.looks} at {', '.join(result.wanted)}; at most "
-        f"{result.most_runs} runs in all"
+        f"Look {result.look} of {result.looks}: {', '.join(result.wanted)}; at most "
+        f"{result.most_runs} runs in total"
     )
 
 
 def _decision(pair: "PairDecision", interims: int) -> str:
-    """The decision on a pair in words."""
+    """The decision on a pair as a sentence with its p-value."""
     at = f"look {pair.last_look} of {interims}"
-    p = f"p = {pair.p:.4f}, at most {pair.allowed:.4f} was allowed"
+    p = f"p = {pair.p:.4f}, threshold {pair.allowed:.4f}"
     if pair.decision == "equal":
         return (
-            f"{pair.first} is not told apart from {pair.second} by {at} ({p}); "
-            "that is no evidence that they are equally good"
+            f"no difference between {pair.first} and {pair.second} was found by {at} ({p}); "
+            "this is no evidence that they are equally good"
         )
     if pair.crossed not in {None, pair.last_look}:
-        p = f"{p} at look {pair.crossed}, and other pairs had to be decided first"
-    return f"{pair.first} {WORDS[pair.decision]} {pair.second}, decided at {at} ({p})"
+        # A step-down family decides a pair only after all pairs with smaller p-values.
+        p = f"{p} at look {pair.crossed}; other pairs had to be decided first"
+    return f"{pair.first} {DECISION_PHRASES[pair.decision]} {pair.second}, decided at {at} ({p})"

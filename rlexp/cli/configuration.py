@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, Words, console_for, here, render_result, show_result
+from rlexp.cli.options import (
+    AllowImport,
+    Json,
+    Overrides,
+    console_for,
+    current_workspace,
+    render_result,
+    show_result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,44 +27,51 @@ if TYPE_CHECKING:
     from rlexp.console import Console
 
 
-def config_show(words: Words = None, allow_import: Allow = None, as_json: Json = False) -> None:
-    """Show the resolved configuration that words lead to."""
+def config_show(
+    overrides: Overrides = None, allow_import: AllowImport = None, as_json: Json = False
+) -> None:
+    """Show the resolved configuration for the given overrides."""
     from rlexp.app.commands.configuration import show_configuration
 
-    shown = show_configuration(words or [], here(allow_import))
-    show_result(shown, console_for(as_json=as_json), configuration_lines)
+    resolutions = show_configuration(overrides or [], current_workspace(allow_import))
+    show_result(resolutions, console_for(as_json=as_json), configuration_lines)
 
 
 def config_list(
-    group: Annotated[str | None, typer.Argument(help="algorithm, environment, agent …")] = None,
+    group: Annotated[
+        str | None, typer.Argument(help="A group: algorithm, environment, agent …")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the groups, or the options of one."""
+    """List configuration groups, or the options of one group."""
     from rlexp.app.commands.configuration import list_groups, list_options
 
     console = console_for(as_json=as_json)
     if group is None:
-        render_result(list_groups(here()), console, show_groups)
+        render_result(list_groups(current_workspace()), console, show_groups)
     else:
-        render_result(list_options(group, here()), console, show_options)
+        render_result(list_options(group, current_workspace()), console, show_options)
 
 
 def config_validate(
-    words: Words = None, allow_import: Allow = None, as_json: Json = False
+    overrides: Overrides = None, allow_import: AllowImport = None, as_json: Json = False
 ) -> None:
-    """Check that words lead to a valid configuration whose parts fit; start nothing."""
+    """Check that a configuration is valid; start nothing.
+
+    Every value is checked, and that algorithm, agent and environment are compatible.
+    """
     from rlexp.app.commands.configuration import validate_configuration
 
-    valid = validate_configuration(words or [], here(allow_import))
+    valid = validate_configuration(overrides or [], current_workspace(allow_import))
     show_result(valid, console_for(as_json=as_json), valid_lines)
 
 
-def configuration_lines(shown: "ResolvedConfigurations") -> "Iterator[str]":
-    """Every configuration as a YAML document; each of a grid is preceded by its choices."""
+def configuration_lines(resolutions: "ResolvedConfigurations") -> "Iterator[str]":
+    """Every configuration as a YAML document; in a grid, a comment names the choices of each."""
     from rlexp.text import outline, printable
 
-    several = len(shown.configurations) > 1
-    for position, resolved in enumerate(shown.configurations):
+    several = len(resolutions.configurations) > 1
+    for position, resolved in enumerate(resolutions.configurations):
         if position:
             yield "---"
         if several:
@@ -70,7 +85,7 @@ def _choices(resolved: "ResolvedConfiguration") -> str:
 
 
 def show_groups(listing: "GroupListing", console: "Console") -> None:
-    """A table of the groups."""
+    """Show the groups as a table."""
     rows = [
         {
             "group": row.group,
@@ -81,17 +96,17 @@ def show_groups(listing: "GroupListing", console: "Console") -> None:
         for row in listing.rows
     ]
     console.table(rows, ["group", "default", "write", "options"])
-    console.line("To see what they are: rlexp config list GROUP")
+    console.line("To see the options of a group: rlexp config list GROUP")
 
 
 def _shortened(default: str | None) -> str | None:
-    """A default, or how many there are: a list's are marked where its options are listed."""
+    """The default of a group, or the number of defaults where the group has several."""
     several = len((default or "").split())
     return f"{several} options" if several > 1 else default
 
 
 def show_options(listing: "OptionListing", console: "Console") -> None:
-    """A table of the options; where some are the workspace's, with their source."""
+    """Show the options as a table; where some belong to the workspace, with their source."""
     from rlexp.text import printable
 
     rows = [
@@ -107,7 +122,7 @@ def show_options(listing: "OptionListing", console: "Console") -> None:
 
 
 def valid_lines(valid: "ValidConfigurations") -> "Iterator[str]":
-    """One line that says what would be run."""
+    """One line with the labels, tasks and number of runs."""
     labels = ", ".join(f"{c.label} on {c.task}" for c in valid.configurations)
     runs = "run" if valid.runs == 1 else "runs"
     yield f"ok: {labels}; {valid.runs} {valid.phase} {runs}"

@@ -1,9 +1,9 @@
-"""`rlexp diff`: shows in what two runs differ."""
+"""`rlexp diff`: shows the differences between two runs."""
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from rlexp.cli.options import Json, Run, console_for, here, show_result
+from rlexp.cli.options import Json, RunName, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,15 +13,22 @@ if TYPE_CHECKING:
 PARTS = ("configuration", "code", "packages", "machine")
 
 
-def diff(first: Run, second: Run, as_json: Json = False) -> None:
-    """Show in what two runs differ: configuration, code, packages, machine."""
+def diff(first: RunName, second: RunName, as_json: Json = False) -> None:
+    """Show the differences between two runs.
+
+    Compares their configuration, code, packages and machine.
+    """
     from rlexp.app.commands.diff import diff as use_case
 
-    show_result(use_case(first, second, here()), console_for(as_json=as_json), difference_lines)
+    show_result(
+        use_case(first, second, current_workspace()),
+        console_for(as_json=as_json),
+        difference_lines,
+    )
 
 
 def difference_lines(differences: "RunDifferences") -> "Iterator[str]":
-    """Both runs, what differs part by part, and what is not known."""
+    """Both runs, their differences part by part, and the parts that are unknown, as lines."""
     yield _run_line("-", differences.first)
     yield _run_line("+", differences.second)
     parts = {part: getattr(differences, part) for part in PARTS}
@@ -32,9 +39,9 @@ def difference_lines(differences: "RunDifferences") -> "Iterator[str]":
                 yield f"  {leaf.path}: {_value(leaf.first)} → {_value(leaf.second)}"
     same = [part for part, leaves in parts.items() if leaves is not None and not leaves]
     if len(same) == len(PARTS):
-        yield "no difference"
+        yield "no differences"
     elif same:
-        yield f"no difference in {', '.join(same)}"
+        yield f"no differences in {', '.join(same)}"
     yield from differences.unknown
 
 

@@ -1,11 +1,11 @@
-"""`rlexp doctor`: shows what checks have found, and what to do."""
+"""`rlexp doctor`: shows the findings of checks and how to fix them."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlexp.cli.exit_codes import COMPLETE, REFUSED
-from rlexp.cli.options import Allow, Json, console_for, here, show_result
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,40 +15,46 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    words: Annotated[
+    arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="With --determinism: a configuration, or the name of a run"),
+        typer.Argument(help="With --determinism: a configuration, or the name of a run."),
     ] = None,
     environment: Annotated[
         str | None,
-        typer.Option("--environment", help="Check one environment in a process of its own"),
+        typer.Option("--environment", help="Check one environment, in a separate process."),
     ] = None,
     determinism: Annotated[
         bool,
-        typer.Option("--determinism", help="Train twice with equal seeds, and compare"),
+        typer.Option("--determinism", help="Train twice with equal seeds, and compare."),
     ] = False,
-    allow_import: Allow = None,
+    allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Check versions, threads and disk; or one environment; or determinism."""
+    """Check the installation, one environment, or determinism.
+
+    Without options: versions of packages, threads, memory and disk.
+    """
     from rlexp.app.commands.doctor import doctor as use_case
     from rlexp.errors import ConfigError
 
-    if words and not determinism:
-        raise ConfigError(f"{words[0]!r} is of no use without --determinism; give that, too")
+    if arguments and not determinism:
+        raise ConfigError(
+            f"{arguments[0]!r} has no meaning without --determinism; add --determinism or leave "
+            f"out {arguments[0]!r}"
+        )
     if environment is not None and determinism:
         raise ConfigError(
-            "--environment and --determinism are checks of their own: give one; "
-            "rlexp doctor --determinism environment=… trains on an environment"
+            "--environment and --determinism are separate checks: give only one of them; to check "
+            "the determinism of an environment: rlexp doctor --determinism environment=…"
         )
-    trained = words or [] if determinism else None
-    diagnosis = use_case(environment, here(allow_import), trained=trained)
+    trained = arguments or [] if determinism else None
+    diagnosis = use_case(environment, current_workspace(allow_import), trained=trained)
     show_result(diagnosis, console_for(as_json=as_json), diagnosis_lines)
     raise typer.Exit(REFUSED if diagnosis.failed else COMPLETE)
 
 
 def diagnosis_lines(diagnosis: "Diagnosis") -> "Iterator[str]":
-    """Every finding with what to do about it, and a last line on all of them."""
+    """Every finding with its fix, then the number of errors and warnings."""
     for finding in diagnosis.findings:
         yield from _finding_lines(finding)
     yield _verdict(diagnosis)
@@ -64,10 +70,11 @@ def _finding_lines(finding: "Finding") -> "Iterator[str]":
 
 def _verdict(diagnosis: "Diagnosis") -> str:
     from rlexp.app.diagnostics.finding import Status
+    from rlexp.text import counted
 
     counts = {status: sum(f.status is status for f in diagnosis.findings) for status in Status}
     if counts[Status.FAIL]:
         return f"{counts[Status.FAIL]} of {len(diagnosis.findings)} checks failed"
     if counts[Status.WARN]:
-        return f"nothing failed; {counts[Status.WARN]} to know about"
-    return "all is well"
+        return f"0 errors, {counted(counts[Status.WARN], 'warning')}"
+    return "no problems found"

@@ -1,11 +1,19 @@
-"""`rlexp evaluate`: plays fresh episodes with a run's policy, and shows what it reached."""
+"""`rlexp evaluate`: plays fresh episodes with a run's policy and shows their returns."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlexp.cli.exit_codes import MISTAKE
-from rlexp.cli.options import Allow, Json, Run, console_for, here, observer_for, show_result
+from rlexp.cli.options import (
+    AllowImport,
+    Json,
+    RunName,
+    console_for,
+    current_workspace,
+    observer_for,
+    show_result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,17 +23,23 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run_name: Run,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Fresh episodes")] = 100,
-    draw: Annotated[int, typer.Option("--draw", min=0, help="Another set of fresh seeds")] = 0,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions")] = False,
-    checkpoint: Annotated[int | None, typer.Option("--checkpoint", help="At this step")] = None,
-    video: Annotated[int, typer.Option("--video", min=0, help="Film N episodes")] = 0,
-    output: Annotated[str | None, typer.Option("--output", help="Folder for videos")] = None,
-    allow_import: Allow = None,
+    run_name: RunName,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
+    draw: Annotated[int, typer.Option("--draw", min=0, help="Number of the seed set.")] = 0,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions.")] = False,
+    checkpoint: Annotated[
+        int | None,
+        typer.Option("--checkpoint", help="Play the checkpoint at this step; default: final."),
+    ] = None,
+    video: Annotated[int, typer.Option("--video", min=0, help="Number of videos.")] = 0,
+    output: Annotated[str | None, typer.Option("--output", help="Folder for videos.")] = None,
+    allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Play fresh episodes with a run's final policy, on seeds that no training saw."""
+    """Play fresh episodes with the final policy of a run.
+
+    The episodes have seeds that no training used.
+    """
     from rlexp.app.commands.evaluate import EvaluationRequest
     from rlexp.app.commands.evaluate import evaluate as use_case
 
@@ -38,7 +52,9 @@ def evaluate(
         output=output,
     )
     console = console_for(as_json=as_json)
-    evaluation = use_case(run_name, request, here(allow_import), observer_for(console))
+    evaluation = use_case(
+        run_name, request, current_workspace(allow_import), observer_for(console)
+    )
     show_result(evaluation, console, evaluation_lines)
     if evaluation.problem is not None:
         console.error(evaluation.problem)
@@ -46,7 +62,7 @@ def evaluate(
 
 
 def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
-    """Which policy played what, where returns and lengths lie, and the films."""
+    """The policy, the distribution of returns and lengths, and the videos, as lines."""
     from rlexp.cli.summaries import next_lines
 
     policy = "checkpoint" if evaluation.checkpoint else "final policy"
@@ -56,14 +72,14 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
         if evaluation.normalised_observations
         else "observations not normalised"
     )
-    episodes = f"{evaluation.n} fresh episodes on seeds of draw {evaluation.draw}"
+    episodes = f"{evaluation.n} fresh episodes, seed set {evaluation.draw}"
     yield evaluation.run
     yield (f"  {evaluation.algorithm} on {evaluation.task}, {policy} at step {evaluation.step:,}")
     yield f"  {episodes}, {acting} actions, {normalised}"
     yield _spread_line("return", evaluation.return_spread)
     yield _spread_line("length", evaluation.length_spread)
     yield (
-        f"  n = {evaluation.n} episodes of one run, which tell nothing about other training seeds"
+        f"  n = {evaluation.n} episodes of one run; other training seeds may give other returns"
     )
     for film in evaluation.videos:
         yield f"  {film.file}: return {film.episode_return:,.2f} in {film.length:,} steps"

@@ -3,24 +3,28 @@
 from signal import Signals
 
 COMPLETE = 0
-"""Everything that was asked for is there."""
+"""Everything that was requested is complete."""
 INCOMPLETE = 1
 """Something failed or is missing."""
 MISTAKE = 2
-"""The command cannot be carried out as it was given."""
+"""The command line or the configuration is wrong."""
 REFUSED = 3
-"""A check failed, or one that `--strict` asks for was not passed."""
+"""A check failed that the command or `--strict` requires."""
 PENDING = 69
-"""A tracker's service does not answer, or something could not be pushed to it."""
+"""A tracker's service does not answer, or records could not be pushed to it."""
 OF_SIGNALS = {Signals.SIGINT: 130, Signals.SIGTERM: 143, Signals.SIGHUP: 129, Signals.SIGUSR1: 75}
-"""Exit codes of commands that a signal ended; 75 asks a scheduler to queue the job again."""
+"""Exit codes of commands that a signal ended, by signal.
+
+Most are 128 plus the signal's number. SIGUSR1 gives 75 (EX_TEMPFAIL of sysexits.h), because
+schedulers send it before a time limit, and 75 asks them to queue the job again.
+"""
 
 
 def exit_code(*, complete: bool, interrupted: str | None) -> int:
     """The exit code of a command.
 
     Args:
-        complete: Whether everything that was asked for is there.
+        complete: Whether everything that was requested is complete.
         interrupted: The name of the signal that ended the command (`SIGINT`), if one did.
     """
     if interrupted is not None:

@@ -1,10 +1,10 @@
-"""`rlexp export`: writes records for other tools, and says what was written."""
+"""`rlexp export`: writes records for other tools and lists the files."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here, show_result
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,48 +12,54 @@ if TYPE_CHECKING:
     from rlexp.app.exporting.output import ExportedFiles
 
 MOST_NAMED = 12
-"""Files that are named one by one."""
+"""Longest list of files that is printed in full."""
 
 
 def export(
     format_name: Annotated[
         str,
         typer.Argument(
-            metavar="FORMAT", help="rliable, marl-eval, csv, parquet, script or huggingface"
+            metavar="FORMAT", help="rliable, marl-eval, csv, parquet, script or huggingface."
         ),
     ],
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET", help="EXPERIMENT, EXPERIMENT/LABEL; for script EXPERIMENT/RUN"
+            metavar="TARGET", help="EXPERIMENT or EXPERIMENT/LABEL; for script, EXPERIMENT/RUN."
         ),
     ],
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="The new file or folder")
+        str | None, typer.Option("--output", "-o", help="The file or folder to write.")
     ] = None,
     phase: Annotated[
-        str | None, typer.Option("--phase", help="test (default), selection or tuning")
+        str | None, typer.Option("--phase", help="test (default), selection or tuning.")
     ] = None,
     task: Annotated[
-        list[str] | None, typer.Option("--task", help="Only this task; may be repeated")
+        list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")
     ] = None,
     level: Annotated[
-        str | None, typer.Option("--level", help="csv, parquet: runs, evaluations or episodes")
+        str | None, typer.Option("--level", help="csv, parquet: runs, evaluations or episodes.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median")
+        str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median.")
     ] = None,
     common_seeds: Annotated[
-        bool, typer.Option("--common-seeds", help="Only the seeds that every task has")
+        bool, typer.Option("--common-seeds", help="Only seeds with a score on every task.")
     ] = False,
     normalised: Annotated[
-        bool, typer.Option("--normalised", help="rliable: 0 and 1 at the anchors of each task")
+        bool,
+        typer.Option(
+            "--normalised", help="rliable: normalise scores by the anchors of each task."
+        ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there")] = False,
-    allow_import: Allow = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Write records for other tools: scores, tables, a script, or a folder for Hugging Face."""
+    """Export records for other tools.
+
+    Writes scores, tables, a training script, or a model folder for Hugging Face.
+    """
     from rlexp.app.commands.export import export as use_case
     from rlexp.app.exporting.output import ExportRequest
 
@@ -69,12 +75,12 @@ def export(
         normalised=normalised,
         force=force,
     )
-    result = use_case(request, here(allow_import))
+    result = use_case(request, current_workspace(allow_import))
     show_result(result, console_for(as_json=as_json), export_lines)
 
 
 def export_lines(result: "ExportedFiles") -> "Iterator[str]":
-    """What a reader must know of the runs, the files, and how to try them."""
+    """Remarks on the exported runs, the files, and commands to try them, as lines."""
     from rlexp.cli.summaries import next_lines
 
     yield from result.remarks

@@ -1,10 +1,10 @@
-"""`rlexp config import`: turns hyperparameters that other tools tuned into a benchmark."""
+"""`rlexp config import`: converts tuned hyperparameters of another tool to a benchmark."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here, render_result
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
     from rlexp.app.commands.import_hyperparameters import ImportedHyperparameters
@@ -13,25 +13,32 @@ if TYPE_CHECKING:
 
 def config_import(
     path: Annotated[
-        str, typer.Argument(metavar="FILE", help="Of rl-baselines3-zoo: hyperparams/ppo.yml")
+        str,
+        typer.Argument(metavar="FILE", help="A file of rl-baselines3-zoo: hyperparams/ppo.yml."),
     ],
     algorithm: Annotated[
-        str | None, typer.Option("--algorithm", help="Which they are of; default: as the file")
+        str | None,
+        typer.Option("--algorithm", help="Their algorithm; default: the name of the file."),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Write conf/benchmark/NAME.yaml; default: print it"),
+        typer.Option("--name", help="Write conf/benchmark/NAME.yaml; default: print it."),
     ] = None,
     task: Annotated[
-        list[str] | None, typer.Option("--task", help="An entry that is wanted; default: all")
+        list[str] | None,
+        typer.Option("--task", help="Import only this entry; may be repeated; default: all."),
     ] = None,
     leave_out: Annotated[
-        list[str] | None, typer.Option("--leave-out", help="An entry that is not")
+        list[str] | None,
+        typer.Option("--leave-out", help="Do not import this entry; may be repeated."),
     ] = None,
-    allow_import: Allow = None,
+    allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Turn tuned hyperparameters of rl-baselines3-zoo into a benchmark, whole or not at all."""
+    """Convert hyperparameters of rl-baselines3-zoo to a benchmark.
+
+    Either every entry is converted, or nothing is written.
+    """
     from rlexp.app.commands.import_hyperparameters import (
         HyperparametersRequest,
         import_hyperparameters,
@@ -44,17 +51,19 @@ def config_import(
         tasks=tuple(task or ()),
         left_out=tuple(leave_out or ()),
     )
-    result = import_hyperparameters(request, here(allow_import))
+    result = import_hyperparameters(request, current_workspace(allow_import))
     render_result(result, console_for(as_json=as_json), show_hyperparameters)
 
 
 def show_hyperparameters(result: "ImportedHyperparameters", console: "Console") -> None:
-    """Show the file that was written and what makes sense now, or the benchmark itself."""
+    """Show the written file and the next commands; without a file, print the benchmark."""
     from rlexp.cli.summaries import next_lines
     from rlexp.text import counted
 
     if result.left_out:
-        console.note(f"Left out, as of no one task: {', '.join(result.left_out)}")
+        console.note(
+            f"Left out, because they are for no single task: {', '.join(result.left_out)}"
+        )
     if result.file is None:
         console.text(result.text)
         return

@@ -1,10 +1,10 @@
-"""`rlexp import`: brings in what other tools recorded, and says what it is."""
+"""`rlexp import`: imports results of other tools and shows what was read."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, console_for, here, render_result
+from rlexp.cli.options import Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -12,57 +12,74 @@ if TYPE_CHECKING:
     from rlexp.app.commands.import_results import ImportedRunRow, ImportOutcome
     from rlexp.console import Console
 
-WORDS = (
-    "KIND, one of rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, mlflow, marl-eval, csv or auto "
-    "(the default), then files, folders or archives, or the address of an MLflow server"
+SOURCES_HELP = (
+    "KIND: rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, mlflow, marl-eval, csv or auto "
+    "(default). PATH: files, folders or archives, or the address of an MLflow server."
 )
 
 COLUMNS = ("label", "task", "runs", "completed", "seeds", "steps", "score", "returns")
-"""Fields of a group that the table shows."""
+"""Fields of `ImportedGroup` that the table shows."""
 MOST = 5
-"""Names of one sort that are shown."""
+"""Longest list of names that is printed in full."""
 
 
 def import_results(
-    words: Annotated[list[str], typer.Argument(metavar="[KIND] PATH...", help=WORDS)],
-    experiment: Annotated[str, typer.Option("--experiment", help="The name they get in runs/")],
-    label: Annotated[str | None, typer.Option("--label", help="Under which to report")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="On which they are scored")] = None,
+    sources: Annotated[list[str], typer.Argument(metavar="[KIND] PATH...", help=SOURCES_HELP)],
+    experiment: Annotated[
+        str, typer.Option("--experiment", help="Name of the experiment in runs/.")
+    ],
+    label: Annotated[
+        str | None, typer.Option("--label", help="Label of the runs in reports.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Task of the runs.")] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the first run, if none is known")
+        int | None,
+        typer.Option("--seed", min=0, help="Seed of the first run, if the source names none."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Budget; what is beyond it is left out")
+        int | None,
+        typer.Option("--steps", min=1, help="Budget in steps; later points are left out."),
     ] = None,
     steps_unit: Annotated[
-        str | None, typer.Option("--steps-unit", help="environment, frames or updates")
+        str | None,
+        typer.Option("--steps-unit", help="Unit of a step: environment, frames or updates."),
     ] = None,
     frame_skip: Annotated[
-        int | None, typer.Option("--frame-skip", min=1, help="Frames of an environment step")
+        int | None, typer.Option("--frame-skip", min=1, help="Frames per environment step.")
     ] = None,
     steps_per_update: Annotated[
         int | None,
-        typer.Option("--steps-per-update", min=1, help="Environment steps of an update"),
+        typer.Option("--steps-per-update", min=1, help="Environment steps per update."),
     ] = None,
-    score: Annotated[str | None, typer.Option("--score", help="final, auc or last_window")] = None,
+    score: Annotated[
+        str | None, typer.Option("--score", help="Score of a run: final, auc or last_window.")
+    ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="Which series, where there are several")
+        str | None,
+        typer.Option("--metric", help="Series to import, if the source has several."),
     ] = None,
     returns: Annotated[
-        str | None, typer.Option("--returns", help="What they are of: evaluations or training")
+        str | None,
+        typer.Option("--returns", help="Origin of the returns: evaluations or training."),
     ] = None,
     mlflow_experiment: Annotated[
-        str | None, typer.Option("--mlflow-experiment", help="Which one, where there are several")
+        str | None,
+        typer.Option("--mlflow-experiment", help="MLflow experiment, if there are several."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be imported.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring results of other tools into runs/, whole or not at all, marked as imported."""
+    """Import results of other tools into runs/.
+
+    Imported runs are marked as imported. Either all results are imported, or none.
+    """
     from rlexp.app.commands.import_results import ImportRequest
     from rlexp.app.commands.import_results import import_results as use_case
     from rlexp.exchange.importers.kinds import split_kind
 
-    kind, paths = split_kind(words)
+    kind, paths = split_kind(sources)
     request = ImportRequest(
         kind=kind,
         paths=paths,
@@ -80,11 +97,13 @@ def import_results(
         mlflow_experiment=mlflow_experiment,
         dry_run=dry_run,
     )
-    render_result(use_case(request, here()), console_for(as_json=as_json), show_import)
+    render_result(
+        use_case(request, current_workspace()), console_for(as_json=as_json), show_import
+    )
 
 
 def show_import(outcome: "ImportOutcome", console: "Console") -> None:
-    """Show which runs were read, what became of them, and what makes sense now."""
+    """Show the imported runs, remarks on them, and the next commands."""
     from rlexp.app.results import to_json
     from rlexp.cli.summaries import next_lines
     from rlexp.text import numbers
@@ -105,26 +124,26 @@ def _head(outcome: "ImportOutcome") -> str:
 
     name, there = outcome.experiment, len(outcome.there)
     if not outcome.new:
-        return f"nothing new: experiment {name} holds these {counted(there, 'run')} already"
-    more = f"; {there} of them were there before" if there else ""
+        return f"nothing new: experiment {name} already holds these {counted(there, 'run')}"
+    more = f"; {there} further ones were imported before" if there else ""
     verb = "would import" if outcome.dry_run else "imported"
     runs = counted(len(outcome.new), "run")
     return f"{verb} {runs} from {outcome.kind} into experiment {name}{more}"
 
 
 def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
-    """What the numbers do not say: of what returns are, missing seeds and scores, points left out."""
+    """Remarks on returns of training, numbered seeds, missing scores and points left out."""
     from rlexp.exchange.importers.study import Returns
     from rlexp.text import counted, shortened
 
     if any(Returns(group.returns).of_training for group in outcome.groups):
         yield (
-            "Returns are of training: the policy changed while they were played. Reports say so; "
-            "no evaluation of a fixed policy is among them."
+            "Returns come from training episodes, during which the policy changed. Reports state "
+            "this; the source has no evaluation of a fixed policy."
         )
     if numbered := [run for run in outcome.runs if not run.seed_known]:
         seeds = shortened([f"{run.name} is {run.seed}" for run in numbered], MOST)
-        yield f"Seeds are not known, and were numbered: {seeds}."
+        yield f"The source names no seeds; numbers were assigned: {seeds}."
     yield from _without_score(outcome.runs)
     if cut := [run for run in outcome.runs if run.beyond_budget]:
         points = sum(run.beyond_budget for run in cut)

@@ -1,4 +1,4 @@
-"""`rlexp init`: writes the scaffold of a new workspace, and names what to do next."""
+"""`rlexp init`: creates a new workspace and shows the next commands."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def init(
-    folder: Annotated[str, typer.Argument(help="The new workspace's folder")] = ".",
+    folder: Annotated[str, typer.Argument(help="Folder of the new workspace.")] = ".",
     as_json: Json = False,
 ) -> None:
-    """Write the scaffold of a new workspace."""
+    """Create a new workspace with an example environment."""
     from rlexp.app.commands.init import init as use_case
 
     show_result(use_case(folder), console_for(as_json=as_json), scaffold_lines)
 
 
 def scaffold_lines(scaffold: "Scaffold") -> "Iterator[str]":
-    """The files, and the commands that make sense now."""
+    """The written files and the next commands, as lines."""
     from rlexp.cli.summaries import next_lines
 
     for file in scaffold.files:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlexp.cli.options import Json, console_for, here, render_result
+from rlexp.cli.options import Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,21 +18,31 @@ if TYPE_CHECKING:
 
 
 def list_runs(
-    experiment: Annotated[str | None, typer.Argument(help="Show its runs")] = None,
+    experiment: Annotated[
+        str | None, typer.Argument(help="List the runs of this experiment.")
+    ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help="state=failed, task~cartpole, score>400, label=ppo …"),
+        typer.Option(
+            "--where", help="Only rows with state=failed, task~cartpole, score>400, label=ppo …"
+        ),
     ] = None,
-    sort: Annotated[str | None, typer.Option("--sort", help="A column; -column reverses")] = None,
-    group: Annotated[bool, typer.Option("--group", help="One row a configuration")] = False,
+    sort: Annotated[
+        str | None, typer.Option("--sort", help="Sort by this column; -column reverses the order.")
+    ] = None,
+    group: Annotated[
+        bool, typer.Option("--group", help="List configurations instead of runs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """List experiments, or the runs of one."""
-    from rlexp.app.commands.list_runs import Selection
+    """List experiments, or the runs of one experiment."""
+    from rlexp.app.commands.list_runs import ListRequest
     from rlexp.app.commands.list_runs import list_runs as use_case
 
     console = console_for(as_json=as_json)
-    listing = use_case(Selection(experiment, tuple(where or ()), sort, group), here())
+    listing = use_case(
+        ListRequest(experiment, tuple(where or ()), sort, group), current_workspace()
+    )
     render_result(listing, console, show_listing)
     for problem in listing.problems:
         console.note(problem)
@@ -40,12 +50,12 @@ def list_runs(
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a listing are printed.
+    """The columns of a listing that are printed.
 
     Attributes:
-        printed: All that can be, in order.
-        optional: Those of them that are left out where they are empty.
-        heading: Those of them that stand above the table where all rows have the same value.
+        printed: All columns that can be printed, in order.
+        optional: Columns that are left out where all their values are empty or 0.
+        heading: Columns whose value is printed above the table where all rows share it.
     """
 
     printed: tuple[str, ...]
@@ -53,16 +63,16 @@ class Columns:
     heading: tuple[str, ...] = ()
 
     def named(self, metric: str) -> "Columns":
-        """The columns under their names in the table: the aggregate has that of its metric."""
+        """The columns with `estimate` renamed to the metric, as the table shows it."""
         return Columns(*(tuple(_named(names, metric)) for names in astuple(self)))
 
     def shared(self, rows: "Rows") -> list[str]:
-        """The values that all rows have in common and that stand above the table."""
+        """The values that all rows share, for the line above the table."""
         values = [_values(rows, name) for name in self.heading]
         return [str(next(iter(v))) for v in values if len(v) == 1]
 
     def shown(self, rows: "Rows") -> list[str]:
-        """The printed columns, without optional ones that are empty and those that are shared."""
+        """The printed columns, without empty optional columns and without shared columns."""
         empty = {n for n in self.optional if all(row[n] in {None, 0} for row in rows)}
         shared = {n for n in self.heading if len(_values(rows, n)) <= 1}
         return [name for name in self.printed if name not in empty | shared]
@@ -96,17 +106,17 @@ COLUMNS = {
         heading=("experiment",),
     ),
 }
-"""By the kind of the listing."""
+"""The printed columns of each kind of listing."""
 
 
 def show_listing(listing: "Listing", console: "Console") -> None:
-    """Show a listing to people: what all rows share, a table, and how intervals were made."""
+    """Show a listing: values that all rows share, a table, and the method of its intervals."""
     if not listing.total:
         console.line(_nothing(listing))
         return
     if not listing.rows:
         conditions = " and ".join(listing.where)
-        console.line(f"none of {listing.total} rows fulfils {conditions}")
+        console.line(f"no row of {listing.total} matches {conditions}")
         return
     columns = COLUMNS[listing.kind]
     named = columns.named(listing.metric)
@@ -121,11 +131,11 @@ def show_listing(listing: "Listing", console: "Console") -> None:
 def _nothing(listing: "Listing") -> str:
     name = listing.experiment
     empty = f"experiment {name} has no runs" if name else f"{listing.folder} holds no runs"
-    return f"{empty} yet; 'rlexp run' makes some"
+    return f"{empty} yet; to start some, use 'rlexp run'"
 
 
 def _table_rows(listing: "Listing", columns: Columns) -> "Rows":
-    """The printed columns of every row; the aggregate has the name of its metric."""
+    """The printed columns of every row; the column `estimate` has the name of the metric."""
     return [
         {
             listing.metric if name == "estimate" else name: _cell(row, name)
@@ -136,7 +146,10 @@ def _table_rows(listing: "Listing", columns: Columns) -> "Rows":
 
 
 def _cell(row: Any, name: str) -> Any:
-    """What a column shows: times as ages, aggregates with the digits of every other surface."""
+    """The printed value of a column: a time as an age, an aggregate with its digits.
+
+    Aggregates have the same digits as in reports and in `rlexp show`.
+    """
     from rlexp.metrics.estimate_words import few_runs, runs_beside
     from rlexp.text import ago, number
 
@@ -158,7 +171,7 @@ def _values(rows: "Rows", column: str) -> set[Any]:
 
 
 def _interval_lines(listing: "Listing") -> "Iterator[str]":
-    """How the intervals of a table of configurations were made, and why some have none."""
+    """The method of the intervals of configurations, and why some have no interval."""
     from rlexp.app.commands.list_runs import ConfigurationRow
     from rlexp.metrics.estimate_words import made_how, no_interval, possible
 

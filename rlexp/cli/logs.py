@@ -1,10 +1,10 @@
-"""`rlexp logs`: prints what a run wrote to its output."""
+"""`rlexp logs`: prints the log of a run."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, Run, console_for, here, render_result
+from rlexp.cli.options import Json, RunName, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
     from rlexp.app.commands.logs import Log
@@ -12,21 +12,25 @@ if TYPE_CHECKING:
 
 
 def logs(
-    run_name: Run,
-    attempt: Annotated[int | None, typer.Option("--attempt", help="Default: the last")] = None,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", help="Only the last N")] = None,
+    run_name: RunName,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", help="Number of the attempt; default: the last.")
+    ] = None,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", help="Only the last N lines.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a run wrote to its output."""
+    """Print the log of a run: its standard output and error."""
     from rlexp.app.commands.logs import logs as use_case
 
     console = console_for(as_json=as_json)
-    log = use_case(run_name, attempt, lines, here())
+    log = use_case(run_name, attempt, lines, current_workspace())
     render_result(log, console, show_log)
 
 
 def show_log(log: "Log", console: "Console") -> None:
-    """Show the lines of a log to people; why there are none goes to standard error."""
+    """Print the lines of a log; if there are none, the reason goes to standard error."""
     if not log.total:
         console.note(_why_empty(log))
     elif log.lines:
@@ -37,6 +41,6 @@ def _why_empty(log: "Log") -> str:
     if log.imported is None:
         return f"attempt {log.attempt} of run {log.run} printed nothing"
     return (
-        f"run {log.run} was imported from {log.imported}, and holds no log; "
-        f"'rlexp show {log.experiment}/{log.run} --provenance' says what was read"
+        f"run {log.run} was imported from {log.imported} and has no log; to see its source: "
+        f"rlexp show {log.experiment}/{log.run} --provenance"
     )

@@ -1,4 +1,4 @@
-"""The observer of the command line: progress on a terminal, remarks on standard error."""
+"""The observer of the command line: shows progress, and prints remarks to standard error."""
 
 import json
 import sys
@@ -19,11 +19,12 @@ P = TypeVar("P", RunPlan, SweepOutline)
 class TerminalObserver:
     """Shows the progress of a use case on a console.
 
-    Where the result is JSON, plans are JSON lines on standard error.
+    With `--json`, plans are JSON lines on standard error, so that standard output carries only the
+    result.
     """
 
     def __init__(self, console: Console, finished: Callable[[Any], None] | None = None) -> None:
-        """Observe on `console`; `finished` shows one of several results, once it is there."""
+        """Show progress on `console`; `finished` is called with each of several results."""
         self._console = console
         self._finished = finished
 

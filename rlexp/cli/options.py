@@ -1,4 +1,4 @@
-"""Options that several commands share, and what every command begins with."""
+"""Options that several commands share, and functions that every command calls."""
 
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,29 +13,37 @@ if TYPE_CHECKING:
     from rlexp.console import Console
 
 R = TypeVar("R", bound="Result")
-Words = Annotated[
+Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Configuration in Hydra's grammar: algorithm=ppo budget.steps=20000"),
+    typer.Argument(help="Overrides in Hydra's grammar: algorithm=ppo budget.steps=20000."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would be done.")]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option("--allow-import", help="A package whose classes and environments may be used."),
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Remove it; without --yes, only show what would be removed.")
 ]
-Drift = Annotated[
-    bool,
+AllowImport = Annotated[
+    list[str] | None,
     typer.Option(
-        "--allow-drift", help="Go on from checkpoints of other versions of packages or code."
+        "--allow-import", help="Allow classes and environments of this package; may be repeated."
     ),
 ]
-Run = Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name")]
-Target = Annotated[str, typer.Argument(help="An experiment or a run")]
+AllowDrift = Annotated[
+    bool,
+    typer.Option(
+        "--allow-drift",
+        help="Continue from checkpoints that other versions of packages or code wrote.",
+    ),
+]
+RunName = Annotated[
+    str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name.")
+]
+TargetName = Annotated[str, typer.Argument(help="An experiment, or a run as EXPERIMENT/RUN.")]
 
 
-def here(allow: list[str] | None = None) -> "Workspace":
+def current_workspace(allow: list[str] | None = None) -> "Workspace":
     """The workspace in the current folder."""
+    # Commands import use cases inside functions, so that `rlexp --help` needs no NumPy or Hydra.
     from rlexp.app.workspace import Workspace
 
     return Workspace.here(tuple(allow or ()))
@@ -56,7 +64,7 @@ def observer_for(console: "Console") -> "TerminalObserver":
 
 
 def show_result(result: R, console: "Console", lines: "Callable[[R], Iterable[str]]") -> None:
-    """Show a result on standard output: its JSON document, or its lines for people."""
+    """Print a result to standard output: its JSON document, or its lines without `--json`."""
 
     def render(result: R, console: "Console") -> None:
         for line in lines(result):
@@ -66,7 +74,7 @@ def show_result(result: R, console: "Console", lines: "Callable[[R], Iterable[st
 
 
 def render_result(result: R, console: "Console", render: "Callable[[R, Console], object]") -> None:
-    """Show a result on standard output: its JSON document, or what `render` prints for people."""
+    """Print a result to standard output: its JSON document, or with `render` without `--json`."""
     from rlexp.app.results import document
 
     if console.as_json:

@@ -1,4 +1,4 @@
-"""What is about to run, on a few lines."""
+"""Plans of runs and sweeps as lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +14,15 @@ from rlexp.reports.evidence.restarts import several
 from rlexp.text import counted, duration, listed, shortened, size
 
 LARGE = 100_000_000
-"""Bytes of a replay buffer from which on a plan says that checkpoints hold it."""
-MOST = 4
-"""Steps that are told one by one."""
+"""Size of a replay buffer, in bytes, from which on the plan prints it."""
+MOST_STEPS = 4
+"""Longest list of steps that is printed in full."""
 
 
 def run_plan_lines(plan: RunPlan) -> Iterator[str]:
-    """What a command is about to run."""
-    done = f", {plan.done} done already" if plan.done else ""
-    failed = f", {plan.failed} failed for good (--retry tries again)" if plan.failed else ""
+    """The plan of one phase of an experiment."""
+    done = f", {plan.done} already done" if plan.done else ""
+    failed = f", {plan.failed} failed (add --retry to repeat them)" if plan.failed else ""
     yield f"{plan.experiment} · {plan.phase} phase{done}{failed}"
     if not plan.runs:
         yield "  nothing to run"
@@ -33,8 +33,8 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
 
 
 def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
-    """What a sweep is about to do, on a few lines."""
-    stage = "" if not plan.trials_ended else f", {plan.trials_ended} trials done already"
+    """The plan of a sweep."""
+    stage = "" if not plan.trials_ended else f", {plan.trials_ended} already done"
     yield (
         f"{plan.experiment} · {plan.algorithm} on {plan.task} · "
         f"{plan.limits or counted(plan.trials, 'trial')} by {plan.tuner}{stage}"
@@ -53,7 +53,8 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
 
 
 def _expected(plan: Expectation) -> str:
-    """Workers, and the expected time and disk space."""
+    """Workers, expected time and disk space, and the commit."""
+    # Without earlier runs of the same kind, the expectation is only an order of magnitude.
     guess = "estimated" if plan.measured else "roughly"
     return (
         f"{counted(plan.workers, 'worker')} × {counted(plan.threads, 'thread')}"
@@ -62,31 +63,31 @@ def _expected(plan: Expectation) -> str:
 
 
 def _seeds_in_words(plan: SweepOutline) -> str:
-    """Which runs each stage makes."""
+    """The seeds that each stage uses."""
     tuning = counted(plan.tuning_seeds, "tuning seed")
     if plan.screening_seeds < plan.tuning_seeds:
         search = f"1 tuning seed each, the best {plan.promoted} on all {plan.tuning_seeds}"
     elif plan.allocation == "racing":
-        search = f"{tuning} each, one by one, as long as a trial keeps up"
+        search = f"up to {tuning} each, one at a time (racing)"
     else:
         search = f"{tuning} each"
     selection = counted(plan.selection_seeds, "selection seed")
     chosen = (
         f"{counted(plan.finalists, 'finalist')} on {selection}"
         if plan.selection_seeds
-        else "the best is the winner"
+        else "the best trial wins"
     )
     seeds = plan.test_seeds
-    tests = f"winner and default on {counted(seeds, 'test seed')}" if seeds else "no test"
+    tests = f"winner and default on {counted(seeds, 'test seed')}" if seeds else "no test seeds"
     return f"{search} · {chosen} · {tests} · by {plan.aggregate} {listed(plan.objective)}"
 
 
 def checkpoint_lines(beginnings: Beginnings, of: str = "") -> Iterator[str]:
-    """Which runs continue from checkpoints, which do not, and how large checkpoints can become.
+    """Runs that continue from checkpoints, runs that start from step 0, and replay buffer sizes.
 
     Args:
         beginnings: How the runs begin that have checkpoints.
-        of: Of how many runs, in words.
+        of: The text after a number of runs (` of 3 runs`).
     """
     if continued := beginnings.continued:
         what = (
@@ -100,9 +101,9 @@ def checkpoint_lines(beginnings: Beginnings, of: str = "") -> Iterator[str]:
     if anew := beginnings.anew:
         yield f"  {_runs(len(anew), of)} {_anew(list(anew.values()))}"
     if beginnings.allow_drift:
-        yield f"  to continue all the same: {beginnings.allow_drift}"
+        yield f"  to continue from these checkpoints anyway: {beginnings.allow_drift}"
     if beginnings.replay_bytes > LARGE:
-        yield f"  replay buffers in checkpoints: up to {size(beginnings.replay_bytes)} a run"
+        yield f"  replay buffers in checkpoints: up to {size(beginnings.replay_bytes)} per run"
 
 
 def _runs(count: int, of: str) -> str:
@@ -110,21 +111,21 @@ def _runs(count: int, of: str) -> str:
 
 
 def _anew(refused: Sequence[RefusedCheckpoint]) -> str:
-    """What becomes of runs whose checkpoints are refused."""
+    """The text for runs that start from step 0 because their checkpoints were refused."""
     steps, why = _steps(r.step for r in refused), _why(r.reason or "" for r in refused)
     if len(refused) == 1:
-        return f"begins anew, its checkpoint at {steps} is not continued from: {why}"
-    return f"begin anew, their checkpoints at {steps} are not continued from: {why}"
+        return f"starts from step 0, because its checkpoint at {steps} was refused: {why}"
+    return f"start from step 0, because their checkpoints at {steps} were refused: {why}"
 
 
 def _why(reasons: Iterable[str]) -> str:
-    """Reasons, the commonest first."""
+    """The reasons, the most frequent first."""
     return several([reason for reason, _ in Counter(reasons).most_common()])
 
 
 def _steps(steps: Iterable[int]) -> str:
-    """Steps, each once (`steps 40,000 and 60,000`)."""
-    own = sorted(set(steps))
-    if len(own) > MOST:
-        return f"steps {own[0]:,} to {own[-1]:,}"
-    return f"step{'s' if len(own) > 1 else ''} {listed(f'{step:,}' for step in own)}"
+    """The distinct steps as text (`steps 40,000 and 60,000`)."""
+    distinct = sorted(set(steps))
+    if len(distinct) > MOST_STEPS:
+        return f"steps {distinct[0]:,} to {distinct[-1]:,}"
+    return f"step{'s' if len(distinct) > 1 else ''} {listed(f'{step:,}' for step in distinct)}"

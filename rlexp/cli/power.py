@@ -1,11 +1,11 @@
-"""`rlexp power`: plans the number of seeds, and says what so many seeds find."""
+"""`rlexp power`: plans the number of seeds, and shows what a number of seeds can detect."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here, render_result
-from rlexp.cli.report_settings import Alpha, Set, setting_overrides
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
+from rlexp.cli.report_settings import AlphaOption, SettingsOption, setting_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,45 +13,49 @@ if TYPE_CHECKING:
     from rlexp.app.commands.power import EffectPlan, PilotPlan
     from rlexp.reports.drawing.blocks import Block, Table
 
-NOTHING = (
-    "There is nothing to plan by: no label has two runs with different scores on a task. Run more "
-    "seeds first, or plan with --effect, which needs no experiment."
+NO_PILOT_SPREAD = (
+    "The number of seeds cannot be planned: no label has two runs with different scores on a task. "
+    "Run more seeds first, or use --effect, which needs no experiment."
 )
 PILOT_COLUMNS = {
     "pilot": "pilot",
     "n": "runs",
     "standard_deviation": "standard deviation",
-    "seeds": "seeds of each label",
+    "seeds": "seeds per label",
     "low": "at least",
     "high": "at most",
-    "detectable": "difference found",
-    "reason": "why not",
+    "detectable": "detectable difference",
+    "reason": "reason",
 }
-"""Titles of the fields of a pilot that are shown where one of the pilots has them."""
+"""Column titles of the fields of `PilotRow`; a column without any value is left out."""
 
 
 def power(
     target: Annotated[
-        str | None, typer.Argument(help="A pilot: EXPERIMENT or EXPERIMENT/LABEL")
+        str | None, typer.Argument(help="A pilot: EXPERIMENT or EXPERIMENT/LABEL.")
     ] = None,
     effect: Annotated[
-        float | None, typer.Option("--effect", help="To be found, in standard deviations")
+        float | None,
+        typer.Option("--effect", help="Effect to detect, in standard deviations."),
     ] = None,
     difference: Annotated[
-        float | None, typer.Option("--difference", help="To be found, in units of the scores")
+        float | None,
+        typer.Option("--difference", help="Difference to detect, in units of the scores."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=2, help="Say what so many seeds find")
+        int | None,
+        typer.Option("--seeds", min=2, help="Show what this number of seeds can detect."),
     ] = None,
-    alpha: Alpha = None,
+    alpha: AlphaOption = None,
     chance: Annotated[
-        float | None, typer.Option("--power", help="How often it is to be found: 0.8")
+        float | None,
+        typer.Option("--power", help="Probability of detecting it: 0.8."),
     ] = None,
-    settings: Set = None,
-    allow_import: Allow = None,
+    settings: SettingsOption = None,
+    allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Plan the number of seeds, from an effect size or from a pilot."""
+    """Plan the number of seeds from an effect size or a pilot."""
     from rlexp.app.commands.power import PowerRequest
     from rlexp.app.commands.power import power as use_case
 
@@ -62,14 +66,14 @@ def power(
         seeds=seeds,
         overrides=setting_overrides(settings, alpha=alpha, power=chance),
     )
-    plan = use_case(request, here(allow_import))
+    plan = use_case(request, current_workspace(allow_import))
     render_result(
         plan, console_for(as_json=as_json), lambda p, console: console.blocks(power_blocks(p))
     )
 
 
 def power_blocks(plan: "EffectPlan | PilotPlan") -> "Iterator[Block]":
-    """A plan as sentences and a table."""
+    """The plan as sentences and a table."""
     from rlexp.app.commands.power import EffectPlan
 
     return _effect_blocks(plan) if isinstance(plan, EffectPlan) else _pilot_blocks(plan)
@@ -81,13 +85,13 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
     if plan.effect is not None:
         unit = "standard deviation" if plan.effect == 1 else "standard deviations"
         yield Text(
-            text=f"An effect of {plan.effect:g} {unit} is found with {plan.power:.0%} power, "
-            f"tested at {plan.alpha:g}, by {plan.seeds:,} seeds of each label.",
+            text=f"To detect an effect of {plan.effect:g} {unit} with {plan.power:.0%} power at "
+            f"level {plan.alpha:g}, {plan.seeds:,} seeds per label are needed.",
         )
     if plan.planned is not None:
         yield Text(
-            text=f"{plan.planned:,} seeds of each label find an effect of {plan.detectable:.2f} "
-            f"standard deviations with {plan.power:.0%} power, tested at {plan.alpha:g}.",
+            text=f"{plan.planned:,} seeds per label detect an effect of {plan.detectable:.2f} "
+            f"standard deviations with {plan.power:.0%} power at level {plan.alpha:g}.",
         )
     yield _effect_table(plan)
 
@@ -95,18 +99,18 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
 def _effect_table(plan: "EffectPlan") -> "Table":
     from rlexp.reports.drawing.blocks import Column, Table
 
-    titles = ["seeds of each label", "effect found"]
+    titles = ["seeds per label", "detectable effect"]
     rows: list[tuple[int | float | None, ...]] = [(r.seeds, r.detectable) for r in plan.table]
     if plan.effect is not None:
-        titles.append("chance to find the effect")
+        titles.append("power for the effect")
         rows = [(r.seeds, r.detectable, r.power) for r in plan.table]
     return Table(
         name="power",
-        title="What so many seeds find",
+        title="Detectable effect by number of seeds",
         columns=tuple(Column(title=title) for title in titles),
         rows=tuple(rows),
-        note=f"Two-sided t test at {plan.alpha:g} of one pair on one task; the effect, in "
-        f"standard deviations, that is found with {plan.power:.0%} power.",
+        note=f"Two-sided t test of one pair on one task at level {plan.alpha:g}. The detectable "
+        f"effect is in standard deviations, with {plan.power:.0%} power.",
     )
 
 
@@ -116,7 +120,7 @@ def _pilot_blocks(plan: "PilotPlan") -> "Iterator[Block]":
     for text in plan.warnings:
         yield Notice(tone=Tone.WARNING, text=text)
     if all(row.standard_deviation is None for row in plan.pilots):
-        yield Notice(tone=Tone.PROBLEM, text=NOTHING)
+        yield Notice(tone=Tone.PROBLEM, text=NO_PILOT_SPREAD)
     else:
         yield from (Text(text=text) for text in _answers(plan))
     if plan.pilots:
@@ -124,23 +128,25 @@ def _pilot_blocks(plan: "PilotPlan") -> "Iterator[Block]":
 
 
 def _answers(plan: "PilotPlan") -> "Iterator[str]":
-    """What the least favourable pilot says: whoever plans by another one hopes."""
-    chance = f"with {plan.power:.0%} power, tested at {plan.alpha:g}"
+    """The seeds and the difference by the pilot with the largest spread, as sentences."""
+    from rlexp.stats.pilot import MOST_PLANNED
+
+    # The plan must hold for every label, so it uses the pilot that needs the most seeds.
+    chance = f"with {plan.power:.0%} power at level {plan.alpha:g}"
     needed = [(row.seeds, row) for row in plan.pilots if row.seeds]
     if needed:
         seeds, row = max(needed, key=lambda pair: pair[0])
-        upper = f"{row.high:,}" if row.high else "far more"
+        upper = f"{row.high:,}" if row.high else f"more than {MOST_PLANNED:,}"
         yield (
-            f"A difference of {plan.difference:g} ({plan.unit}) is found {chance}, by "
-            f"{seeds:,} seeds of each label, by the spread of {row.pilot}. Its "
-            f"{row.n:,} runs do not tell that spread better than that {row.low:,} to "
-            f"{upper} may be needed."
+            f"To detect a difference of {plan.difference:g} ({plan.unit}) {chance}, {seeds:,} "
+            f"seeds per label are needed, by the spread of {row.pilot}. Its {row.n:,} runs "
+            f"estimate this spread imprecisely: {row.low:,} to {upper} seeds may be needed."
         )
     detectable = [(row.detectable, row) for row in plan.pilots if row.detectable is not None]
     if detectable:
         difference, row = max(detectable, key=lambda pair: pair[0])
         yield (
-            f"{plan.planned:,} seeds of each label find a difference of {difference:.4g} "
+            f"{plan.planned:,} seeds per label detect a difference of {difference:.4g} "
             f"({plan.unit}) {chance}, by the spread of {row.pilot}."
         )
 
@@ -160,7 +166,7 @@ def _pilot_table(plan: "PilotPlan") -> "Table":
         title="Seeds by the spread of the pilot",
         columns=tuple(Column(title=PILOT_COLUMNS[key]) for key in shown),
         rows=tuple(tuple(getattr(row, key) for key in shown) for row in plan.pilots),
-        note=f"Two-sided t test of one pair at {plan.alpha:g} with {plan.power:.0%} power; "
-        f"unit: {plan.unit}. A label by itself stands for both sides."
+        note=f"Two-sided t test of one pair at level {plan.alpha:g} with {plan.power:.0%} power; "
+        f"unit: {plan.unit}. For a single label, both sides of the pair have its spread."
         + (interval if "low" in shown else ""),
     )

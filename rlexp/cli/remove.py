@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from rlexp.cli.options import Json, Target, Yes, console_for, here, show_result
+from rlexp.cli.options import Json, TargetName, Yes, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -10,16 +10,19 @@ if TYPE_CHECKING:
     from rlexp.app.commands.remove import Removal
 
 
-def remove(target: Target, yes: Yes = False, as_json: Json = False) -> None:
-    """Remove an experiment or a run; without --yes, say what that would remove."""
+def remove(target: TargetName, yes: Yes = False, as_json: Json = False) -> None:
+    """Remove an experiment or a run (needs --yes).
+
+    Without --yes, only show what would be removed.
+    """
     from rlexp.app.commands.remove import remove as use_case
 
-    removal = use_case(target, here(), yes=yes)
+    removal = use_case(target, current_workspace(), yes=yes)
     show_result(removal, console_for(as_json=as_json), removal_lines)
 
 
 def removal_lines(removal: "Removal") -> "Iterator[str]":
-    """What was removed, or what would be, and the command that does it."""
+    """The removed experiment or run; without `--yes`, the command that removes it."""
     from rlexp.cli.summaries import next_lines
 
     verb = "removed" if removal.removed else "would remove"
@@ -31,5 +34,5 @@ def _content(removal: "Removal") -> str:
     from rlexp.text import size
 
     if removal.link:
-        return "a link, and not what it leads to"
+        return "only the link, not the folder that it points to"
     return f"{removal.runs} {'run' if removal.runs == 1 else 'runs'}, {size(removal.bytes)}"

@@ -1,20 +1,20 @@
-"""`rlexp report`: writes a reliability report, and says which files it consists of."""
+"""`rlexp report`: writes a reliability report and lists its files."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here, render_result
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 from rlexp.cli.report_settings import (
-    Alpha,
-    Interval,
-    Level,
-    Margin,
-    Phase,
-    Seed,
-    Set,
-    Strict,
-    Targets,
+    AlphaOption,
+    IntervalOption,
+    LevelOption,
+    MarginOption,
+    PhaseOption,
+    SeedOption,
+    SettingsOption,
+    StrictOption,
+    TargetsOption,
     setting_overrides,
 )
 
@@ -23,32 +23,33 @@ if TYPE_CHECKING:
     from rlexp.console import Console
 
 MOST_NAMED = 10
-"""Files that are named one by one."""
+"""Longest list of files that is printed in full."""
 
 
 def report(
-    targets: Targets,
+    targets: TargetsOption,
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help="html (default), latex, csv, json, md")
+        list[str] | None,
+        typer.Option("--format", help="html (default), latex, csv, json or md; may be repeated."),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Folder to write to")
+        str | None, typer.Option("--output", "-o", help="Folder of the report.")
     ] = None,
     figures: Annotated[
-        str | None, typer.Option("--figures", help="Folder for figures as PDF and SVG")
+        str | None, typer.Option("--figures", help="Folder for figures as PDF and SVG.")
     ] = None,
-    phase: Phase = None,
-    margin: Margin = None,
-    alpha: Alpha = None,
-    interval: Interval = None,
-    level: Level = None,
-    seed: Seed = None,
-    settings: Set = None,
-    allow_import: Allow = None,
-    strict: Strict = False,
+    phase: PhaseOption = None,
+    margin: MarginOption = None,
+    alpha: AlphaOption = None,
+    interval: IntervalOption = None,
+    level: LevelOption = None,
+    seed: SeedOption = None,
+    settings: SettingsOption = None,
+    allow_import: AllowImport = None,
+    strict: StrictOption = False,
     as_json: Json = False,
 ) -> None:
-    """Write a reliability report: one page, or tables for a paper."""
+    """Write a reliability report: a page, or tables for a paper."""
     from rlexp.app.commands.report import ReportRequest
     from rlexp.app.commands.report import report as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
@@ -63,19 +64,19 @@ def report(
             settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed
         ),
     )
-    result = use_case(request, here(allow_import))
+    result = use_case(request, current_workspace(allow_import))
     render_result(result, console_for(as_json=as_json), show_report)
     raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)
 
 
 def show_report(result: "ReportFiles", console: "Console") -> None:
-    """Show what a reader must not miss, the files, and what makes sense now."""
+    """Show warnings, failed checks, the files of the report, and the next commands."""
     from rlexp.cli.summaries import next_lines
 
     console.blocks(result.notices)
     for text in result.failed_checks:
         console.line(f"Check failed: {text}")
-    verb = "Nothing changed since this was written:" if result.unchanged else "Wrote"
+    verb = "Unchanged, already written:" if result.unchanged else "Wrote"
     for path in result.files[:MOST_NAMED]:
         console.line(f"{verb} {path}")
     if len(result.files) > MOST_NAMED:

@@ -1,4 +1,4 @@
-"""`rlexp reproduce`: runs completed runs again, and shows how alike they are."""
+"""`rlexp reproduce`: runs completed runs again and shows whether their numbers are equal."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -6,12 +6,12 @@ import typer
 
 from rlexp.cli.exit_codes import exit_code
 from rlexp.cli.options import (
-    Allow,
+    AllowImport,
     Json,
     Quiet,
-    Target,
+    TargetName,
     console_for,
-    here,
+    current_workspace,
     observer_for,
     show_result,
 )
@@ -23,43 +23,48 @@ if TYPE_CHECKING:
     from rlexp.app.reproduction.comparison import ReproducedRun
     from rlexp.records.divergence import Divergence
 
-WITHOUT_WEIGHTS = "every number that its script wrote is equal; it leaves no weights to compare"
+WITHOUT_WEIGHTS = "every number that its script wrote is equal; there are no weights to compare"
 SHORTEST = 12
 """Characters of a digest that are shown."""
 
 
 def reproduce(
-    target: Target,
+    target: TargetName,
     runs: Annotated[
-        int | None, typer.Option("--runs", min=1, help="Of an experiment, only the first N")
+        int | None, typer.Option("--runs", min=1, help="Only the first N runs of an experiment.")
     ] = None,
     phase: Annotated[
-        str | None, typer.Option("--phase", help="Of an experiment; default: test")
+        str | None, typer.Option("--phase", help="Phase of an experiment; default: test.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse where packages or processor differ")
+        bool, typer.Option("--strict", help="Refuse to run if packages or the processor differ.")
     ] = False,
     output: Annotated[
-        str | None, typer.Option("--output", help="Keep what ran again in this new folder")
+        str | None, typer.Option("--output", help="Keep the new records in this new folder.")
     ] = None,
-    allow_import: Allow = None,
+    allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Rebuild the code of completed runs, run them again, and compare number by number."""
+    """Run completed runs again with their code, and compare.
+
+    The code of each run is rebuilt from its records; every recorded number is compared.
+    """
     from rlexp.app.commands.reproduce import ReproductionRequest
     from rlexp.app.commands.reproduce import reproduce as use_case
 
     request = ReproductionRequest(runs=runs, phase=phase, strict=strict, output=output)
     console = console_for(as_json=as_json, quiet=quiet)
-    reproduction = use_case(target, request, here(allow_import), observer_for(console))
+    reproduction = use_case(
+        target, request, current_workspace(allow_import), observer_for(console)
+    )
     show_result(reproduction, console, reproduction_lines)
     code = exit_code(complete=reproduction.reproduced, interrupted=reproduction.interrupted)
     raise typer.Exit(code)
 
 
 def reproduction_lines(reproduction: "Reproduction") -> "Iterator[str]":
-    """Every run with its verdict, how many there are of each, and what is missing."""
+    """Every run with its verdict, the number of each verdict, and the missing runs, as lines."""
     for run in reproduction.runs:
         yield from run_lines(run)
     if reproduction.runs:
@@ -67,29 +72,29 @@ def reproduction_lines(reproduction: "Reproduction") -> "Iterator[str]":
     if reproduction.output is not None:
         yield f"Records: {reproduction.output}"
     if missing := reproduction.requested - len(reproduction.runs):
-        yield f"{missing} of {reproduction.requested} were not run again to their end"
+        yield f"{missing} of {reproduction.requested} runs were not completed again"
 
 
 def run_lines(run: "ReproducedRun") -> "Iterator[str]":
-    """What running a run again has shown."""
+    """The verdict on one run, with scores, the first difference and its likely cause."""
     if run.verdict == "identical":
         yield f"{run.run}: identical, score {_number(run.score.now)}"
         return
     yield f"{run.run}: {run.verdict}"
     if run.verdict == "failed":
-        yield f"  running it again ended as {_ending(run)}"
+        yield f"  the repeated run ended as {_ending(run)}"
     else:
-        yield f"  score {_number(run.score.then)} then, {_number(run.score.now)} now"
+        yield f"  score {_number(run.score.then)} originally, {_number(run.score.now)} now"
     if run.cause is None:
         yield f"  {WITHOUT_WEIGHTS}"
         return
     if run.divergence is not None:
-        yield f"  parts at {_divergence(run.divergence)}"
+        yield f"  first difference at {_divergence(run.divergence)}"
     yield f"  likely cause: {run.cause}"
 
 
 def summary_line(runs: "Sequence[ReproducedRun]") -> str:
-    """How many runs there are of each verdict."""
+    """The number of runs with each verdict."""
     from rlexp.app.reproduction.comparison import Verdict
 
     counts = {verdict: sum(run.verdict is verdict for run in runs) for verdict in Verdict}
@@ -99,8 +104,8 @@ def summary_line(runs: "Sequence[ReproducedRun]") -> str:
 
 def _divergence(divergence: "Divergence") -> str:
     first, second = _value(divergence.first), _value(divergence.second)
-    place = f"step {divergence.step:,}, {divergence.event} {divergence.field}"
-    return f"{place}: {first} then, {second} now"
+    location = f"step {divergence.step:,}, {divergence.event} {divergence.field}"
+    return f"{location}: {first} originally, {second} now"
 
 
 def _value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`rlexp resume`: brings what is unfinished to its end."""
+"""`rlexp resume`: continues unfinished runs and sweeps, and shows their results."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -6,50 +6,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Drift, Json, Quiet, console_for, here
+from rlexp.cli.options import AllowDrift, AllowImport, Json, Quiet, console_for, current_workspace
 from rlexp.cli.run import run_exit_code, run_lines
 from rlexp.cli.sweep import show_sweep, sweep_exit_code
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.resume import Part, ResumeOutcome
+    from rlexp.app.commands.resume import ResumedPart, ResumeOutcome
     from rlexp.app.execution.launch_settings import LaunchOptions
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
 
 def resume(
-    words: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            help="An experiment or a run, default: all that is unfinished; then words that "
-            "change no number: executor.workers=2 budget.checkpoint_minutes=5",
+            help="An experiment or a run; default: everything unfinished. Then overrides that "
+            "change no number: executor.workers=2 budget.checkpoint_minutes=5.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
-    allow_drift: Drift = False,
-    allow_import: Allow = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Repeat runs whose failure is final.")
+    ] = False,
+    allow_drift: AllowDrift = False,
+    allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Bring what is unfinished to its end, from its checkpoints."""
+    """Continue unfinished runs and sweeps from their checkpoints."""
     from rlexp.app.execution.launch_settings import LaunchOptions
 
     console = console_for(as_json=as_json, quiet=quiet)
     options = LaunchOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
-    raise typer.Exit(execute(words or [], options, here(allow_import), console))
+    raise typer.Exit(execute(arguments or [], options, current_workspace(allow_import), console))
 
 
 def execute(
-    words: Sequence[str], options: "LaunchOptions", workspace: "Workspace", console: "Console"
+    arguments: Sequence[str], options: "LaunchOptions", workspace: "Workspace", console: "Console"
 ) -> int:
-    """Carry out the command, and show its result; returns the exit code."""
+    """Run the command and show its result; return the exit code."""
     from rlexp.app.commands.resume import resume as use_case
     from rlexp.app.results import document
     from rlexp.cli.observer import TerminalObserver
 
     observer = TerminalObserver(console, finished=lambda part: show_part(part, console))
-    outcome = use_case(words, options, workspace, observer)
+    outcome = use_case(arguments, options, workspace, observer)
     if console.as_json:
         console.json(document(outcome))
     for line in resume_lines(outcome):
@@ -57,8 +59,8 @@ def execute(
     return resume_exit_code(outcome)
 
 
-def show_part(part: "Part", console: "Console") -> None:
-    """Show the result of one phase, or of a sweep, to people."""
+def show_part(part: "ResumedPart", console: "Console") -> None:
+    """Show the result of one phase, or of a sweep; with `--json`, print nothing."""
     from rlexp.app.commands.sweep import SweepOutcome
     from rlexp.app.plans import SweepOutline
 
@@ -72,38 +74,43 @@ def show_part(part: "Part", console: "Console") -> None:
 
 
 def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
-    """What was left alone, and why; the parts were shown when they were there."""
+    """The experiments and overrides that were left out, with the reasons, as lines.
+
+    Results are not among them: the observer showed each one when it was complete.
+    """
     from rlexp.text import counted
 
     for left in outcome.left:
-        yield f"{left.experiment} is left to the command that drives it: {left.holder}"
-    for words in outcome.left_words:
+        yield f"{left.experiment} is skipped, because another command runs it: {left.holder}"
+    for omitted in outcome.left_words:
         yield (
-            f"left out of the command of {words.experiment}, because a record does not say how "
-            f"this machine is used: {shlex.join(words.words)}; give it again where you want it"
+            f"left out of the recorded command of {omitted.experiment}, because records do not "
+            f"choose how this machine is used: {shlex.join(omitted.words)}; to use it, add it to "
+            "this command"
         )
     for name in outcome.adaptive:
         again = shlex.join(["rlexp", "compare", name, "--adaptive"])
-        yield f"The looks of {name} are made by a command of their own: {again} …"
+        yield f"To make the next look of {name}: {again} …"
     if not outcome.parts and not outcome.errors and outcome.experiments:
         experiments = counted(outcome.experiments, "experiment")
-        yield f"nothing to continue: {experiments} under runs/, none of them unfinished"
+        yield f"nothing to continue: {experiments} under runs/, all finished"
     elif not outcome.experiments:
-        yield "nothing to continue"
+        yield "nothing to continue: no experiments under runs/"
 
 
 def resume_exit_code(outcome: "ResumeOutcome") -> int:
-    """The exit code of the signal that ended the command, else the first that is not 0."""
+    """The exit code of the signal that ended the command, else the first one that is not 0."""
     from rlexp.cli.exit_codes import exit_code
 
     if outcome.interrupted:
         return exit_code(complete=False, interrupted=outcome.interrupted)
+    # An error that came after k parts sorts before part k, which was made after the error.
     codes = [(number, 1, _exit_code(part)) for number, part in enumerate(outcome.parts)]
     codes += [(error.parts_before, 0, error.exit_code) for error in outcome.errors]
     return next((code for _, _, code in sorted(codes) if code), 0)
 
 
-def _exit_code(part: "Part") -> int:
+def _exit_code(part: "ResumedPart") -> int:
     from rlexp.app.commands.run import RunOutcome
     from rlexp.app.plans import RunPlan
 

@@ -1,17 +1,17 @@
-"""`rlexp run`: trains configurations on seeds, and shows their scores."""
+"""`rlexp run`: trains configurations on seeds and shows their scores."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlexp.cli.options import (
-    Allow,
-    Drift,
+    AllowDrift,
+    AllowImport,
     Json,
+    Overrides,
     Quiet,
-    Words,
     console_for,
-    here,
+    current_workspace,
     observer_for,
     show_result,
 )
@@ -26,20 +26,22 @@ if TYPE_CHECKING:
 
 
 def run(
-    words: Words = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    overrides: Overrides = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Repeat runs whose failure is final.")
+    ] = False,
     from_sweep: Annotated[
-        str | None, typer.Option("--from-sweep", help="Train a trial of this sweep again")
+        str | None, typer.Option("--from-sweep", help="Train the winner of this sweep again.")
     ] = None,
     trial: Annotated[
-        int | None, typer.Option("--trial", min=0, help="Which; default: the winner")
+        int | None, typer.Option("--trial", min=0, help="Train this trial instead of the winner.")
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Leave the runs to the cluster, or to workers.")
+        bool, typer.Option("--detach", help="Exit once the runs are queued.")
     ] = False,
-    allow_drift: Drift = False,
-    allow_import: Allow = None,
+    allow_drift: AllowDrift = False,
+    allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -55,13 +57,13 @@ def run(
         detach=detach,
         origin=read_origin(from_sweep, trial),
     )
-    raise typer.Exit(execute(words or [], options, here(allow_import), console))
+    raise typer.Exit(execute(overrides or [], options, current_workspace(allow_import), console))
 
 
 def execute(
     overrides: "Sequence[str]", options: "RunOptions", workspace: "Workspace", console: "Console"
 ) -> int:
-    """Carry out the command, and show its result; returns the exit code."""
+    """Run the command and show its result; return the exit code."""
     from rlexp.app.commands.run import run as use_case
 
     outcome = use_case(overrides, options, workspace, observer_for(console))
@@ -70,7 +72,7 @@ def execute(
 
 
 def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
-    """A plan, or where the experiment stands and what makes sense now."""
+    """The plan, or the scores of the experiment and the next commands, as lines."""
     from rlexp.app.plans import RunPlan
     from rlexp.cli.plans import run_plan_lines
     from rlexp.cli.summaries import next_lines, summary_lines
@@ -82,13 +84,13 @@ def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
         return
     if not outcome.ran:
         name = outcome.summary.experiment
-        yield f"{name}: nothing to run, every run that was asked for has ended"
+        yield f"{name}: nothing to run, every requested run has ended"
     yield from summary_lines(outcome.summary)
     yield from next_lines(outcome.next)
 
 
 def run_exit_code(outcome: "RunOutcome | RunPlan") -> int:
-    """The exit code: of a plan, and of runs that go on elsewhere, 0."""
+    """The exit code; 0 for a plan and for detached runs."""
     from rlexp.app.plans import RunPlan
     from rlexp.cli.exit_codes import exit_code
 

@@ -1,4 +1,4 @@
-"""`rlexp config schema`: shows the JSON Schema of every document that commands write."""
+"""`rlexp config schema`: shows the JSON documents of commands and their fields."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlexp.console import Console
 
 DEEPEST = 8
-"""Levels of nested fields that are listed; a JSON Schema may refer to itself."""
+"""Most levels of nested fields that are listed; a JSON Schema may refer to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class FieldRow:
     """A field of a document.
 
     Attributes:
-        field: Where it stands: `summary.cells[].iqm.low`; `[]` is an item, `{}` a value.
+        field: Its path: `summary.cells[].iqm.low`; `[]` is an item, `{}` a value.
         type: Its type (`number or null`).
-        description: What it is.
+        description: Its meaning.
     """
 
     field: str
@@ -35,13 +35,14 @@ class FieldRow:
 def config_schema(
     context: typer.Context,
     command: Annotated[
-        list[str] | None, typer.Argument(help="A command (run, config list), or a schema's name")
+        list[str] | None,
+        typer.Argument(help="A command (run, config list), or the name of a schema."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what commands write with --json, or the fields of one document; or its JSON Schema.
+    """List the JSON documents of commands, or the fields of one.
 
-    With --json, it writes the JSON Schemas themselves.
+    With --json, print the JSON Schemas.
     """
     from rlexp.app.commands.schemas import list_schemas
 
@@ -51,29 +52,29 @@ def config_schema(
     render_result(schemas, console_for(as_json=as_json), render)
 
 
-def _module_of(root: Any, words: list[str]) -> str:
-    """The last part of the module that a command is in, or the words where they are no command."""
+def _module_of(root: Any, names: list[str]) -> str:
+    """The last part of the module of a command; the joined names where there is no such command."""
     command = root
-    for word in words:
+    for word in names:
         command = getattr(command, "commands", {}).get(word)
     callback = getattr(command, "callback", None)
-    return " ".join(words) if callback is None else str(callback.__module__).rpartition(".")[2]
+    return " ".join(names) if callback is None else str(callback.__module__).rpartition(".")[2]
 
 
 def show_schemas(schemas: "DocumentSchemas", console: "Console") -> None:
-    """A table of the schemas."""
+    """Show the schemas as a table."""
     rows = [
         {"schema": row.name, "version": row.version, "description": row.description}
         for row in schemas.rows
     ]
     console.table(rows, ["schema", "version", "description"])
     console.line(
-        "To see the fields of one: rlexp config schema NAME; with --json, its JSON Schema"
+        "To see the fields of a document: rlexp config schema NAME; its JSON Schema: add --json"
     )
 
 
 def show_fields(schemas: "DocumentSchemas", console: "Console") -> None:
-    """A table of fields for each schema."""
+    """Show a table of fields for each schema."""
     for position, schema in enumerate(schemas.rows):
         if position:
             console.line()
@@ -86,7 +87,7 @@ def show_fields(schemas: "DocumentSchemas", console: "Console") -> None:
 
 
 def field_rows(schema: Mapping[str, Any]) -> Iterator[FieldRow]:
-    """The fields of a document, nested ones below the field that holds them."""
+    """The fields of a document; nested fields follow the field that holds them."""
     yield from _rows(schema, "", schema.get("$defs", {}), 0)
 
 
@@ -99,14 +100,14 @@ def _rows(
         field = f"{path}.{name}" if path else name
         description = str(content.get("description", ""))
         yield FieldRow(field, type_in_words(content, definitions), description)
-        for place, inner in _inside(content, field, definitions):
-            yield from _rows(inner, place, definitions, depth + 1)
+        for inner_path, inner in _inside(content, field, definitions):
+            yield from _rows(inner, inner_path, definitions, depth + 1)
 
 
 def _inside(
     content: Mapping[str, Any], path: str, definitions: Mapping[str, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The objects that a value consists of, and where they stand."""
+    """The schemas of the objects inside a value, each with its path."""
     resolved = _resolved(content, definitions)
     for choice in resolved.get("anyOf", ()):
         yield from _inside(choice, path, definitions)
@@ -119,15 +120,15 @@ def _inside(
 
 
 def type_in_words(content: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """A type as words (`array of objects`, `number or null`)."""
+    """A type as text (`array of object`, `number or null`)."""
     resolved = _resolved(content, definitions)
     if "const" in resolved:
         return json.dumps(resolved["const"])
     if "enum" in resolved:
         return " or ".join(map(json.dumps, resolved["enum"]))
     if "anyOf" in resolved:
-        words = (type_in_words(choice, definitions) for choice in resolved["anyOf"])
-        return " or ".join(dict.fromkeys(words))
+        types = (type_in_words(choice, definitions) for choice in resolved["anyOf"])
+        return " or ".join(dict.fromkeys(types))
     kind = resolved.get("type", "any")
     if kind == "array" and isinstance(resolved.get("items"), Mapping):
         return f"array of {type_in_words(resolved['items'], definitions)}"
@@ -137,6 +138,6 @@ def type_in_words(content: Mapping[str, Any], definitions: Mapping[str, Any]) ->
 
 
 def _resolved(content: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a reference refers to."""
+    """The schema that a `$ref` names, or the content itself."""
     reference = content.get("$ref")
     return definitions[str(reference).rpartition("/")[2]] if reference else content

@@ -1,11 +1,11 @@
-"""`rlexp show`: shows an experiment or a run, its configuration, or where it comes from."""
+"""`rlexp show`: shows an experiment or a run, its configuration, or its provenance."""
 
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlexp.cli.options import Json, Target, console_for, here, render_result
+from rlexp.cli.options import Json, TargetName, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,44 +14,46 @@ if TYPE_CHECKING:
         ExperimentDetails,
         RecordedProvenance,
         RunDetails,
-        Shown,
+        ShowResult,
     )
     from rlexp.app.reading.summary import AttemptRow, CheckpointCost
     from rlexp.console import Console
 
 EVALUATION_COLUMNS = ("step", "mean", "min", "max", "episodes", "policy")
-"""Of the table of evaluations."""
+"""Columns of the table of evaluations."""
 MEASURE_COLUMNS = ("measure", "distribution", "mean", "min", "max", "episodes")
-"""Of the table of measures."""
+"""Columns of the table of measures."""
 ATTEMPT_COLUMNS = (
     *("attempt", "started", "began", "state", "failure", "step", "seconds", "checkpoints"),
     *("host", "reason"),
 )
-"""Of the table of attempts."""
+"""Columns of the table of attempts."""
 OPTIONAL_COLUMNS = {"failure", "checkpoints", "reason"}
-"""Columns of the table of attempts that are left out where they are empty."""
-LONGEST = 40
-"""Evaluations that are printed; all of them are in the JSON."""
+"""Columns of the table of attempts that are left out if they are empty."""
+MOST_EVALUATIONS = 40
+"""Most evaluations that are printed; the JSON document has all."""
 
 
 def show(
-    target: Target,
-    show_config: Annotated[bool, typer.Option("--config", help="Its configuration")] = False,
-    provenance: Annotated[bool, typer.Option("--provenance", help="Where it comes from")] = False,
+    target: TargetName,
+    show_config: Annotated[bool, typer.Option("--config", help="Show its configuration.")] = False,
+    provenance: Annotated[bool, typer.Option("--provenance", help="Show its provenance.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show an experiment or a run: scores, states, evaluations."""
-    from rlexp.app.commands.show import Part
+    from rlexp.app.commands.show import ShowPart
     from rlexp.app.commands.show import show as use_case
 
-    part = Part.CONFIG if show_config else Part.PROVENANCE if provenance else Part.RESULT
+    part = (
+        ShowPart.CONFIG if show_config else ShowPart.PROVENANCE if provenance else ShowPart.RESULT
+    )
     console = console_for(as_json=as_json)
-    shown = use_case(target, part, here())
+    shown = use_case(target, part, current_workspace())
     render_result(shown, console, show_details)
 
 
-def show_details(shown: "Shown", console: "Console") -> None:
-    """Show the result of `rlexp show` to people."""
+def show_details(shown: "ShowResult", console: "Console") -> None:
+    """Show an experiment, a run, a configuration or a provenance."""
     from rlexp.app.commands.show import ExperimentDetails, RecordedConfiguration, RunDetails
     from rlexp.text import outline
 
@@ -68,7 +70,7 @@ def show_details(shown: "Shown", console: "Console") -> None:
 
 
 def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
-    """The scores of an experiment, and how far its sweep is."""
+    """The scores of an experiment and the progress of its sweep, as lines."""
     from rlexp.cli.status import sweep_status_lines
     from rlexp.cli.summaries import summary_lines
     from rlexp.text import counted
@@ -84,7 +86,7 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
 
 
 def show_run(details: "RunDetails", console: "Console") -> None:
-    """Show a run: its score, its evaluations, its attempts and its files."""
+    """Show the score, evaluations, attempts and files of a run."""
     for line in _head_lines(details):
         console.line(line)
     _show_evaluations(details, console)
@@ -96,13 +98,13 @@ def show_run(details: "RunDetails", console: "Console") -> None:
     name = f"{details.experiment}/{details.run}"
     if details.imported:
         command = shlex.join(["rlexp", "show", name, "--provenance"])
-        console.line(f"To see where it comes from: {command}")
+        console.line(f"To see its source: {command}")
     elif details.history:
-        console.line(f"To see what it printed: {shlex.join(['rlexp', 'logs', name])}")
+        console.line(f"To see its log: {shlex.join(['rlexp', 'logs', name])}")
 
 
 def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
-    """A provenance under the run that it belongs to; the packages, which are many, come last."""
+    """The provenance, headed by its run; the long list of packages comes last."""
     content = dict(provenance.content)
     packages = content.pop("packages", {})
     patch = {} if provenance.patch is None else {"patch": provenance.patch}
@@ -126,13 +128,13 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"
     if details.weights:
-        yield f"  sha256 of its weights {details.weights}"
+        yield f"  sha256 of the final weights: {details.weights}"
     if details.unreadable_lines:
-        yield f"  {details.unreadable_lines} lines of its journal cannot be read"
+        yield f"  unreadable lines in the journal: {details.unreadable_lines}"
 
 
 def _time(details: "RunDetails") -> str:
-    """What a run took (` in 3 min 10 s in 2 attempts`); nothing while that is not known."""
+    """The duration of a run (` in 3 min 10 s in 2 attempts`); empty while it is unknown."""
     from rlexp.text import duration
 
     if details.seconds is None:
@@ -142,13 +144,13 @@ def _time(details: "RunDetails") -> str:
 
 
 def _cost(checkpoints: "CheckpointCost") -> str:
-    """What checkpoints cost (`4 checkpoints, 0.3 s and 1.2 MB in all, 0.1 % of the time`)."""
+    """The cost of checkpoints (`4 checkpoints, 0.3 s and 1.2 MB in total, 0.1 % of the time`)."""
     from rlexp.text import counted, size
 
     share = "" if checkpoints.share is None else f", {100 * checkpoints.share:.1f} % of the time"
     return (
         f"{counted(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
-        f"{size(checkpoints.bytes)} in all{share}"
+        f"{size(checkpoints.bytes)} in total{share}"
     )
 
 
@@ -156,17 +158,17 @@ def _show_evaluations(details: "RunDetails", console: "Console") -> None:
     evaluations = details.evaluations
     if evaluations:
         console.line()
-        console.line("evaluations, by return of their episodes")
-        if len(evaluations) > LONGEST:
-            console.line(f"  the last {LONGEST} of {len(evaluations)}; --json shows all")
-        rows = _rows(evaluations[-LONGEST:], EVALUATION_COLUMNS)
+        console.line("evaluations: returns of their episodes")
+        if len(evaluations) > MOST_EVALUATIONS:
+            console.line(f"  the last {MOST_EVALUATIONS} of {len(evaluations)}; --json shows all")
+        rows = _rows(evaluations[-MOST_EVALUATIONS:], EVALUATION_COLUMNS)
         console.table(rows, EVALUATION_COLUMNS)
 
 
 def _show_measures(details: "RunDetails", console: "Console") -> None:
     if details.measures:
         console.line()
-        console.line("measures of the final policy, by episode")
+        console.line("measures of the final policy, per episode")
         console.table(_rows(details.measures, MEASURE_COLUMNS), MEASURE_COLUMNS)
 
 
@@ -184,7 +186,7 @@ def _show_attempts(details: "RunDetails", console: "Console") -> None:
 
 
 def _attempt_lines(history: "Sequence[AttemptRow]") -> "Iterator[str]":
-    """Why checkpoints were not continued from, and what had changed since others."""
+    """The checkpoints that attempts refused, and the versions that had changed, as lines."""
     for attempt in history:
         for refused in attempt.refused:
             yield (
@@ -204,5 +206,5 @@ def _show_files(details: "RunDetails", console: "Console") -> None:
 
 
 def _rows(items: "Sequence[object]", columns: "Sequence[str]") -> list[dict[str, Any]]:
-    """The attributes of items as rows of a table."""
+    """The given attributes of each item, as rows of a table."""
     return [{name: getattr(item, name) for name in columns} for item in items]

@@ -1,10 +1,10 @@
-"""`rlexp status`: shows how far experiments and sweeps are."""
+"""`rlexp status`: shows the progress of experiments and sweeps."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, console_for, here, show_result
+from rlexp.cli.options import Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,28 +16,33 @@ if TYPE_CHECKING:
 
 
 def status(
-    experiment: Annotated[str | None, typer.Argument(help="Only this one")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until it ends")] = False,
+    experiment: Annotated[str | None, typer.Argument(help="Only this experiment.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the display until nothing runs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show how far experiments and sweeps are, whichever command drives them."""
+    """Show the progress of experiments and sweeps.
+
+    Works from any terminal, whichever command runs them.
+    """
     from rlexp.app.commands.status import status as use_case
 
     console = console_for(as_json=as_json)
     if watch:
-        _watch(experiment, here(), console)
+        _watch(experiment, current_workspace(), console)
     else:
-        show_result(use_case(experiment, here()), console, status_lines)
+        show_result(use_case(experiment, current_workspace()), console, status_lines)
 
 
 def status_lines(result: "Status") -> "Iterator[str]":
-    """How far each experiment is."""
+    """The progress of each experiment, as lines."""
     for experiment in result.experiments:
         yield from _experiment_lines(experiment)
 
 
 def sweep_status_lines(sweep: "SweepStatus | None", problem: str | None) -> "Iterator[str]":
-    """How far a sweep is with its latest trials, or why that cannot be computed."""
+    """The progress of a sweep with its latest trials, or the reason why it is unknown."""
     from rlexp.console.sweep import status_line, trial_line
 
     if problem is not None:
@@ -45,12 +50,12 @@ def sweep_status_lines(sweep: "SweepStatus | None", problem: str | None) -> "Ite
     if sweep is not None:
         yield f"  {status_line(sweep)}"
         if sweep.stopped is not None:
-            yield f"  it stopped: {sweep.stopped}"
+            yield f"  stopped: {sweep.stopped}"
         yield from (f"    {trial_line(trial)}" for trial in sweep.latest)
 
 
 def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -> None:
-    """Show how far everything is until nothing runs any more; as JSON, an object a line."""
+    """Show the progress repeatedly until nothing runs; with `--json`, one document per line."""
     from rlexp.app.commands.status import watch
     from rlexp.app.results import document
 
@@ -63,7 +68,7 @@ def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -
 
 
 def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
-    yield f"{status.experiment}: " + ("runs now" if status.driven else "no command drives it")
+    yield f"{status.experiment}: " + ("running" if status.driven else "not running")
     if status.sweep is None and status.sweep_problem is None:
         yield f"  {_run_counts(status)}"
     yield from sweep_status_lines(status.sweep, status.sweep_problem)
@@ -76,20 +81,20 @@ def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
 
 
 def _run_counts(status: "ExperimentStatus") -> str:
-    """How many runs there are, by state."""
+    """The number of runs in each state."""
     from rlexp.text import counted
 
     if not status.runs:
-        return "no run yet"
+        return "no runs yet"
     counts = ", ".join(f"{n} {state}" for state, n in sorted(status.runs.items()))
     return f"{counted(sum(status.runs.values()), 'run')}: {counts}"
 
 
 def _queue_lines(status: "ExperimentStatus") -> "Iterator[str]":
-    """What is left to workers; nothing where nothing is."""
+    """The queued runs and the submitted cluster jobs, as lines."""
     from rlexp.text import counted
 
     if waiting := status.queued.waiting:
-        yield f"{counted(len(waiting), 'ordered run')} not taken by a worker yet"
+        yield f"{counted(len(waiting), 'queued run')} not yet taken by a worker"
     for name, count in status.queued.jobs.items():
-        yield f"{counted(count, 'job')} submitted to {name} for ordered runs"
+        yield f"{counted(count, 'job')} submitted to {name} for queued runs"

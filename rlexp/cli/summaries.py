@@ -1,4 +1,4 @@
-"""The summary of a phase as lines: the scores of every label on every task, and what is missing."""
+"""The summary of a phase as lines: the scores of every label on every task, and missing runs."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -9,11 +9,11 @@ from rlexp.metrics.estimate_words import sentence
 from rlexp.text import SCORES
 
 MOST_SCORES = 50
-"""Scores of a cell that are printed one by one."""
+"""Longest list of scores that is printed in full."""
 
 
 def summary_lines(summary: PhaseSummary) -> Iterator[str]:
-    """Scores, intervals, failures, and the folder of the records."""
+    """Scores, intervals, failed runs, and the folder of the records."""
     for cell in summary.cells:
         yield from _cell_lines(cell, summary)
     for run in summary.runs:
@@ -27,7 +27,7 @@ def summary_lines(summary: PhaseSummary) -> Iterator[str]:
 
 
 def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
-    """The commands that make sense now, a line each."""
+    """The suggested next commands, one per line."""
     for step in commands:
         yield f"To {step.why}: {step.command}"
 
@@ -43,7 +43,7 @@ def _cell_lines(cell: Cell, summary: PhaseSummary) -> Iterator[str]:
         for seed, score in cell.scores.items():
             yield f"  seed {seed:<4} {score:10.2f}"
     if cell.estimate is None:
-        yield f"  {cell.title} —, no run has a score"
+        yield f"  {cell.title} —: no run has a score"
     else:
         yield f"  {sentence(cell.title, cell.estimate)}"
     yield f"  {_count(cell)}"
@@ -55,7 +55,7 @@ def _cell_lines(cell: Cell, summary: PhaseSummary) -> Iterator[str]:
 
 
 def _count(cell: Cell) -> str:
-    """How many runs the aggregate rests on, and what became of the others."""
+    """The number of runs in the aggregate, and of failed and missing runs."""
     lost = [
         f"{count} {word}"
         for count, word in ((cell.failed, "failed"), (cell.missing, "missing"))

@@ -1,4 +1,4 @@
-"""`rlexp sweep`: tunes, chooses once, and tests the choice."""
+"""`rlexp sweep`: tunes, selects a winner once, and tests it."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlexp.cli.options import (
-    Allow,
-    Drift,
+    AllowDrift,
+    AllowImport,
     Json,
     Quiet,
     console_for,
-    here,
+    current_workspace,
     observer_for,
     render_result,
     show_result,
@@ -28,34 +28,39 @@ if TYPE_CHECKING:
 
 Definition = Annotated[
     list[str] | None,
-    typer.Argument(help="A definition in sweeps/, then configuration: quick sweep.trials=20"),
+    typer.Argument(help="A definition in sweeps/, then overrides: quick sweep.trials=20."),
 ]
 NOTABLE_SHARE = 0.05
-"""Share of the search's time from which on the time of suggestions is printed."""
+"""Share of the search's time above which the time of suggestions is printed."""
 
 
 def sweep(
-    words: Definition = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    arguments: Definition = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Repeat runs whose failure is final.")
+    ] = False,
     until: Annotated[
-        str, typer.Option("--until", help="Stop after: search, selection or test")
+        str, typer.Option("--until", help="Stop after this stage: search, selection or test.")
     ] = "test",
-    allow_drift: Drift = False,
-    allow_import: Allow = None,
+    allow_drift: AllowDrift = False,
+    allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Tune on tuning seeds, choose once, and test the choice on seeds never seen before."""
+    """Tune hyperparameters, select a winner once, and test it.
+
+    Tuning, selection and test use separate seeds, so that the test scores are not biased by the search.
+    """
     from rlexp.app.commands.sweep import SweepOptions, read_stage
     from rlexp.app.sweeps.request import split_definition
 
-    name, overrides = split_definition(words or ())
+    name, overrides = split_definition(arguments or ())
     options = SweepOptions(
         dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
     )
     console = console_for(as_json=as_json, quiet=quiet)
-    raise typer.Exit(execute(name, overrides, options, here(allow_import), console))
+    raise typer.Exit(execute(name, overrides, options, current_workspace(allow_import), console))
 
 
 def execute(
@@ -65,7 +70,7 @@ def execute(
     workspace: "Workspace",
     console: "Console",
 ) -> int:
-    """Carry out the command, and show its result; returns the exit code."""
+    """Run the command and show its result; return the exit code."""
     from rlexp.app.commands.sweep import sweep as use_case
 
     outcome = use_case(name, overrides, options, workspace, observer_for(console))
@@ -74,7 +79,7 @@ def execute(
 
 
 def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
-    """The exit code: of a plan, 0."""
+    """The exit code; 0 for a plan."""
     from rlexp.app.plans import SweepOutline
     from rlexp.cli.exit_codes import exit_code
 
@@ -84,7 +89,7 @@ def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
 
 
 def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> None:
-    """Show a plan, or the winner with its tests and what makes sense now."""
+    """Show the plan, or the winner with its test scores and the next commands."""
     from rlexp.app.plans import SweepOutline
     from rlexp.cli.plans import sweep_plan_lines
 
@@ -96,22 +101,22 @@ def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> No
 
 
 def _show_halt(outcome: "SweepOutcome", console: "Console") -> None:
-    """Say on standard error why the sweep stopped."""
+    """Print to standard error why the sweep stopped."""
     if outcome.halt is None:
         return
-    console.error(f"the sweep stops: {outcome.halt.reason}")
+    console.error(f"the sweep stopped: {outcome.halt.reason}")
     for line in outcome.halt.log:
         console.note(f"  {line}")
     if outcome.halt.run is not None:
         log = shlex.join(["rlexp", "logs", outcome.halt.run])
-        console.note(f"To see its whole log: {log}")
+        console.note(f"To see the whole log: {log}")
 
 
 def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
     from rlexp.text import counted
 
     if not outcome.ran and outcome.stage == "done":
-        console.line(f"{outcome.experiment}: nothing to run, the sweep is at its end")
+        console.line(f"{outcome.experiment}: nothing to run, the sweep is complete")
     for block in _leading_blocks(outcome.report):
         console.line()
         console.blocks([block])
@@ -120,8 +125,8 @@ def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
         console.line(line)
     if outcome.secret_words:
         console.note(
-            f"{counted(outcome.secret_words, 'word')} with a secret left out: keep it in an "
-            "environment variable, and write '${oc.env:NAME}'"
+            f"{counted(outcome.secret_words, 'override')} with a secret left out of the commands "
+            "above: keep the secret in an environment variable and write '${oc.env:NAME}'"
         )
 
 
@@ -141,7 +146,7 @@ def _closing_lines(outcome: "SweepOutcome") -> Iterator[str]:
 
 
 def _leading_blocks(report: "Study") -> "Iterator[Block]":
-    """The blocks of the report that the terminal shows at once."""
+    """The blocks of the report that the terminal shows: verdict, scores and searched settings."""
     from rlexp.reports.drawing.blocks import Notice, Table
 
     notices: list[Block] = [b for p in report.parts for b in p.blocks if isinstance(b, Notice)]
@@ -151,12 +156,12 @@ def _leading_blocks(report: "Study") -> "Iterator[Block]":
         yield scores
     if (settings := tables.get("winner-settings")) is not None:
         searched = tuple(row for row in settings.rows if row[1] is not None)
-        yield replace(settings, title="What was searched", rows=searched, note="")
+        yield replace(settings, title="Searched hyperparameters", rows=searched, note="")
     yield from notices[1:] if report.labels else ()
 
 
 def _cost(outcome: "SweepOutcome") -> str:
-    """What each phase took, in words."""
+    """The runs, environment steps and training time of each phase, as text."""
     from rlexp.text import counted, duration
 
     phases = [

@@ -1,60 +1,60 @@
-"""`rlexp sync`: pushes to trackers, and shows what they still lack."""
+"""`rlexp sync`: pushes records to trackers and shows what is still pending."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlexp.cli.exit_codes import OF_SIGNALS, PENDING
-from rlexp.cli.options import Allow, Json, console_for, here, render_result
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.sync import Pushed
+    from rlexp.app.commands.sync import SyncOutcome
     from rlexp.console import Console
 
 
 def sync(
-    words: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Experiments, default: all; then words about trackers: "
+            help="Experiments; default: all. Then overrides of trackers: "
             "tracker=[mlflow] tracker.mlflow.uri=http://…",
         ),
     ] = None,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds for each experiment")
+        float, typer.Option("--wait", min=0, help="Time limit per experiment, in seconds.")
     ] = 300.0,
-    allow_import: Allow = None,
+    allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Push to trackers what commands could not."""
+    """Push records to trackers that were not pushed before."""
     from rlexp.app.commands.sync import sync as use_case
 
-    pushed = use_case(words or [], here(allow_import), wait=wait)
-    render_result(pushed, console_for(as_json=as_json), show_pushed)
-    raise typer.Exit(sync_exit_code(pushed))
+    outcome = use_case(arguments or [], current_workspace(allow_import), wait=wait)
+    render_result(outcome, console_for(as_json=as_json), show_pushed)
+    raise typer.Exit(sync_exit_code(outcome))
 
 
-def show_pushed(pushed: "Pushed", console: "Console") -> None:
-    """A table of experiments and trackers, or why there was nothing to push."""
+def show_pushed(outcome: "SyncOutcome", console: "Console") -> None:
+    """Show a table of experiments and trackers, or the reason why nothing was pushed."""
     from dataclasses import asdict
 
-    if pushed.rows:
+    if outcome.rows:
         columns = ["experiment", "tracker", "place", "pending", "problem"]
-        console.table([asdict(row) for row in pushed.rows], columns)
-    elif pushed.interrupted is None and pushed.trackers is None:
-        console.line("nothing to push: there is no experiment under runs/")
-    elif pushed.interrupted is None:
-        known = ",".join(pushed.trackers or ())
+        console.table([asdict(row) for row in outcome.rows], columns)
+    elif outcome.interrupted is None and outcome.trackers is None:
+        console.line("nothing to push: no experiments under runs/")
+    elif outcome.interrupted is None:
+        names = ",".join(outcome.trackers or ())
         console.line(
-            "nothing to push: no experiment was mirrored yet; name the trackers with "
-            f"tracker=[{known}]"
+            "nothing to push: no experiment was pushed to a tracker before; choose trackers with "
+            f"tracker=[{names}]"
         )
 
 
-def sync_exit_code(pushed: "Pushed") -> int:
-    """0 where trackers lack nothing, 69 where something is still to be pushed."""
+def sync_exit_code(outcome: "SyncOutcome") -> int:
+    """The exit code: 0 if trackers have everything, 69 if something is still pending."""
     from signal import Signals
 
-    if pushed.interrupted is not None:
-        return OF_SIGNALS[Signals[pushed.interrupted]]
-    return PENDING if any(row.pending or row.problem for row in pushed.rows) else 0
+    if outcome.interrupted is not None:
+        return OF_SIGNALS[Signals[outcome.interrupted]]
+    return PENDING if any(row.pending or row.problem for row in outcome.rows) else 0

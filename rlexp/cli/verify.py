@@ -1,10 +1,10 @@
-"""`rlexp verify`: names every record that is missing, edited or copied."""
+"""`rlexp verify`: shows every record that is missing, edited or copied."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, console_for, here, show_result
+from rlexp.cli.options import Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,30 +13,31 @@ if TYPE_CHECKING:
 
 
 def verify(
-    experiment: Annotated[str | None, typer.Argument(help="Default: all of them")] = None,
+    experiment: Annotated[str | None, typer.Argument(help="An experiment; default: all.")] = None,
     head: Annotated[
         str | None,
-        typer.Option("--head", help="Digits that its ledger must still contain: an earlier head"),
+        typer.Option("--head", help="An earlier head (hex digits) that the ledger must contain."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare records with the ledger that was kept while they were made.
+    """Check that records are the same as when they were written.
 
-    Names every record that is missing, edited or copied; exit code 1 where there is one. Whoever
-    rewrites the ledger too is found only by a head that was noted before: give it with --head.
+    Compares records with the ledger, which holds their sums. Shows every record that is missing,
+    edited or copied; the exit code is 1 if there is one. Records that were changed together with
+    the ledger are found only with a head that you noted earlier: give it with --head.
     """
     from rlexp.app.commands.verify import verify as use_case
     from rlexp.cli.exit_codes import exit_code
 
-    verification = use_case(experiment, head, here())
+    verification = use_case(experiment, head, current_workspace())
     show_result(verification, console_for(as_json=as_json), verification_lines)
     raise typer.Exit(exit_code(complete=verification.faultless, interrupted=None))
 
 
 def verification_lines(verification: "Verification") -> "Iterator[str]":
-    """What was found of each experiment, and what to do."""
+    """The findings on each experiment, its verdict and the next commands, as lines."""
     if not verification.experiments:
-        yield f"{verification.folder} holds no experiments yet; 'rlexp run' makes some"
+        yield f"{verification.folder} holds no experiments yet; to start one, use 'rlexp run'"
     for experiment in verification.experiments:
         yield from _experiment_lines(experiment)
 

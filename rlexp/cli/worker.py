@@ -1,4 +1,4 @@
-"""`rlexp worker`: executes runs that were left to workers; with `--json`, one object a line."""
+"""`rlexp worker`: executes queued runs; with `--json`, it prints one JSON object per line."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlexp.cli.exit_codes import exit_code
-from rlexp.cli.options import Allow, Json, Quiet, console_for, here, observer_for
+from rlexp.cli.options import (
+    AllowImport,
+    Json,
+    Quiet,
+    console_for,
+    current_workspace,
+    observer_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,28 +29,28 @@ from rlexp.records.run import RunRecord
 
 
 class JsonLines(Silent, Unwatched):
-    """Writes remarks, failures and how runs end; everything else is left out."""
+    """Prints remarks, errors and the ends of runs as JSON lines; ignores everything else."""
 
     def __init__(self, console: Console) -> None:
-        """Write to standard output, by `console`."""
+        """Print to standard output of `console`."""
         self._console = console
 
     def note(self, text: str) -> None:
-        """Write a remark."""
+        """Print a remark."""
         self._console.json_line({"event": "note", "text": text})
 
     def error(self, text: str) -> None:
-        """Write a failure."""
+        """Print an error."""
         self._console.json_line({"event": "error", "text": text})
 
     @contextmanager
     def watch(self, total: int) -> Iterator[Watcher]:
-        """Write how runs end."""
+        """Print the end of every run."""
         del total
         yield self
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
-        """Write how an attempt at a run ended."""
+        """Print the end of an attempt at a run."""
         self._console.json_line(
             {
                 "event": "run_ended",
@@ -58,34 +65,38 @@ class JsonLines(Silent, Unwatched):
 
 
 def worker(
-    experiment: Annotated[str, typer.Argument(help="Whose runs to take")],
-    words: Annotated[
-        list[str] | None, typer.Argument(help="How they run here: executor.grace=60")
+    experiment: Annotated[str, typer.Argument(help="Execute the queued runs of this experiment.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Overrides of the executor: executor.grace=60.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Runs at a time; default: by cores")
+        int | None,
+        typer.Option("--workers", min=1, help="Runs at a time; default: by the number of cores."),
     ] = None,
     idle: Annotated[
-        float, typer.Option("--idle", min=0, help="Seconds to wait for further runs.")
+        float, typer.Option("--idle", min=0, help="Exit after this many seconds without a run.")
     ] = 600.0,
     job: Annotated[
-        Path | None, typer.Option("--job", help="A file with the runs to take, a line each")
+        Path | None, typer.Option("--job", help="A file with the runs to execute, one per line.")
     ] = None,
     while_input: Annotated[
-        bool, typer.Option("--while-input", help="End when standard input ends.", hidden=True)
+        bool, typer.Option("--while-input", help="Exit when standard input ends.", hidden=True)
     ] = False,
-    allow_import: Allow = None,
+    allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Take runs that executor=pull, or a cluster, left to workers, and execute them here."""
+    """Execute queued runs of an experiment on this machine.
+
+    Runs are queued by executor=pull, or by an executor of a cluster.
+    """
     from rlexp.app.commands.worker import WorkerOptions, work
     from rlexp.app.results import document
 
     options = WorkerOptions(job=job, workers=workers, idle=idle, while_input=while_input)
     console = console_for(as_json=as_json, quiet=quiet)
     observer = JsonLines(console) if as_json else observer_for(console)
-    outcome = work(experiment, words or [], options, here(allow_import), observer)
+    outcome = work(experiment, overrides or [], options, current_workspace(allow_import), observer)
     if as_json:
         console.json_line(document(outcome))
     else:
@@ -96,16 +107,19 @@ def worker(
 
 
 def worker_lines(outcome: "WorkerOutcome") -> "Iterator[str]":
-    """Why there was nothing to do, if there was nothing."""
+    """The reason why the worker executed no run, as lines; none if it executed some."""
     from rlexp.text import counted
 
     if outcome.executed or outcome.refused or outcome.interrupted:
         return
     if outcome.job is not None:
-        yield f"nothing to do: the runs of {outcome.job.name} are over, or others are at them"
+        yield (
+            f"nothing to execute: the runs of {outcome.job.name} have ended, or other workers "
+            "execute them"
+        )
         return
     left = counted(outcome.ordered, "run")
     yield (
-        f"nothing to take: {left} of {outcome.experiment} ordered; the command that made it "
-        "orders more with executor=pull"
+        f"nothing to execute: {left} of {outcome.experiment} queued; to queue more, repeat the "
+        "command of the experiment with executor=pull"
     )

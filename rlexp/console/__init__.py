@@ -1,48 +1,38 @@
-"""The only module that prints: tables and lines for people, JSON for machines."""
+"""The console: prints tables and lines, or JSON documents. No other package prints results."""
 
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from rlexp.console.tables import Lines, table_of
-from rlexp.console.words import finite, json_text
+from rlexp.console.formatting import finite, json_text
+from rlexp.console.tables import ProgressLines, table_of
 from rlexp.store.secrets import mask_known, secret_values
 from rlexp.text import printable
 
 if TYPE_CHECKING:
-    from rlexp.engine.running import Running
+    from rlexp.engine.running import Watcher
     from rlexp.engine.sweep_view import View
-    from rlexp.records.run import RunRecord
     from rlexp.reports.drawing.blocks import Block
 
 WIDEST = 10_000
-"""Columns of a table that no terminal shows."""
+"""Width of output that is not a terminal, in characters."""
 
 
-class Watching(Protocol):
-    """What a loop tells while it runs; see `rlexp.engine.running.Watcher`."""
+class _PipeSafeConsole(RichConsole):
+    """A Rich console that discards output after its reader closed the pipe (`rlexp … | head`).
 
-    def update(self, running: "Sequence[Running]", waiting: int) -> None:
-        """What runs now, and how many runs wait."""
-        ...
-
-    def ended(self, record: "RunRecord", *, again: bool) -> None:
-        """A run's attempt ended."""
-        ...
-
-
-class _Unstoppable(RichConsole):
-    """Falls silent when nobody reads on (`rlexp … | head`): what runs goes on, and its code stays."""
+    The command continues, and its exit code stays the same.
+    """
 
     def on_broken_pipe(self) -> None:
-        """Let what is still to be said go nowhere."""
+        """Discard all further output; Rich would exit with code 1."""
         self.quiet = True
-        _silence_output()
+        _discard_output()
 
 
 def _write(text: str) -> None:
@@ -50,38 +40,39 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence_output()
+        _discard_output()
 
 
 def _masked(text: str) -> str:
-    """What may quote an exception, and with it anything, without secrets and control characters."""
+    """The text without secrets and control characters; an exception may quote any value."""
     return printable(mask_known(text, secret_values(os.environ)))
 
 
-def _silence_output() -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _discard_output() -> None:
+    # Replacing the file descriptor also silences Python's flush of standard output at exit.
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, sys.stdout.fileno())
+    os.close(null_device)
 
 
 class Console:
-    """Writes results to standard output, and everything else to standard error."""
+    """Prints results to standard output, and remarks and errors to standard error."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        """With `as_json`, standard output carries one JSON value and nothing else."""
+        """With `as_json`, print JSON values to standard output and nothing else."""
         self.as_json = as_json
         self.quiet = quiet
-        self.out = _Unstoppable(highlight=False, stderr=as_json)
+        self.out = _PipeSafeConsole(highlight=False, stderr=as_json)
         if not self.out.is_terminal:
-            # A file or a pipe has no edge to fold at.
+            # A file or a pipe has no width, so lines must not be folded.
             self.out.width = WIDEST
 
     def line(self, text: str = "") -> None:
-        """Print a line, its markup unread and its control characters harmless."""
+        """Print a line without interpreting markup; control characters are replaced."""
         self.out.print(Text(printable(text)), soft_wrap=True)
 
     def text(self, text: str) -> None:
-        """Print text of any length as it is, but for its control characters."""
+        """Print a long text unchanged, except that control characters are replaced."""
         _write(printable(text).rstrip("\n") + "\n")
 
     def json(self, value: Any) -> None:
@@ -89,7 +80,7 @@ class Console:
         _write(json_text(finite(value)) + "\n")
 
     def json_line(self, value: Any) -> None:
-        """Print a JSON value to standard output on one line, of which others follow."""
+        """Print a JSON value to standard output on one line."""
         _write(json_text(finite(value), indent=None) + "\n")
 
     def note(self, text: str) -> None:
@@ -97,11 +88,11 @@ class Console:
         print(_masked(text), file=sys.stderr)  # noqa: T201
 
     def error(self, text: str) -> None:
-        """Print a user's mistake to standard error."""
+        """Print an error to standard error, with secrets masked."""
         print(f"rlexp: {_masked(text)}", file=sys.stderr)  # noqa: T201
 
     def show(self, value: Any, lines: Sequence[str]) -> None:
-        """Show a result: its JSON for machines, lines for people."""
+        """Print a result: its JSON value with `as_json`, else its lines."""
         if self.as_json:
             self.json(value)
         else:
@@ -109,14 +100,14 @@ class Console:
                 self.line(line)
 
     def blocks(self, blocks: "Iterable[Block]") -> None:
-        """Show blocks of a report to people; machines get its numbers as JSON."""
+        """Print blocks of a report; with `as_json`, print nothing."""
         from rlexp.console.blocks import show_blocks
 
         if not self.as_json:
             show_blocks(self.out, blocks)
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Show rows under columns; as JSON, the rows whole."""
+        """Print rows as a table of the given columns; with `as_json`, all fields of the rows."""
         if self.as_json:
             self.json(list(rows))
             return
@@ -126,19 +117,19 @@ class Console:
             _write(following)
 
     @contextmanager
-    def watch(self, total: int) -> Iterator[Watching]:
-        """Show runs while they run: a live table on a terminal, lines elsewhere."""
+    def watch(self, total: int) -> Iterator["Watcher"]:
+        """Show the progress of runs: a live table on a terminal, else lines."""
         if self.out.is_terminal and not self.out.is_dumb_terminal and not self.quiet:
             from rlexp.console.tables import live_table
 
             with live_table(self.out, total) as live:
                 yield live
         else:
-            yield Lines(self.line, total, quiet=self.quiet)
+            yield ProgressLines(self.line, total, quiet=self.quiet)
 
     @contextmanager
-    def watch_sweep(self, view: "View") -> Iterator[Watching]:
-        """Show a sweep while it goes on."""
+    def watch_sweep(self, view: "View") -> Iterator["Watcher"]:
+        """Show the progress of a sweep: a live table on a terminal, else lines."""
         from rlexp.console.sweep import SweepLines, sweep_table
 
         if self.out.is_terminal and not self.out.is_dumb_terminal and not self.quiet:
@@ -147,17 +138,17 @@ class Console:
         else:
             yield SweepLines(self.line, view, quiet=self.quiet)
 
-    def redraw(self, looks: Iterable[Sequence[str]]) -> None:
-        """Show lines in the place of the lines before them, until there are no more.
+    def redraw(self, updates: Iterable[Sequence[str]]) -> None:
+        """Show each update in place of the previous one.
 
-        Where there is no terminal, lines are printed below the lines before them if they differ.
+        Without a terminal, an update is printed below the previous one if it differs.
 
         Args:
-            looks: The lines of each look; whoever makes them waits between two looks.
+            updates: The lines of each update. The iterable waits between two updates.
         """
         if not self.out.is_terminal or self.out.is_dumb_terminal:
             before: list[str] = []
-            for lines in looks:
+            for lines in updates:
                 for line in lines if list(lines) != before else ():
                     self.line(line)
                 before = list(lines)
@@ -165,5 +156,5 @@ class Console:
         from rich.live import Live
 
         with Live(console=self.out, auto_refresh=False) as live:
-            for lines in looks:
+            for lines in updates:
                 live.update(Text("\n".join(map(printable, lines))), refresh=True)

@@ -1,4 +1,4 @@
-"""Blocks of a report, shown on a terminal."""
+"""Prints blocks of a report on a terminal."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -23,14 +23,14 @@ STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLE
 SIGNS = {Tone.GOOD: "", Tone.NOTE: "", Tone.WARNING: "Warning: ", Tone.PROBLEM: "Problem: "}
 GAP = 2
 """Spaces between columns."""
-SENTENCE = 20
-"""Width from which a cell's words may stand on several lines."""
+LONGEST_UNFOLDED = 20
+"""Width of a text cell, in characters, above which its words may be folded to several lines."""
 
 Rows = Sequence[Sequence[str]]
 
 
 def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
-    """Print tables, notices and paragraphs; a terminal draws no figures."""
+    """Print tables, notices and paragraphs; figures are left out."""
     shown = [block for block in blocks if isinstance(block, Table | Notice | Text)]
     for before, block in zip((None, *shown), shown, strict=False):
         if before is not None and (isinstance(block, Table) or type(block) is not type(before)):
@@ -39,7 +39,7 @@ def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
             case Table():
                 _table(out, block)
             case Notice():
-                _point(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
+                _print_notice(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
             case Text():
                 _paragraph(out, block.text)
 
@@ -48,14 +48,14 @@ def _paragraph(out: RichConsole, text: str, style: str = "") -> None:
     out.print(RichText(printable(text), style), soft_wrap=not out.is_terminal)
 
 
-def _point(out: RichConsole, text: str, style: str) -> None:
-    """A paragraph whose further lines are indented, so that each one's beginning stands out."""
+def _print_notice(out: RichConsole, text: str, style: str) -> None:
+    """Print a paragraph with a hanging indent, so that the start of each notice is visible."""
     if not out.is_terminal:
         _paragraph(out, text, style)
         return
     indent = " " * GAP
-    for line, words in enumerate(RichText(printable(text), style).wrap(out, out.width - GAP)):
-        out.print(RichText(indent if line else "").append_text(words))
+    for line, line_text in enumerate(RichText(printable(text), style).wrap(out, out.width - GAP)):
+        out.print(RichText(indent if line else "").append_text(line_text))
 
 
 def _table(out: RichConsole, block: Table) -> None:
@@ -85,16 +85,17 @@ def _numeric(values: Sequence[Value]) -> bool:
 def _widths(
     titles: Sequence[str], rows: Rows, numeric: Sequence[bool], width: int
 ) -> list[int] | None:
-    """Widths of columns that fit side by side with every number on one line, if they do."""
+    """Column widths that fit side by side with every number on one line; None if none fit."""
     widths, least = [], []
     for i, title in enumerate(titles):
         cells = [cell_len(row[i]) for row in rows]
         word = max(map(cell_len, title.split()), default=0)
         widths.append(max([cell_len(title), *cells]))
-        least.append(max([word, *(n if numeric[i] else min(n, SENTENCE) for n in cells)]))
+        least.append(max([word, *(n if numeric[i] else min(n, LONGEST_UNFOLDED) for n in cells)]))
     room = width - GAP * (len(titles) - 1)
     if sum(least) > room:
         return None
+    # Narrow the widest column that may still be narrowed, one character at a time.
     while sum(widths) > room:
         widest = max((i for i, n in enumerate(widths) if n > least[i]), key=lambda i: widths[i])
         widths[widest] -= 1
@@ -104,7 +105,7 @@ def _widths(
 def _across(
     titles: Sequence[str], rows: Rows, numeric: Sequence[bool], widths: Sequence[int]
 ) -> RichTable:
-    """A row of the table on a row of the terminal."""
+    """The table with one line per row."""
     table = RichTable(box=None, pad_edge=False, header_style="dim")
     for title, number_, width in zip(titles, numeric, widths, strict=True):
         table.add_column(
@@ -121,7 +122,7 @@ def _across(
 def _down(
     titles: Sequence[str], rows: Rows, numeric: Sequence[bool], width: int
 ) -> Iterator[RichTable]:
-    """A row of the table down the terminal, as many of them side by side as there is room for."""
+    """The table transposed: one column per row, as many side by side as the terminal is wide."""
     numbers = (
         cell_len(row[i]) for row in rows for i, is_number in enumerate(numeric) if is_number
     )
@@ -139,15 +140,15 @@ def _down(
         part, waiting = waiting[: len(widths)], waiting[len(widths) :]
         table = RichTable(box=None, pad_edge=False, show_header=False)
         table.add_column(style="dim", width=side, overflow="fold")
-        for own in widths:
-            table.add_column(width=own, overflow="fold")
+        for column_width in widths:
+            table.add_column(width=column_width, overflow="fold")
         for i, title in enumerate(titles):
             table.add_row(RichText(title), *(RichText(row[i]) for row in part))
         yield table
 
 
 def cell(value: Value, column: Column) -> str:
-    """A value as it stands in a table: an estimate with its interval, a missing value as `—`."""
+    """The text of a table cell: an estimate with its interval, or `—` for a missing value."""
     if isinstance(value, Interval):
         return _interval(value, column.digits)
     return plain_value(value, column.digits)

@@ -1,4 +1,4 @@
-"""A sweep while it goes on: a line for each trial, and below them how far everything is."""
+"""The progress of a sweep: one line per trial, and a status line below them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from rich.console import Console as RichConsole
 from rich.live import Live
 from rich.markup import escape
 
-from rlexp.console.tables import EVERY, LiveTable
-from rlexp.console.words import ending
+from rlexp.console.formatting import ending
+from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
 from rlexp.engine.sweep_view import SweepStatus, TrialCounts, TrialLine, View
 from rlexp.metrics.estimate import FEW
 from rlexp.text import counted, duration
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from rlexp.records.run import RunRecord
 
 STATES = ("complete", "pruned", "failed")
-"""Of trials that have ended, in the order in which they are counted."""
+"""States of ended trials, in the order in which they are printed."""
 
 
 def trial_line(trial: TrialLine) -> str:
-    """How a trial ended, on one line."""
+    """The number, state and value of a trial, on one line."""
+    # An aggregate of few seeds says little, so the scores themselves are printed beside it.
     few = f" ({', '.join(f'{s:,.2f}' for s in trial.scores)})" if 1 < trial.seeds < FEW else ""
     seeds = f"{counted(trial.seeds, 'seed')}{few}"
     value = "" if trial.value is None else f" {trial.value:,.2f} on {seeds}"
@@ -35,7 +36,7 @@ def trial_line(trial: TrialLine) -> str:
 
 
 def status_line(sweep: SweepStatus) -> str:
-    """How far a sweep is, on one line."""
+    """The progress of a sweep on one line."""
     trials = sweep.trials
     best = f" · best {sweep.best.value:,.2f} (trial {sweep.best.trial})" if sweep.best else ""
     if sweep.winner is not None:
@@ -51,74 +52,74 @@ def status_line(sweep: SweepStatus) -> str:
 
 
 def _stage(sweep: SweepStatus) -> str:
-    """The stage, with its runs where a stage is a number of runs."""
+    """The stage; for selection and test, with the number of ended runs."""
     if sweep.stage_runs and sweep.stage not in {"search", "done"}:
         return f"{sweep.stage} {sweep.stage_runs_ended}/{sweep.stage_runs} runs"
     return sweep.stage
 
 
 def _trials(trials: TrialCounts) -> str:
-    """How many trials have ended, and in which states."""
+    """The number of ended trials in each state."""
     order = dict.fromkeys((*STATES, *trials.by_state))
     counts = [f"{n} {state}" for state in order if (n := trials.by_state.get(state))]
     if not counts:
-        return "no trial yet"
+        return "no trials yet"
     return f"{trials.ended}/{trials.planned} trials ({', '.join(counts)})"
 
 
-def _is_told_by_its_trial(record: "RunRecord") -> bool:
-    """Whether a run belongs to a trial, and came to an end that the line of the trial tells."""
+def _shown_by_trial(record: "RunRecord") -> bool:
+    """Whether the line of the trial already shows how this run ended."""
     return record.spec.phase == "tuning" and record.state in {"completed", "pruned"}
 
 
 class SweepLines:
-    """Progress as plain lines."""
+    """Prints the progress of a sweep as lines."""
 
     def __init__(self, line: Callable[[str], None], view: View, *, quiet: bool) -> None:
         self._line = (lambda _: None) if quiet else line
         self._view = view
-        self._next = monotonic() + EVERY
-        self._told = {trial.number for trial in view().ended}
+        self._next = monotonic() + SECONDS_BETWEEN_LINES
+        self._printed_trials = {trial.number for trial in view().ended}
         self._stage = ""
 
     def update(self, running: "Sequence[Running]", waiting: int) -> None:
-        """Print the trials that have ended, and how far everything is now and then."""
+        """Print newly ended trials, and the status line at a new stage and every 15 s."""
         del running, waiting
         view = self._view()
         for trial in view.ended:
-            if trial.number not in self._told:
-                self._told.add(trial.number)
+            if trial.number not in self._printed_trials:
+                self._printed_trials.add(trial.number)
                 self._line(f"  {trial_line(trial)}")
         begun = view.stage != self._stage and view.runs[1] > 0
         if begun or monotonic() > self._next:
-            self._stage, self._next = view.stage, monotonic() + EVERY
+            self._stage, self._next = view.stage, monotonic() + SECONDS_BETWEEN_LINES
             self._line(f"  {status_line(view.status())}")
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
-        """Print how a run ended, where its trial does not say it."""
-        if again or not _is_told_by_its_trial(record):
+        """Print how a run ended, unless the line of its trial shows it."""
+        if again or not _shown_by_trial(record):
             self._line(f"  {ending(record, again=again)}")
 
 
 class SweepTable(LiveTable):
-    """Redraws what runs now; trials that have ended scroll by above it."""
+    """A live table of active runs; ended trials are printed above it."""
 
     def __init__(self, live: Live, console: RichConsole, view: View) -> None:
         super().__init__(live, console, 0)
         self._view = view
-        self._told = {trial.number for trial in view().ended}
+        self._printed_trials = {trial.number for trial in view().ended}
 
     def update(self, running: "Sequence[Running]", waiting: int) -> None:
-        """Redraw."""
+        """Print newly ended trials and redraw the table."""
         for trial in self._view().ended:
-            if trial.number not in self._told:
-                self._told.add(trial.number)
+            if trial.number not in self._printed_trials:
+                self._printed_trials.add(trial.number)
                 self._console.print("  " + escape(trial_line(trial)), soft_wrap=True)
         super().update(running, waiting)
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
-        """Print how a run ended, where its trial does not say it."""
-        if again or not _is_told_by_its_trial(record):
+        """Print how a run ended, unless the line of its trial shows it."""
+        if again or not _shown_by_trial(record):
             super().ended(record, again=again)
 
     def _bottom(self, running: "Sequence[Running]", waiting: int) -> str:
@@ -128,6 +129,6 @@ class SweepTable(LiveTable):
 
 @contextmanager
 def sweep_table(console: RichConsole, view: View) -> Iterator[SweepTable]:
-    """Show a live table as long as the context lasts."""
+    """Show a live table while the context is open."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         yield SweepTable(live, console, view)

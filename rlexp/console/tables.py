@@ -1,4 +1,4 @@
-"""Rows of a table as text, where nothing needs to be folded: thousands at once."""
+"""Tables of rows, and the progress of runs as a live table or as lines."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rlexp.console.words import ending, progress
+from rlexp.console.formatting import ending, progress
 from rlexp.text import cell, printable
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ from rich.markup import escape
 
 from rlexp.text import duration
 
-LARGEST = 30
+MOST_RUNS = 30
+"""Most runs that the live table shows."""
 
 
 class LiveTable:
-    """Redraws what runs now; what has ended scrolls by above it."""
+    """A live table of active runs; ended runs are printed above it."""
 
     def __init__(self, live: Live, console: Console, total: int) -> None:
         self._live = live
@@ -38,35 +39,36 @@ class LiveTable:
         self._steps_done = 0
 
     def update(self, running: "Sequence[Running]", waiting: int) -> None:
-        """Redraw."""
+        """Redraw the table."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         for name in ("run", "seed", "steps", "", "return", "steps/s", "left"):
             table.add_column(name, justify="left" if name in {"run", ""} else "right")
         now = monotonic()
-        for one in list(running)[:LARGEST]:
-            total = one.spec.budget["steps"]
-            speed = one.step / max(now - one.since, 0.1)
-            left = duration((total - one.step) / speed) if one.step else "—"
+        for run in list(running)[:MOST_RUNS]:
+            total = run.spec.budget["steps"]
+            speed = run.step / max(now - run.since, 0.1)
+            # At full steps the process still plays the final evaluation.
+            left = duration((total - run.step) / speed) if run.step else "—"
             table.add_row(
-                escape(one.spec.name),
-                str(one.spec.seed),
-                f"{one.step:,}",
-                progress(one).split(" ")[0],
-                f"{one.last.mean:,.1f}" if one.last else "—",
-                f"{speed:,.0f}" if one.step else "—",
-                left if one.step < total else "evaluating",
+                escape(run.spec.name),
+                str(run.spec.seed),
+                f"{run.step:,}",
+                progress(run).split(" ")[0],
+                f"{run.last.mean:,.1f}" if run.last else "—",
+                f"{speed:,.0f}" if run.step else "—",
+                left if run.step < total else "evaluating",
             )
         self._live.update(Group(table, Text(self._bottom(running, waiting), style="dim")))
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
-        """Print how a run ended, above the table."""
+        """Print above the table how a run ended."""
         self._ended += not again
         self._steps_done += record.spec.budget["steps"] if not again else 0
         self._console.print("  " + escape(ending(record, again=again)), soft_wrap=True)
 
     def _bottom(self, running: "Sequence[Running]", waiting: int) -> str:
         elapsed = monotonic() - self._started
-        steps = self._steps_done + sum(one.step for one in running)
+        steps = self._steps_done + sum(run.step for run in running)
         text = f"{self._ended}/{self._total} done, {waiting} waiting, {duration(elapsed)}"
         if steps and running:
             each = running[0].spec.budget["steps"]
@@ -77,30 +79,30 @@ class LiveTable:
 
 @contextmanager
 def live_table(console: Console, total: int) -> Iterator[LiveTable]:
-    """Show a live table as long as the context lasts."""
+    """Show a live table while the context is open."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         yield LiveTable(live, console, total)
 
 
-EVERY = 15.0
-"""Seconds between lines of progress."""
+SECONDS_BETWEEN_LINES = 15.0
+"""Seconds between two lines of progress."""
 
 
-class Lines:
-    """Progress as plain lines."""
+class ProgressLines:
+    """Prints the progress of runs as lines."""
 
     def __init__(self, line: Callable[[str], None], total: int, *, quiet: bool) -> None:
         self._line = line
         self._total = total
         self._quiet = quiet
         self._ended = 0
-        self._next = monotonic() + EVERY
+        self._next = monotonic() + SECONDS_BETWEEN_LINES
 
     def update(self, running: "Sequence[Running]", waiting: int) -> None:
-        """Print a line now and then."""
+        """Print a line with the progress of active runs every 15 s."""
         if monotonic() < self._next or self._quiet:
             return
-        self._next = monotonic() + EVERY
+        self._next = monotonic() + SECONDS_BETWEEN_LINES
         steps = ", ".join(f"{r.spec.name} {progress(r)}" for r in running)
         self._line(f"  {self._ended}/{self._total} done, {waiting} waiting; {steps}")
 
@@ -111,34 +113,38 @@ class Lines:
             self._line(f"  {ending(record, again=again)}")
 
 
-BETWEEN = 2
+COLUMN_GAP = 2
 """Spaces between two columns."""
 
 
 def table_of(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out: Console
 ) -> tuple[Table, str]:
-    """A table, and text of its rows that follows it; the text is empty where the table has them.
+    """A Rich table and text to print below it.
+
+    If every row fits on one line, the table holds only the header and the text holds the rows;
+    otherwise the table holds the rows and the text is empty.
 
     Args:
-        rows: Its rows.
-        columns: Those that are shown.
-        out: Where it is shown: lines that are longer than it is wide are folded.
+        rows: The rows, by column name.
+        columns: The columns to show, in order.
+        out: The console that prints the table; its width decides whether rows are folded.
     """
+    # Rich needs seconds to lay out thousands of rows; joined strings need milliseconds.
     right = [all(isinstance(r.get(c), int | float | None) for r in rows) for c in columns]
     cells = [[printable(cell(row.get(c)), "") for c in columns] for row in rows]
-    widths = [max(map(_width, own)) for own in zip(columns, *cells, strict=True)]
-    fits = sum(widths) + BETWEEN * (len(widths) - 1) <= out.width
-    plain = fits and all(text == text.strip() for row in cells for text in row)
+    widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
+    fits = sum(widths) + COLUMN_GAP * (len(widths) - 1) <= out.width
+    fits_unfolded = fits and all(text == text.strip() for row in cells for text in row)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, numbers, width in zip(columns, right, widths, strict=True):
         table.add_column(
             column,
             justify="right" if numbers else "left",
             overflow="fold",
-            min_width=width if plain else None,
+            min_width=width if fits_unfolded else None,
         )
-    if plain:
+    if fits_unfolded:
         return table, "".join(_lines(cells, right, widths))
     for row in cells:
         table.add_row(*(Text(text) for text in row))
@@ -148,13 +154,13 @@ def table_of(
 def _lines(
     cells: Sequence[Sequence[str]], right: Sequence[bool], widths: Sequence[int]
 ) -> Iterator[str]:
-    between = " " * BETWEEN
+    separator = " " * COLUMN_GAP
     for row in cells:
         padded = (
             _padded(text, width, right=numbers)
             for text, numbers, width in zip(row, right, widths, strict=True)
         )
-        yield between.join(padded) + "\n"
+        yield separator.join(padded) + "\n"
 
 
 def _padded(text: str, width: int, *, right: bool) -> str:
@@ -163,4 +169,5 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 
 def _width(text: str) -> int:
+    # Rich's cell_len is slow, and an ASCII character is always one cell wide.
     return len(text) if text.isascii() else cell_len(text)

@@ -1,4 +1,4 @@
-"""Comparisons of made-up runs: scores stored, what is said caught, the next commands read."""
+"""Comparisons of made-up runs: stores scores, captures output, reads the next commands."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ Scores = Mapping[str, tuple[float, ...]]
 
 
 def with_scores(place: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
-    """An experiment whose labels reached these scores."""
+    """An experiment whose labels have these scores."""
     most = max(map(len, scores.values()))
     there = stored(place.layout, name, *map(configuration, scores), **{"test": most, **more})
     for label, own in scores.items():
@@ -28,14 +28,14 @@ def with_scores(place: Workspace, scores: Scores, name: str = "alpha", **more: A
 
 
 def steps(text: str) -> list[list[str]]:
-    """The commands that are printed."""
+    """The printed next commands."""
     return [
         shlex.split(command) for command in re.findall(r"^To .+?: rlexp (.+)$", text, re.MULTILINE)
     ]
 
 
 def said(place: Workspace, *targets: str, code: int = 0, **options: Any) -> str:
-    """What a comparison with this exit code says to people."""
+    """The output of a comparison that ends with this exit code."""
     overrides = (*QUICK, *options.pop("overrides", ()))
     words = [word for override in overrides for word in ("--set", override)]
     if phase := options.pop("phase", None):

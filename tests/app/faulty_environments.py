@@ -1,4 +1,4 @@
-"""Environments of which each breaks its declaration, or its process, in one way."""
+"""Environments that each violate the interface, or crash, in one way."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ BAD_STEP = 3
 
 
 class Good(gym.Env[Any, Any]):
-    """Four numbers, two actions, ten steps an episode."""
+    """An environment without faults: four numbers, two actions, ten steps per episode."""
 
     def __init__(self) -> None:
         self.observation_space: gym.Space[Any] = gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -41,7 +41,7 @@ class Good(gym.Env[Any, Any]):
 
 
 class Ageing(Good):
-    """Shows less and less, over all episodes."""
+    """An environment whose observations shrink over all episodes."""
 
     age = 0
 
@@ -183,7 +183,7 @@ class MissingKey(Good):
 
 
 class Masked(Good):
-    """Only the second action is allowed, and the first one raises."""
+    """Only the second action is allowed; the first one raises an error."""
 
     def action_masks(self) -> Any:
         """Which actions are allowed."""

@@ -1,4 +1,4 @@
-"""Real runs, trained in this process within a second or two."""
+"""Real runs, trained in this process within two seconds."""
 
 import signal
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TINY = (
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that was trained, and the study that it belongs to."""
+    """A trained run and its workspace."""
 
     study: Workspace
     paths: RunPaths
@@ -34,12 +34,12 @@ class Finished:
 
 
 def study(folder: Path, *allowed: str) -> Workspace:
-    """The study in a folder."""
+    """The workspace in a folder."""
     return Workspace(folder, Layout(folder / "runs"), allowed)
 
 
 def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
-    """A run that is written, but not trained."""
+    """A run on disk that is not trained."""
     place = study(folder, *allowed)
     request = read_request([*TINY, *words], place)
     experiment = place.layout.experiment("tiny")
@@ -52,7 +52,7 @@ def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finish
 
 
 def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
-    """A run that is trained to its end."""
+    """A completed run."""
     ready = prepared(folder, *words, allowed=allowed)
     handler = signal.getsignal(signal.SIGTERM)
     try:

@@ -1,4 +1,4 @@
-"""Studies in git checkouts, with runs that were trained from uncommitted code."""
+"""Workspaces in git checkouts, with runs trained from uncommitted code."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ gym.register("{name}-v0", entry_point="{name}:Drift")
 
 @dataclass(frozen=True, slots=True)
 class GitStudy:
-    """A study in a git checkout, and the module that its runs import."""
+    """A workspace in a git checkout, and the module that its runs import."""
 
     folder: Path
     module: str
@@ -76,7 +76,7 @@ class GitStudy:
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git says; nothing of the machine's own settings counts."""
+    """The output of git, independent of the machine's git settings."""
     variables = {
         **os.environ,
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -121,7 +121,7 @@ def trained(place: GitStudy, more: str = "", *words: str) -> GitStudy:
 
 
 def train(place: GitStudy, *words: str) -> None:
-    """Train the runs that words lead to, in this process."""
+    """Train the runs of these overrides in this process."""
     request = read_request([*SETTINGS, *words], place.study)
     experiment = place.study.layout.experiment(request.experiment.name)
     write_experiment(experiment, request.experiment)

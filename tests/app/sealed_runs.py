@@ -1,4 +1,4 @@
-"""Experiments of made-up runs whose ledger was kept, and ways to spoil them."""
+"""Experiments of made-up runs with a ledger, and functions that tamper with them."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from rlexp.store.sealing import Seals
 
 
 def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:
-    """An experiment whose runs have ended, the last one after a failure, all of them entered."""
+    """An experiment of ended runs, the last one after a failure, all entered in the ledger."""
     made = stored(Layout(folder / "runs"), name, test=runs)
     keep(made, runs - 1, failed())
     for seed in range(runs):
@@ -26,14 +26,14 @@ def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:
 
 
 def keep(made: Stored, seed: int, events: Sequence[Event]) -> RunPaths:
-    """Store an attempt and enter it."""
+    """Store an attempt and enter it in the ledger."""
     run = made.attempt(seed, events)
     Seals(made.paths).enter(run, run.attempts()[-1].number)
     return run
 
 
 def edit(path: Path, before: str, after: str) -> None:
-    """Change the first place of a text in a file."""
+    """Replace the first occurrence of a text in a file."""
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after, 1))
@@ -48,14 +48,14 @@ class Verdict:
 
 
 def told(folder: Path, name: str | None = "alpha", head: str | None = None) -> Verdict:
-    """Give the command."""
+    """Run `rlexp verify`."""
     words = [] if name is None else [name]
     printed = rlexp(folder, "verify", *words, *([] if head is None else ["--head", head]))
     return Verdict(printed.code, printed.out.splitlines())
 
 
 def head_of(made: Stored) -> str:
-    """The head of its ledger."""
+    """The head of the experiment's ledger."""
     ledger = read_ledger(made.paths)
     assert ledger is not None
     assert ledger.head is not None
@@ -71,39 +71,39 @@ def name_of(made: Stored, seed: int) -> str:
 
 
 def edit_origin(made: Stored) -> None:
-    """Another commit, and another setting."""
+    """Edit the commit and a setting in the provenance."""
     edit(made.run(2).attempt(1).provenance, "a" * 40, "b" * 40)
     edit(made.run(2).attempt(1).settings, "[]", "[1]")
 
 
 def link_policy(made: Stored) -> None:
-    """A link to the same content."""
+    """Replace the policy by a link to the same content."""
     made.run(2).model.rename(made.run(2).folder / "other.zip")
     made.run(2).model.symlink_to("other.zip")
 
 
 def copy_folder(made: Stored) -> None:
-    """The whole folder of seed 3 over that of seed 4."""
+    """Copy the whole folder of seed 3 over that of seed 4."""
     shutil.rmtree(made.run(4).folder)
     shutil.copytree(made.run(3).folder, made.run(4).folder)
 
 
 def copy_policy(made: Stored) -> None:
-    """Only the policy of seed 3."""
+    """Copy only the policy of seed 3."""
     shutil.copy(made.run(3).model, made.run(4).model)
 
 
 def copy_journal(made: Stored) -> None:
-    """Only the journal of seed 3."""
+    """Copy only the journal of seed 3."""
     shutil.copy(made.run(3).attempt(1).journal, made.run(4).attempt(2).journal)
 
 
 def copy_unsealed(made: Stored) -> None:
-    """The journal of seed 3 as a further attempt of seed 4."""
+    """Copy the journal of seed 3 as a further attempt of seed 4."""
     attempt = made.attempt(4).attempt(3)
     shutil.copy(made.run(3).attempt(1).journal, attempt.journal)
 
 
 def rename(made: Stored) -> None:
-    """The folder of seed 3 under a name that seed 5 would have."""
+    """Rename the folder of seed 3 to the name of seed 5."""
     shutil.copytree(made.run(3).folder, made.paths.run("ppo-test-5-0123456789").folder)

@@ -1,4 +1,4 @@
-"""Environments that depend on something that their seed does not decide."""
+"""Environments that depend on something other than their seed."""
 
 import datetime as dt
 import random
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Steady(gym.Env[Any, Any]):
-    """Decided by its seed alone."""
+    """Depends only on its seed."""
 
     def __init__(self) -> None:
         self.observation_space: gym.Space[Any] = gym.spaces.Box(-1.0, 1.0, (2,), np.float64)
@@ -71,7 +71,7 @@ class GlobalGenerator(Steady):
 
 
 class Remembering(Steady):
-    """Every instance knows how many there were before."""
+    """Every instance knows the number of earlier instances."""
 
     count: ClassVar[int] = 0
 
@@ -100,7 +100,7 @@ class LateClock(Steady):
 
 
 class Names(Steady):
-    """The order of a set decides."""
+    """Depends on the order of a set."""
 
     def reward(self) -> float:
         names = {"north", "east", "south", "west", "up", "down"}

@@ -1,4 +1,4 @@
-"""What is about to run, in words."""
+"""The text of plans."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from rlexp.cli.plans import checkpoint_lines, run_plan_lines
 
 
 def beginnings(**changes: Any) -> Beginnings:
-    """How the runs of a plan begin: all of them anew, but for what changes."""
+    """Starting points of runs: all start from step 0, except as given."""
     values: dict[str, Any] = {"continued": {}, "drifts": {}, "anew": {}, "allow_drift": None}
     return Beginnings(**{**values, "replay_bytes": 0, **changes})
 
 
 def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
-    """The plan of a command with five runs, whose beginnings are given."""
+    """The plan of a command with five runs and these starting points."""
     return RunPlan(
         experiment="first",
         phase="test",
@@ -34,13 +34,13 @@ def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
     )
 
 
-def test_a_plan_that_begins_anew_says_nothing_of_checkpoints() -> None:
-    """How many runs, how long, how much disk, of which code."""
-    told = (
+def test_a_plan_without_checkpoints_does_not_mention_them() -> None:
+    """The plan has the number of runs, the time, the disk space and the commit."""
+    output = (
         "  5 runs × 100,000 environment steps · 2 workers × 1 thread · estimated 1 min 2 s, "
         "1.2 MB · git 1a2b3c4"
     )
-    assert ["first · test phase", told] == list(run_plan_lines(plan()))
+    assert ["first · test phase", output] == list(run_plan_lines(plan()))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_plan_that_begins_anew_says_nothing_of_checkpoints() -> None:
     ],
 )
 def test_runs_that_continue_are_counted(steps: list[int], told: str) -> None:
-    """With the steps of their checkpoints."""
+    """The line has the steps of their checkpoints."""
     continued = {f"run {number}": step for number, step in enumerate(steps)}
     assert f"  {told}" == list(run_plan_lines(plan(continued=continued)))[-1]
 
@@ -64,49 +64,58 @@ def test_runs_that_continue_are_counted(steps: list[int], told: str) -> None:
 @pytest.mark.parametrize(
     ("refused", "whose", "why"),
     [
-        ([(40_000, "a")], "1 of 5 runs begins anew, its checkpoint at step 40,000 is", "a"),
+        (
+            [(40_000, "a")],
+            "1 of 5 runs starts from step 0, because its checkpoint at step 40,000 was",
+            "a",
+        ),
         (
             [(40_000, "b"), (60_000, "a"), (40_000, "a")],
-            "3 of 5 runs begin anew, their checkpoints at steps 40,000 and 60,000 are",
+            "3 of 5 runs start from step 0, because their checkpoints at steps 40,000 and 60,000 were",
             "a; b",
         ),
         (
             [(step, f"a{step}") for step in range(1, 6)],
-            "5 of 5 runs begin anew, their checkpoints at steps 1 to 5 are",
+            "5 of 5 runs start from step 0, because their checkpoints at steps 1 to 5 were",
             "a1; a2; a3; and 2 other reasons",
         ),
     ],
 )
-def test_runs_that_begin_anew_are_counted(
+def test_runs_that_start_from_step_0_are_counted(
     refused: list[tuple[int, str]], whose: str, why: str
 ) -> None:
-    """With the steps that they lose, why, and what would keep them."""
+    """The line has the lost steps and the reasons; the next line has the command to keep them."""
     anew = {f"run {n}": RefusedCheckpoint(step=s, reason=r) for n, (s, r) in enumerate(refused)}
-    expected = f"  {whose} not continued from: {why}"
+    expected = f"  {whose} refused: {why}"
     assert expected == list(run_plan_lines(plan(anew=anew)))[-1]
     lines = list(run_plan_lines(plan(anew=anew, allow_drift="rlexp resume first --allow-drift")))
-    assert "  to continue all the same: rlexp resume first --allow-drift" == lines[-1]
+    assert (
+        "  to continue from these checkpoints anyway: rlexp resume first --allow-drift"
+        == lines[-1]
+    )
 
 
 def test_runs_that_continue_with_other_versions_are_counted() -> None:
-    """Besides the steps that they continue from."""
+    """The line follows that of the continued steps."""
     changed = {"run 0": "torch was 1, is 2", "run 1": "torch was 1, is 2"}
-    told = list(checkpoint_lines(beginnings(continued=dict.fromkeys(changed, 8), drifts=changed)))
+    output = list(
+        checkpoint_lines(beginnings(continued=dict.fromkeys(changed, 8), drifts=changed))
+    )
     assert [
         "  2 runs continue from checkpoints at step 8",
         "  2 runs continue with other versions: torch was 1, is 2",
-    ] == told
+    ] == output
 
 
-def test_large_replay_buffers_are_said() -> None:
-    """From 100 MB on."""
+def test_large_replay_buffers_are_printed() -> None:
+    """Sizes above 100 MB are printed."""
     assert [] == list(checkpoint_lines(beginnings(replay_bytes=100_000_000)))
     (line,) = checkpoint_lines(beginnings(replay_bytes=1_200_000_000))
-    assert "  replay buffers in checkpoints: up to 1.2 GB a run" == line
+    assert "  replay buffers in checkpoints: up to 1.2 GB per run" == line
 
 
-def test_nothing_to_run_is_said() -> None:
-    """Without an estimate."""
+def test_an_empty_plan_has_no_estimate() -> None:
+    """A plan without missing runs states that there is nothing to run."""
     empty = plan(runs=0, done=5)
-    told = ["first · test phase, 5 done already", "  nothing to run"]
-    assert told == list(run_plan_lines(empty))
+    output = ["first · test phase, 5 already done", "  nothing to run"]
+    assert output == list(run_plan_lines(empty))

@@ -278,7 +278,7 @@ def test_what_goes_on_alone_can_be_cancelled(place: Place, scores: dict[str, flo
         ]
     )
     place.begun()
-    assert "took back 3 orders" in cancelled(place, "x")
+    assert "removed 3 runs" in cancelled(place, "x")
     place.end_workers()
     assert "submitted to" not in place.study.give("status", "x")[1]
     assert {"interrupted"} <= set(place.runs("state").values()) <= {"interrupted", "planned"}
@@ -315,7 +315,7 @@ def test_one_run_is_cancelled_alone(place: Place, scores: dict[str, float]) -> N
     command = place.start("run", *ASKED, quick={"seconds": 6.0})
     place.begun()
     run = next(name for name, state in place.runs("state").items() if state == "running")
-    assert f"asked run {run} to end" in cancelled(place, f"x/{run}")
+    assert f"asked run {run} to stop" in cancelled(place, f"x/{run}")
     command.finish(1)
     place.end_workers()
     assert "interrupted" == place.runs("state")[run]

@@ -1,4 +1,4 @@
-"""Blocks on a terminal: every value whole, on a wide terminal as on a narrow one."""
+"""Report blocks on terminals of any width: no value is cut."""
 
 import io
 import re
@@ -36,7 +36,7 @@ def interval(estimate: float, low: float | None, high: float | None, **more: obj
 
 
 def shown(*blocks: Block, width: int = 80) -> str:
-    """What a terminal of this width shows."""
+    """The output on a terminal of this width."""
     out = RichConsole(
         file=io.StringIO(), width=width, force_terminal=True, color_system=None, highlight=False
     )
@@ -67,23 +67,29 @@ def table(*rows: tuple[Value, ...], columns: tuple[Column, ...] = (LABEL, SCORE)
     ],
 )
 def test_values_in_cells(value: Value, digits: int, wanted: str) -> None:
-    """A value as it stands in a table; what is missing is never zero."""
+    """A cell has the formatted value; a missing value is never 0."""
     assert wanted == cell(value, Column(title="any", digits=digits))
 
 
-def test_a_table_across() -> None:
-    """Numbers to the right, words to the left, the title above and the note below."""
+def test_a_table_fits_a_wide_terminal() -> None:
+    """Numbers are right-aligned, text is left-aligned; the title is above and the note below."""
     text = shown(table(("ppo", 1.0), ("a2c", None)))
-    wanted = ["A table", "label  mean score", "ppo           1.0", "a2c             —", "A note."]
-    assert wanted == text.splitlines()
+    expected = [
+        "A table",
+        "label  mean score",
+        "ppo           1.0",
+        "a2c             —",
+        "A note.",
+    ]
+    assert expected == text.splitlines()
 
 
-def test_a_table_goes_down_where_it_does_not_fit() -> None:
-    """On a narrow terminal a row becomes a column, as many side by side as there is room for."""
+def test_a_table_is_transposed_on_a_narrow_terminal() -> None:
+    """Each row becomes a column, with as many side by side as fit."""
     columns = (LABEL, *(Column(title=title, digits=0) for title in ("IQM", "mean", "median")))
     low, high = interval(1.0, 0.0, 2.0), interval(3.0, 2.0, 4.0)
     of_rows = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
-    wanted = """\
+    expected = """\
 A table
 label   a         b
 IQM     1 [0, 2]  1 [0, 2]
@@ -96,13 +102,13 @@ mean    1 [0, 2]
 median  3 [2, 4]
 A note.
 95 % interval, method t."""
-    assert wanted == shown(of_rows, width=26)
-    assert wanted == shown(of_rows, width=34)
+    assert expected == shown(of_rows, width=26)
+    assert expected == shown(of_rows, width=34)
     assert "label       IQM      mean    median\na      1 [0, 2]" in shown(of_rows, width=35)
 
 
-def test_words_fold_before_the_table_turns() -> None:
-    """A long cell of words gets several lines, numbers keep one."""
+def test_text_folds_before_the_table_is_transposed() -> None:
+    """A long text cell gets several lines; numbers stay on one line."""
     source = Column(title="source")
     text = shown(
         table(("ppo", 1.0, "mean of a thousand episodes"), columns=(LABEL, SCORE, source)),
@@ -120,8 +126,8 @@ def test_words_fold_before_the_table_turns() -> None:
     ),
     width=st.integers(20, 120),
 )
-def test_no_number_is_ever_broken(values: list[tuple[str, float, float]], width: int) -> None:
-    """At every width each number stands whole on a line, and no line is too long."""
+def test_no_number_is_split(values: list[tuple[str, float, float]], width: int) -> None:
+    """At every width each number is on one line, and no line is too long."""
     columns = (LABEL, SCORE, Column(title="another"))
     text = shown(table(*values, columns=columns), width=width)
     assert all(len(line) <= width for line in text.splitlines())
@@ -131,34 +137,34 @@ def test_no_number_is_ever_broken(values: list[tuple[str, float, float]], width:
 
 
 def test_empty_tables_are_shown() -> None:
-    """A table without rows shows its columns, whether they fit or not."""
+    """A table without rows shows its columns at every width."""
     assert "label  mean score" in shown(table())
     assert "lab" in shown(table(), width=11)
 
 
 def test_reasons_stand_below_a_table() -> None:
-    """Why there is no interval is said once, and what a dagger means too."""
+    """The reason for a missing interval and the meaning of † are printed once."""
     missing = interval(1.0, None, None, reason="one run shows no spread")
     text = shown(table(("a", missing), ("b", missing), ("c", interval(1, 0, 2, coverage=0.8))))
     assert 1 == text.count("[—] No interval: one run shows no spread.")
     assert "† Too narrow: its expected coverage is 80 %." in text
 
 
-def test_notices_say_what_they_are() -> None:
-    """A warning is one without colours too; a verdict needs no word."""
+def test_warnings_are_marked_without_colour() -> None:
+    """A warning begins with `Warning:`; a verdict has no prefix."""
     notices = [Notice(tone=tone, text="text") for tone in Tone]
     assert ["text", "text", "Warning: text", "Problem: text"] == shown(*notices).splitlines()
 
 
-def test_one_empty_line_apart() -> None:
-    """Tables and changes of kind are set apart by one line; neighbours of a kind are not."""
+def test_blocks_are_separated_by_one_empty_line() -> None:
+    """Tables and changes of kind are separated; blocks of the same kind are not."""
     notice, text = Notice(tone=Tone.NOTE, text="n"), Text(text="t")
     assert "t\nt\n\nn\nn\n\nA table" in shown(text, text, notice, notice, table(("a", 1.0)))
     assert not shown(table()).startswith("\n")
 
 
-def test_figures_and_listings_are_for_other_formats() -> None:
-    """A terminal draws no figures, and leaves no gap where one was."""
+def test_figures_are_left_out() -> None:
+    """A terminal shows no figures, and no gap in their place."""
     axis = Axis(title="steps")
     figure = Lines(name="f", title="F", x=axis, y=axis, lines=())
     text = Text(text="t")
@@ -168,8 +174,8 @@ def test_figures_and_listings_are_for_other_formats() -> None:
     assert "t\nt" == shown(text, figure, points, threads, listing, text)
 
 
-def test_a_pipe_has_no_edge() -> None:
-    """Where output is no terminal, a row is a line, however long."""
+def test_output_to_a_pipe_is_not_folded() -> None:
+    """Without a terminal, each row is one line."""
     out = RichConsole(file=io.StringIO(), width=10_000, highlight=False)
     long = "word " * 100
     show_blocks(out, [Text(text=long), table((long, 1.0))])
@@ -180,8 +186,8 @@ def test_a_pipe_has_no_edge() -> None:
 
 
 @pytest.mark.parametrize("width", [16, 200])
-def test_hostile_words_are_harmless(width: int) -> None:
-    """Control characters are shown and not obeyed; markup is text."""
+def test_hostile_text_is_harmless(width: int) -> None:
+    """Control characters are replaced, and markup is printed as text."""
     hostile = "[red]\x1b[2J\x07[/red]"
     row = (hostile, 1.0)
     blocks = (Notice(tone=Tone.NOTE, text=hostile), Text(text=hostile), table(row))
@@ -190,10 +196,10 @@ def test_hostile_words_are_harmless(width: int) -> None:
     assert 3 == text.count("[red]")
 
 
-def test_notices_stand_apart_from_each_other() -> None:
-    """Further lines of a notice are indented, words whole, and no word is lost."""
-    words = "a difference of 80 that no chance explains, with all its reasons"
-    lines = shown(Notice(tone=Tone.WARNING, text=words), width=30).splitlines()
+def test_notices_have_a_hanging_indent() -> None:
+    """Further lines of a notice are indented, and no word is lost."""
+    arguments = "a difference of 80 that no chance explains, with all its reasons"
+    lines = shown(Notice(tone=Tone.WARNING, text=arguments), width=30).splitlines()
     assert len(lines) > 2
     assert all(line.startswith("  ") and len(line) <= 30 for line in lines[1:])
-    assert f"Warning: {words}".split() == " ".join(lines).split()
+    assert f"Warning: {arguments}".split() == " ".join(lines).split()

@@ -1,4 +1,4 @@
-"""Tables of thousands of rows: the same bytes as Rich's, without asking it for each cell."""
+"""Tables with thousands of rows have the same bytes as those of Rich."""
 
 from io import StringIO
 from typing import Any
@@ -30,7 +30,7 @@ COLUMNS = ("run", "a longer heading", "n")
 
 
 def by_rich(rows: list[dict[str, Any]], out: Console) -> None:
-    """The table with every cell in it."""
+    """The table with every cell laid out by Rich."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         numbers = all(isinstance(r[column], int | float | None) for r in rows)
@@ -47,21 +47,21 @@ def console(width: int, *, terminal: bool) -> Console:
 
 @pytest.mark.parametrize("terminal", [True, False])
 @given(st.lists(st.fixed_dictionaries(dict.fromkeys(COLUMNS, values)), max_size=5), st.data())
-def test_rows_as_text_are_those_of_rich(
+def test_rows_as_text_equal_those_of_rich(
     terminal: bool, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Whatever stands in the cells and however wide the terminal is, the bytes are the same."""
+    """The bytes are the same for any cells and any width of the terminal."""
     width = data.draw(st.sampled_from([20, 60, 10_000]))
-    expected, found = (console(width, terminal=terminal) for _ in range(2))
+    expected, result = (console(width, terminal=terminal) for _ in range(2))
     by_rich(rows, expected)
-    table, following = table_of(rows, COLUMNS, found)
-    found.print(table)
-    found.file.write(following)
-    assert found.file.getvalue() == expected.file.getvalue()  # type: ignore[attr-defined]
+    table, following = table_of(rows, COLUMNS, result)
+    result.print(table)
+    result.file.write(following)
+    assert result.file.getvalue() == expected.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_rows_that_fit_are_text() -> None:
-    """Where nothing is folded, Rich is asked for the heading only."""
+    """If no row is folded, Rich lays out only the header."""
     rows = [dict.fromkeys(COLUMNS, number) for number in range(9)]
     table, following = table_of(rows, COLUMNS, console(80, terminal=False))
     assert (table.row_count, following.count("\n")) == (0, 9)

@@ -1,4 +1,4 @@
-"""The page about benchmarks: what it shows can be run, and its scores are those that are kept."""
+"""The page about benchmarks: its commands work, and its scores are the stored ones."""
 
 import csv
 import json
@@ -20,15 +20,15 @@ LARGEST = 300_000
 """Bytes of what is kept of a benchmark."""
 
 
-def test_there_are_scores_of_the_small_one() -> None:
-    """So that the tests below have something to read; they come with the package."""
+def test_the_small_benchmark_has_stored_scores() -> None:
+    """The other tests of this file need stored scores, which come with the package."""
     assert ["classic_control"] == NAMES
     assert KEPT == packaged_root() / "conf" / "benchmark" / "baselines"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_the_means_of_the_episodes(name: str) -> None:
-    """Every run that has a score, and no other, with a hundred episodes each."""
+    """Exactly the runs with a score are stored, with a hundred episodes each."""
     episodes: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     with (KEPT / f"{name}.csv").open(newline="") as file:
         rows = csv.DictReader(file)
@@ -37,10 +37,10 @@ def test_scores_are_the_means_of_the_episodes(name: str) -> None:
             episodes[row["label"], row["task"], row["seed"], row["step"]].append(
                 float(row["return"])
             )
-    plain = json.loads((KEPT / f"{name}.json").read_text())
+    content = json.loads((KEPT / f"{name}.json").read_text())
     scores = {
         (cell["label"], cell["task"], seed, str(cell["steps"])): score
-        for cell in plain["cells"]
+        for cell in content["cells"]
         for seed, score in cell["scores"].items()
     }
     assert scores == pytest.approx(
@@ -50,48 +50,48 @@ def test_scores_are_the_means_of_the_episodes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_table_is_that_of_the_kept_scores(name: str) -> None:
-    """As `benchmarks/baselines.py` writes it."""
+def test_the_table_equals_the_stored_scores(name: str) -> None:
+    """The table is the output of `benchmarks/baselines.py`."""
     shown = TEXT.partition(BEGIN.format(name=name))[2].partition(END)[0]
     assert shown == markdown(json.loads((KEPT / f"{name}.json").read_text())["cells"])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_kept_scores_are_small_and_name_no_machine(name: str) -> None:
-    """Neither hosts nor folders."""
+def test_stored_scores_are_small_and_name_no_machine(name: str) -> None:
+    """The files contain no host names and no folders."""
     files = [KEPT / f"{name}.{ending}" for ending in ("csv", "json")]
     assert sum(file.stat().st_size for file in files) < LARGEST
-    plain = json.loads(files[1].read_text())
-    assert {"processor", "cores"} == set(plain["machine"])
-    assert "/" not in "".join(plain["command"])
+    content = json.loads(files[1].read_text())
+    assert {"processor", "cores"} == set(content["machine"])
+    assert "/" not in "".join(content["command"])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_kept_scores_are_of_the_benchmark_as_it_is(name: str) -> None:
-    """Its cells, and their steps."""
-    plain = json.loads((KEPT / f"{name}.json").read_text())
-    found = {
-        (one.plain["environment"]["id"], dict(one.choices)["algorithm"]): one.plain["budget"]
-        for one in compose([f"+benchmark={name}"], ROOT)
+def test_stored_scores_match_the_present_benchmark(name: str) -> None:
+    """The cells and their steps are those of the present definition."""
+    content = json.loads((KEPT / f"{name}.json").read_text())
+    result = {
+        (item.plain["environment"]["id"], dict(item.choices)["algorithm"]): item.plain["budget"]
+        for item in compose([f"+benchmark={name}"], ROOT)
     }
-    assert {key: budget["steps"] for key, budget in found.items()} == {
-        (cell["task"], cell["label"]): cell["steps"] for cell in plain["cells"]
+    assert {key: budget["steps"] for key, budget in result.items()} == {
+        (cell["task"], cell["label"]): cell["steps"] for cell in content["cells"]
     }
 
 
-def test_the_matrix_that_it_shows_composes(tmp_path: Path) -> None:
-    """Under the name that a study gives it."""
+def test_the_matrix_on_the_page_composes(tmp_path: Path) -> None:
+    """The matrix of the page works under the name that the page gives it."""
     (block,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     path = tmp_path / "conf" / "benchmark" / "mine.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(block)
     assert [20_000, 20_000] == [
-        one.plain["budget"]["steps"] for one in compose(["+benchmark=mine"], tmp_path)
+        item.plain["budget"]["steps"] for item in compose(["+benchmark=mine"], tmp_path)
     ]
 
 
 def test_every_matrix_is_named(tmp_path: Path) -> None:
-    """In the table at the top."""
+    """The table at the top of the page lists every benchmark."""
     matrices = [
         path.stem
         for path in (ROOT / "conf" / "benchmark").glob("*.yaml")

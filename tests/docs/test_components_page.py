@@ -1,4 +1,4 @@
-"""The page about components: its commands work as pasted, its defaults are true, its example runs."""
+"""The page about components: its commands, defaults and example work."""
 
 import json
 import re
@@ -30,7 +30,7 @@ CODE = re.compile(r"`(rlexp run [^`]+)`")
 
 def blocks(kind: str) -> list[str]:
     """The page's code blocks of a kind, in order."""
-    return [found["text"] for found in BLOCK.finditer(PAGE) if found["kind"] == kind]
+    return [result["text"] for result in BLOCK.finditer(PAGE) if result["kind"] == kind]
 
 
 COMMANDS = [
@@ -42,31 +42,31 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the page's guide has been trained, though not for long."""
+    """A folder in which the guide of the page was trained for a short time."""
     folder = tmp_path_factory.mktemp("study")
-    (words,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
+    (arguments,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
     short = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
-    done = pasted(shlex.join([*words, *short]), folder)
+    done = pasted(shlex.join([*arguments, *short]), folder)
     assert 0 == done.returncode, done.stdout + done.stderr
     return folder
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_ask_for_runs_that_can_be_made(
+def test_commands_of_the_page_compose(
     command: str, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every setting exists, every value is allowed, and each environment is made with its components."""
+    """Every setting exists, every value is allowed, and each environment can be built."""
     monkeypatch.chdir(study)
-    place = Workspace(study, Layout(study / "runs"))
-    request = read_request(shlex.split(command)[2:], place)
+    location = Workspace(study, Layout(study / "runs"))
+    request = read_request(shlex.split(command)[2:], location)
     assert len(request.specs()) >= (1 if "experiment=guide" in command else 5)
     for configuration in request.experiment.configurations:
-        plain = {**configuration.environment, "reference": {}}
-        build(plain, "environment").make().close()
+        content = {**configuration.environment, "reference": {}}
+        build(content, "environment").make().close()
 
 
-def test_a_guide_that_would_act_otherwise_is_refused(study: Path, tmp_path: Path) -> None:
-    """Its weights are as pinned, and others are the functions between them."""
+def test_a_changed_guide_is_refused(study: Path, tmp_path: Path) -> None:
+    """A guide with other weights than the pinned ones, or other functions, is refused."""
     (run,) = (study / "runs" / "guide").glob("ppo*")
     guide = Path(shutil.copytree(run, tmp_path / "guide"))
     pinned = final_weights(str(guide), "jump_start")
@@ -74,15 +74,15 @@ def test_a_guide_that_would_act_otherwise_is_refused(study: Path, tmp_path: Path
     load_guide(str(guide), pinned, environment, "jump_start")
     spec = read_spec(RunPaths(guide))
     spec = replace(spec, agent={**spec.agent, "activation": "relu"})
-    plain = {**SPEC.head(), "id": spec.id, **spec.plain()}
-    (guide / "spec.json").write_text(json.dumps(plain))
+    content = {**SPEC.head(), "id": spec.id, **spec.plain()}
+    (guide / "spec.json").write_text(json.dumps(content))
     assert final_weights(str(guide), "jump_start").startswith(f"{pinned}++")
     with pytest.raises(ConfigError, match=r"spec\.json is not what it was: put it back, or set"):
         load_guide(str(guide), pinned, environment, "jump_start")
 
 
 def test_there_are_commands_and_ready_experiments() -> None:
-    """So that the test above has something to read."""
+    """The other tests of this file need commands and benchmarks on the page."""
     assert 8 <= sum("+benchmark=" not in command for command in COMMANDS)
     assert 8 <= sum("+benchmark=" in command for command in COMMANDS)
 
@@ -104,7 +104,7 @@ def test_there_are_commands_and_ready_experiments() -> None:
     ],
 )
 def test_settings_are_explained_with_their_defaults(name: str) -> None:
-    """Each has a row in its section, and what the row calls the default is in the yaml."""
+    """Each setting has a row in its section, with the default of the YAML file."""
     section = re.split(rf"^## (?=.*\b{name}\b)", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
     rows = dict(ROW.findall(section.partition("| setting |")[2]))
     settings = yaml.safe_load((ROOT / "conf" / "component" / f"{name}.yaml").read_text())[name]
@@ -112,15 +112,15 @@ def test_settings_are_explained_with_their_defaults(name: str) -> None:
     others = {"initial"} if name == "observation_delay" else set()
     assert settings.keys() == rows.keys() - others
     for setting, value in settings.items():
-        told = re.findall(r"`([^`]+)`", rows[setting])
+        output = re.findall(r"`([^`]+)`", rows[setting])
         if value == "???":
             assert "required" == rows[setting]
         elif not str(value).startswith("${"):
-            assert value in [yaml.safe_load(text) for text in told]
+            assert value in [yaml.safe_load(text) for text in output]
 
 
-def test_the_example_is_a_component(tmp_path: Path) -> None:
-    """Written into an empty folder as the page says, it is compared with none by the page's commands."""
+def test_the_example_component_works(tmp_path: Path) -> None:
+    """Written to an empty folder, the example works with the page's commands."""
     (source,), (settings,), (commands,) = blocks("python"), blocks("yaml"), blocks("bash own")
     (tmp_path / "my_components.py").write_text(source)
     (tmp_path / "conf" / "component").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The page about curricula: its own teacher works as pasted, and it names every teacher."""
+"""The page about curricula: its example teacher works, and it lists every teacher."""
 
 import importlib
 import re
@@ -23,20 +23,20 @@ FILES = re.compile(
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the page shows."""
-    for found in FILES.finditer(PAGE):
-        path = tmp_path / found["name"]
+    """A folder with the files of the page."""
+    for result in FILES.finditer(PAGE):
+        path = tmp_path / result["name"]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found["text"])
+        path.write_text(result["text"])
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     return tmp_path
 
 
-def test_own_teacher_works_as_pasted(study: Path) -> None:
-    """It teaches the environment that the page names, in training only, and widens its box."""
-    (one,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
-    _, parts = validate(one.plain, ("my_teachers",))
+def test_the_example_teacher_works(study: Path) -> None:
+    """The teacher acts only in training, on the page's environment, and widens its range."""
+    (item,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
+    _, parts = validate(item.plain, ("my_teachers",))
     del sys.modules["my_teachers"]
     environment: Any = parts.environment.make()
     environment.reset(seed=1)
@@ -51,16 +51,16 @@ def test_own_teacher_works_as_pasted(study: Path) -> None:
 
 
 def test_every_teacher_has_a_row() -> None:
-    """Those that can be chosen, and no others."""
+    """The table lists exactly the teachers of `conf/teacher`."""
     rows = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
     assert {path.stem for path in (ROOT / "conf" / "teacher").glob("*.yaml")} == rows
 
 
 @pytest.mark.parametrize("teacher", ["random", "alp_gmm", "success_rate"])
 def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
-    """A hundred contexts are tested, once each by the final policy, and none is held out for good."""
-    (one,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
-    root, parts = validate(one.plain)
+    """A hundred contexts are tested once each, and none is always held out."""
+    (item,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
+    root, parts = validate(item.plain)
     context = parts.environment.components["context"]
     assert root.budget.final_episodes == len(context.test_contexts())
     assert 1 == parts.environment.vector.count

@@ -1,4 +1,4 @@
-"""The page about parts of one's own: every example is built, or trains, as pasted."""
+"""The page about plug-ins of users: every example can be built or trained as pasted."""
 
 import json
 import re
@@ -46,7 +46,7 @@ ALLOWED = (PACKAGE,)
 
 
 def forget() -> None:
-    """Take the modules of the page from those that are imported."""
+    """Remove the modules of the page from the imported ones."""
     for name in [name for name in sys.modules if name.partition(".")[0] in {PACKAGE, "corridor"}]:
         del sys.modules[name]
 
@@ -60,7 +60,7 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the files that the page shows."""
+    """A folder with the files of the page."""
     write(tmp_path, FILES)
     forget()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -69,29 +69,31 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def given(*start: str) -> list[list[str]]:
-    """The words of the page's commands that begin so, without the permission to import."""
+    """The overrides of the page's commands with this beginning, without --allow-import."""
     return [
-        words[len(start) + 2 :]
-        for words in COMMANDS
-        if words[: len(start) + 2] == [*start, "--allow-import", PACKAGE]
+        arguments[len(start) + 2 :]
+        for arguments in COMMANDS
+        if arguments[: len(start) + 2] == [*start, "--allow-import", PACKAGE]
     ]
 
 
-def asked(words: Sequence[str], study: Path) -> Request:
-    """What `rlexp run` makes of words."""
+def request_of(words: Sequence[str], study: Path) -> Request:
+    """The request of `rlexp run` with these overrides."""
     return read_request(words, Workspace(study, Layout(study / "runs"), ALLOWED))
 
 
-def swept(group: str, study: Path) -> SweepRequest:
-    """What `rlexp sweep` makes of the page's command for a group, checked as it does."""
-    (words,) = [words for words in given("sweep") if words[0].startswith(f"{group}=")]
-    request = compose_sweep(None, words, study)
+def sweep_request_of(group: str, study: Path) -> SweepRequest:
+    """The checked request of the page's `rlexp sweep` command for a group."""
+    (arguments,) = [
+        arguments for arguments in given("sweep") if arguments[0].startswith(f"{group}=")
+    ]
+    request = compose_sweep(None, arguments, study)
     check_sweep(request, ALLOWED)
     return request
 
 
 def test_every_family_has_a_row() -> None:
-    """Each group of `conf/`, with a protocol and an example that is there."""
+    """Each group of `conf/` has a row with its protocol and an existing example."""
     rows = re.findall(r"^\| .+ \| `conf/(\w+)/` \| (.*) \| (.+) \|$", PAGE, re.MULTILINE)
     assert {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()} == {
         group for group, _, _ in rows
@@ -100,46 +102,46 @@ def test_every_family_has_a_row() -> None:
     assert all("](" in example for _, _, example in rows)
 
 
-def test_every_example_is_whole() -> None:
-    """A module, a yaml that names its class, and a command that chooses it."""
+def test_every_example_is_complete() -> None:
+    """Each has a module, a YAML file that names its class, and a command that chooses it."""
     yamls = {name: text for name, text in FILES.items() if name.endswith(".yaml")}
     modules = {name.removesuffix(".py") for name in FILES if name.endswith(".py")}
     named = re.findall(rf"_target_: ({PACKAGE}\.\w+)\.\w+$", "".join(yamls.values()), re.MULTILINE)
     assert modules == {name.replace(".", "/") for name in named}
-    commands = [" ".join(words) for words in COMMANDS]
+    commands = [" ".join(arguments) for arguments in COMMANDS]
     for name in yamls:
         _, group, file = name.split("/")
         option = file.removesuffix(".yaml")
         assert [c for c in commands if re.search(rf"\b{group}=(\[.*\b)?{option}\b", c)], name
 
 
-def test_a_run_of_all_that_a_run_has(study: Path) -> None:
-    """Agent, algorithm, executor and tracker train together; curve and score are mirrored once."""
-    asked_for = sorted({word for words in given("run") for word in words})
+def test_all_examples_train_together(study: Path) -> None:
+    """Agent, algorithm, executor and tracker train together; points are pushed once."""
+    asked_for = sorted({word for arguments in given("run") for word in arguments})
     groups = {word.partition("=")[0] for word in asked_for}
     assert {"agent", "algorithm", "environment", "executor", "tracker"} == groups
     short = (
         *("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_episodes=1"),
         *("budget.final_episodes=2", "seeds.test=1", "experiment=own", "-q"),
     )
-    words = ["rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short]
-    done = pasted(shlex.join(words), study)
+    arguments = ["rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short]
+    done = pasted(shlex.join(arguments), study)
     assert 0 == done.returncode, done.stdout + done.stderr
     curves = study / "curves" / "own"
     (path,) = curves.glob("annealed_a2c-test-0-*.jsonl")
     steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
     assert all(a < b for a, b in pairwise(steps))
     assert {32, 64} <= set(steps)
-    told = json.loads(path.with_suffix(".json").read_text())
-    assert ("annealed_a2c", "completed") == (told["label"], told["state"])
-    assert {"annealed_a2c on CartPole-v1": told["score"]} == json.loads(
+    output = json.loads(path.with_suffix(".json").read_text())
+    assert ("annealed_a2c", "completed") == (output["label"], output["state"])
+    assert {"annealed_a2c on CartPole-v1": output["score"]} == json.loads(
         (curves / "aggregates.json").read_text()
     )
 
 
-def test_an_agent_reads_waves(study: Path) -> None:
-    """Two of each entry, as sines and as cosines."""
-    (configuration,) = asked(["agent=fourier"], study).experiment.configurations
+def test_the_example_agent_encodes_waves(study: Path) -> None:
+    """Each observation entry becomes two sines and two cosines."""
+    (configuration,) = request_of(["agent=fourier"], study).experiment.configurations
     arguments = build(configuration.agent, "agent", ALLOWED).arguments()
     space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     waves = arguments["features_extractor_class"](space, **arguments["features_extractor_kwargs"])
@@ -150,15 +152,15 @@ def test_an_agent_reads_waves(study: Path) -> None:
 
 
 def test_settings_are_checked(study: Path) -> None:
-    """By the types of the fields."""
+    """The types of the fields are checked."""
     with pytest.raises(ConfigError, match=r"agent\.order=0"):
-        asked(["agent=fourier", "agent.order=0"], study)
+        request_of(["agent=fourier", "agent.order=0"], study)
     with pytest.raises(ConfigError, match=r"algorithm\.ent_coef=-1"):
-        asked(["algorithm=annealed_a2c", "algorithm.ent_coef=-1.0"], study)
+        request_of(["algorithm=annealed_a2c", "algorithm.ent_coef=-1.0"], study)
 
 
-def test_it_must_be_allowed(study: Path) -> None:
-    """Nothing of the package is imported else."""
+def test_the_package_must_be_allowed(study: Path) -> None:
+    """The package is not imported without --allow-import."""
     with pytest.raises(ConfigError, match="allow another package with --allow-import"):
         read_request(["agent=fourier"], Workspace(study, Layout(study / "runs")))
     assert PACKAGE not in sys.modules
@@ -167,7 +169,7 @@ def test_it_must_be_allowed(study: Path) -> None:
 def test_an_environment_is_what_init_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files that the page names, which need no permission."""
+    """The page names the files of `rlexp init`, which need no permission."""
     written = files("my_study")
     named = [name for name in re.findall(r"`([\w/]+\.\w+)`", PAGE) if "corridor" in name]
     assert ["corridor.py", "conf/environment/corridor.yaml"] == named
@@ -175,9 +177,9 @@ def test_an_environment_is_what_init_writes(
     write(tmp_path, written)
     forget()
     monkeypatch.syspath_prepend(str(tmp_path))
-    (one,) = compose(["environment=corridor"], tmp_path)
+    (item,) = compose(["environment=corridor"], tmp_path)
     try:
-        with closing(validate(one.plain)[1].environment.make()) as environment:
+        with closing(validate(item.plain)[1].environment.make()) as environment:
             observation, _ = environment.reset(seed=1)
             assert environment.observation_space.contains(observation)
     finally:
@@ -185,18 +187,18 @@ def test_an_environment_is_what_init_writes(
         forget()
 
 
-def test_a_tuner_climbs(study: Path) -> None:
-    """From anywhere at first, then around the best; the same number gives the same suggestion."""
-    request = swept("tuner", study)
+def test_the_example_tuner_climbs(study: Path) -> None:
+    """It starts at random and then samples around the best; suggestions are deterministic."""
+    request = sweep_request_of("tuner", study)
     tuner: Any = build(request.tuner, "tuner", ALLOWED)
     problem = Problem(space=request.space, objectives=1, steps=100, seed=3)
     low, high = (
         Trial(number=n, parameters=v, steps=100, state=TrialState.COMPLETE, values=(float(n),))
         for n, v in enumerate(request.space.decode([share]) for share in (0.1, 0.8))
     )
-    found = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
-    shares = [share for one in found if (share := request.space.encode(one.parameters)[0])]
-    assert len(shares) == len(found)
+    result = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
+    shares = [share for item in result if (share := request.space.encode(item.parameters)[0])]
+    assert len(shares) == len(result)
     assert all(0.65 <= share <= 0.95 for share in shares)
     assert max(shares) - min(shares) > 0.2
     climber = tuner.open(problem)
@@ -206,34 +208,34 @@ def test_a_tuner_climbs(study: Path) -> None:
         tuner.open(Problem(space=request.space, objectives=2, steps=100, seed=3))
 
 
-def test_a_pruner_gives_up_what_stays_below(study: Path) -> None:
-    """From half of the steps on, with a reason in one line."""
-    pruner: Any = build(swept("pruner", study).pruner, "pruner", ALLOWED)
+def test_the_example_pruner_stops_low_trials(study: Path) -> None:
+    """It stops trials from half of the steps on, with a one-line reason."""
+    pruner: Any = build(sweep_request_of("pruner", study).pruner, "pruner", ALLOWED)
 
     def reason(step: int, value: float) -> str | None:
-        told: str | None = pruner.prunes(
+        output: str | None = pruner.prunes(
             Point(number=1, position=0, step=step, steps=100, every=10, value=value, peers={})
         )
-        return told
+        return output
 
     assert [None, None, None] == [reason(40, 10.0), reason(50, 50.0), reason(90, 99.0)]
     assert "its value 10 at 50 steps is below 50" == reason(50, 10.0)
     assert reason(90, float("nan"))
 
 
-def test_a_metric_is_computed_for_each_resample(study: Path) -> None:
-    """Along the last axis."""
-    (words,) = given("compare", "duel")
-    assert "--set" == words[0]
-    metrics = read_report(words[1:], study, ALLOWED).metrics
+def test_the_example_metric_is_computed_per_resample(study: Path) -> None:
+    """The metric reduces the last axis."""
+    (arguments,) = given("compare", "duel")
+    assert "--set" == arguments[0]
+    metrics = read_report(arguments[1:], study, ALLOWED).metrics
     assert ["iqm", "worst_run"] == list(metrics)
     values = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
     assert [1.0, 4.0] == metrics["worst_run"](TaskScores(values, (3,))).tolist()
 
 
-def test_an_executor_leaves_cores(study: Path) -> None:
-    """One of them, and at least one is used."""
-    executor = asked(["executor=spare_cores"], study).executor
+def test_the_example_executor_leaves_a_core_free(study: Path) -> None:
+    """It leaves one core free and uses at least one."""
+    executor = request_of(["executor=spare_cores"], study).executor
     assert max(1, usable_cores() - 1) == executor.workers_for(1)
     assert 1 == executor.workers_for(10_000)
     assert 600 == executor.hang_timeout

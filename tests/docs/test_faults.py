@@ -1,4 +1,4 @@
-"""The pages about faults and security: every test that they name exists, and every fault has a row."""
+"""The pages about faults and security: every named test exists, and every fault has a row."""
 
 import ast
 import re
@@ -21,13 +21,13 @@ def functions(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("file", sorted({file for file, _ in NAMED}))
 def test_named_tests_exist(file: str) -> None:
-    """A test that was renamed or removed is not promised any longer."""
+    """The pages name no test that was renamed or removed."""
     (path,) = (ROOT / "tests").rglob(file)
     assert set() == {test for other, test in NAMED if other == file} - functions(path)
 
 
 def test_every_fault_has_a_row_and_a_test() -> None:
-    """From 1 to 47, each with a test that shows it."""
+    """The faults 1 to 47 each have a row with a test."""
     covered = {}
     for first, last, rest in ROWS:
         for number in range(int(first), int(last or first) + 1):

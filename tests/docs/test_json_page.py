@@ -1,4 +1,4 @@
-"""docs/json.md is what the program says of its documents."""
+"""docs/json.md is up to date."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_page_is_up_to_date() -> None:
-    """The page is the output of .ci/json_page.py, which renews it."""
+    """The page is the output of .ci/json_page.py."""
     command = [sys.executable, str(ROOT / ".ci" / "json_page.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert (ROOT / "docs" / "json.md").read_text() == done.stdout

@@ -1,4 +1,4 @@
-"""Documentation: no link, anchor or path leads nowhere."""
+"""Documentation: every link, anchor and path has a target."""
 
 import re
 from pathlib import Path
@@ -23,51 +23,51 @@ def prose(page: Path) -> str:
 
 
 def slug(heading: str) -> str:
-    """The anchor that a heading gets."""
+    """The anchor of a heading."""
     kept = re.sub(r"[^\w\- ]", "", heading.lower())
     return kept.replace(" ", "-")
 
 
 def anchors(page: Path) -> set[str]:
     """Every anchor of a page."""
-    return {slug(found) for found in HEADING.findall(prose(page))}
+    return {slug(result) for result in HEADING.findall(prose(page))}
 
 
 def broken(page: Path, text: str) -> list[str]:
-    """Links of a page's text that lead nowhere."""
+    """The links of a page's text without a target."""
     lost = []
-    for target in (found["target"] for found in LINK.finditer(text)):
-        place, _, anchor = target.partition("#")
-        if "://" in place or place.startswith("mailto:"):
+    for target in (result["target"] for result in LINK.finditer(text)):
+        location, _, anchor = target.partition("#")
+        if "://" in location or location.startswith("mailto:"):
             continue
-        there = (page.parent / place).resolve() if place else page
+        there = (page.parent / location).resolve() if location else page
         if not there.exists() or (anchor and anchor not in anchors(there)):
             lost.append(target)
     return lost
 
 
 def test_there_are_pages() -> None:
-    """The pages that a newcomer looks for are among those that are checked."""
+    """The checked pages include those that a newcomer needs first."""
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    wanted = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
-    assert set() == wanted - names
+    expected = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
+    assert set() == expected - names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    """Every relative link of a page has a file, and every anchor its heading."""
+def test_links_have_targets(page: Path) -> None:
+    """Every relative link has a file, and every anchor has a heading."""
     assert [] == broken(page, prose(page))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_named_files_exist(page: Path) -> None:
-    """A file of the repository that a page names in its text is there."""
+    """A file of the repository that a page names exists."""
     lost = [name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()]
     assert [] == lost
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:
-    """The check itself sees a missing file and a missing anchor."""
+    """The check itself finds a missing file and a missing anchor."""
     page = tmp_path / "page.md"
     page.write_text("# One: a heading\n")
     text = "[a](#one-a-heading) [b](#two) [c](page.md#two) [d](gone.md) [e](https://x.org/gone)"

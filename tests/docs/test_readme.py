@@ -1,4 +1,4 @@
-"""The README: its tour works as pasted, and its test command is the one that CI runs."""
+"""The README: its tour works as pasted, and its test command is that of CI."""
 
 import re
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
 
 def blocks(kind: str) -> list[str]:
     """The README's code blocks of a kind, in order."""
-    return [found["text"] for found in BLOCK.finditer(README) if found["kind"] == kind]
+    return [result["text"] for result in BLOCK.finditer(README) if result["kind"] == kind]
 
 
 def shape(line: str) -> str:
-    """A line of output without what differs between machines: numbers, identities, spaces."""
+    """A line of output without the parts that differ between machines: numbers, ids, spaces."""
     return " ".join(NUMBER.sub("0", IDENTITY.sub("0", line)).split())
 
 
@@ -30,13 +30,13 @@ STARTED = {"compare", "init", "ls", "reproduce", "resume", "environment=corridor
 
 
 def is_started(words: Sequence[str]) -> bool:
-    """Whether a command of the tour is started in full: all of them are in `make test-all`."""
+    """Whether a command of the tour starts a full process; in `make test-all`, all do."""
     return IN_FULL or bool(STARTED & set(words))
 
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the tour prints, in an empty folder, its blocks one after the other."""
+    """The output of the tour in an empty folder, block by block."""
     done = pasted("".join(blocks("bash tour")), tmp_path_factory.mktemp("a tour"), is_started)
     assert 0 == done.returncode, (done.stdout + done.stderr)[-4000:]
     assert "Traceback" not in done.stdout + done.stderr
@@ -46,7 +46,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_tour_works_as_pasted(output: str) -> None:
-    """Every command of the tour succeeds, and the runs that it asks for are completed."""
+    """Every command of the tour succeeds, and its runs are completed."""
     assert "3 runs × 4,000 environment steps" in output
     assert "n = 5 of 5 runs" in output
 
@@ -54,14 +54,14 @@ def test_tour_works_as_pasted(output: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_shown_output_is_real(output: str) -> None:
-    """Every line of output that the README shows is printed by the tour, but for its numbers."""
+    """Every output line in the README is printed by the tour, apart from its numbers."""
     printed = {shape(line) for line in output.splitlines()}
     shown = [line for block in blocks("text tour") for line in block.splitlines() if line.strip()]
     assert [] == [line for line in shown if shape(line) not in printed]
 
 
 def test_tour_uses_every_command() -> None:
-    """A newcomer has seen each command once."""
+    """The tour uses each command once."""
     from typer.main import get_command
 
     from rlexp.cli import app
@@ -72,6 +72,6 @@ def test_tour_uses_every_command() -> None:
 
 
 def test_test_command_is_what_ci_runs() -> None:
-    """The README gives one command that tests, and CI takes it from there."""
+    """The README has one test command, and CI uses it."""
     assert ["make test\n"] == blocks("bash test")
     assert "bash test" in (ROOT / ".ci" / "run").read_text()

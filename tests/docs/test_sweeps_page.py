@@ -1,4 +1,4 @@
-"""The page about sweeps: every definition that it shows is one that can be started."""
+"""The page about sweeps: every definition on it can be started."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ PARSER = OverridesParser.create()
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_shown_definition_can_be_started(tmp_path: Path, block: str) -> None:
-    """Whole definitions and excerpts alike."""
+    """Complete definitions and excerpts can be read."""
     header = "" if block.startswith("# @package _global_\n") else "# @package _global_\n"
     path = tmp_path / "sweeps" / "shown.yaml"
     path.parent.mkdir()
@@ -37,13 +37,13 @@ FORMS = [form for cell in CELLS for form in re.findall(r"`([^`]+)`", cell)]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_shown_values_are_a_domain(form: str) -> None:
-    """Each form of the table is read, but for the list, which is yaml's."""
+def test_shown_values_are_domains(form: str) -> None:
+    """Each form in the table can be read, except the list, which is plain YAML."""
     value = PARSER.parse_override(f"value={form}").value()
     read_domain("shown", value if isinstance(value, list) else form, None)
 
 
 def test_table_of_values_is_found() -> None:
-    """So that the test above has something to read."""
+    """The test above needs the table."""
     assert 9 == len(FORMS)
     assert 4 == len(BLOCKS)

@@ -1,4 +1,4 @@
-"""Verdicts on the pages: they are those that are kept, of the runs that their commands ask for."""
+"""Verdicts on the pages equal the stored ones, and their commands define the stored runs."""
 
 import json
 import re
@@ -24,38 +24,38 @@ LARGEST = 10_000
 
 
 def kept(name: str) -> dict[str, Any]:
-    """What is kept of a comparison."""
-    plain: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text())
-    return plain
+    """The stored numbers of a comparison."""
+    content: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text())
+    return content
 
 
 def row(name: str) -> re.Match[str]:
-    """The row of the page that is about a benchmark."""
-    (found,) = row_of(name).finditer(page_of(name).read_text())
-    return found
+    """The row of the page on a benchmark."""
+    (result,) = row_of(name).finditer(page_of(name).read_text())
+    return result
 
 
-def test_every_verdict_on_a_page_is_kept() -> None:
-    """And nothing is kept that no page shows."""
+def test_every_verdict_on_a_page_is_stored() -> None:
+    """Pages and stored verdicts have the same comparisons."""
     rows = re.compile(r"^\|.*`rlexp run \+benchmark=(\w+) .*then `rlexp compare", re.MULTILINE)
     shown = [name for page in DOCS.glob("*.md") for name in rows.findall(page.read_text())]
     assert sorted(name for name in shown if row(name)[2] != "not measured yet") == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_says_what_is_kept(name: str) -> None:
-    """As `benchmarks/verdicts.py` writes it."""
+def test_the_page_equals_the_stored_verdicts(name: str) -> None:
+    """The rows are the output of `benchmarks/verdicts.py`."""
     assert row(name)[2] == verdict(kept(name)["pairs"])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_differences_are_those_of_the_kept_scores(name: str) -> None:
-    """First mean less second, with five seeds on both sides, the same ones."""
-    plain = kept(name)
-    scores = {cell["label"]: cell["scores"] for cell in plain["cells"]}
-    assert {tuple("01234")} == {tuple(sorted(own)) for own in scores.values()}
-    assert len(plain["pairs"]) == len(scores) * (len(scores) - 1) // 2
-    for pair in plain["pairs"]:
+def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
+    """A difference is the first mean minus the second, on the same five seeds."""
+    content = kept(name)
+    scores = {cell["label"]: cell["scores"] for cell in content["cells"]}
+    assert {tuple("01234")} == {tuple(sorted(values)) for values in scores.values()}
+    assert len(content["pairs"]) == len(scores) * (len(scores) - 1) // 2
+    for pair in content["pairs"]:
         first, second = (fmean(scores[pair[side]].values()) for side in ("first", "second"))
         assert first - second == pytest.approx(pair["difference"]["estimate"])
         decided = pair["adjusted"] <= 1 - pair["difference"]["level"]
@@ -64,27 +64,27 @@ def test_differences_are_those_of_the_kept_scores(name: str) -> None:
 
 @long
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in DEFINED_OTHERWISE])
-def test_its_command_asks_for_the_runs_that_are_kept(name: str, tmp_path: Path) -> None:
-    """By their ids: no default has changed since that would make others of them."""
+def test_the_command_defines_the_stored_runs(name: str, tmp_path: Path) -> None:
+    """The run ids are equal, so no default has changed since."""
     (command,) = COMMAND.findall(row(name)[1])
     request = read_request(
         shlex.split(command)[2:], Workspace(tmp_path, Layout(tmp_path / "runs"))
     )
-    ids = {one for cell in kept(name)["cells"] for one in cell["runs"].values()}
+    ids = {item for cell in kept(name)["cells"] for item in cell["runs"].values()}
     assert {spec.id for spec in request.specs()} == ids
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_kept_is_small_and_names_no_machine(name: str) -> None:
-    """Neither hosts nor folders."""
+def test_stored_verdicts_are_small_and_name_no_machine(name: str) -> None:
+    """The files contain no host names and no folders."""
     assert (KEPT / f"{name}.json").stat().st_size < LARGEST
     assert {"processor", "cores"} == set(kept(name)["machine"])
     assert "/" not in "".join(kept(name)["command"])
 
 
 @pytest.mark.skipif("constraints_as_terminations" not in NAMES, reason="not measured yet")
-def test_what_safety_measured_is_told() -> None:
-    """The page's numbers about constraints are means over the final evaluations of five runs."""
+def test_the_page_has_the_measured_costs() -> None:
+    """The page's numbers on constraints are means over the final evaluations of five runs."""
     text = " ".join((DOCS / "components.md").read_text().split())
     for cell in kept("constraints_as_terminations")["cells"]:
         shares, costs = (cell["measures"][name] for name in ("violations", "cost"))

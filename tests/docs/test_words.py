@@ -1,4 +1,4 @@
-"""Documentation: every word of the configuration is explained, with its true default."""
+"""Documentation: every configuration key is explained with its true default."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -60,10 +60,10 @@ ROWS = {found["word"]: found for found in ROW.finditer(PAGE)}
 
 
 def defaults_of(file: str) -> dict[str, Any]:
-    """Every word of a file: the choices of its defaults list, and its leaves."""
-    plain = yaml.safe_load((ROOT / "conf" / file).read_text())
-    chosen = [entry.items() for entry in plain["defaults"] if isinstance(entry, dict)]
-    return {**dict(chain.from_iterable(chosen)), **dict(leaves(plain, ""))}
+    """Every key of a file: the choices of its defaults list, and its settings."""
+    content = yaml.safe_load((ROOT / "conf" / file).read_text())
+    chosen = [entry.items() for entry in content["defaults"] if isinstance(entry, dict)]
+    return {**dict(chain.from_iterable(chosen)), **dict(leaves(content, ""))}
 
 
 WORDS_OF_SWEEPS = defaults_of("sweep.yaml")
@@ -71,39 +71,39 @@ ROWS_OF_SWEEPS = {found["word"]: found for found in ROW.finditer(OF_SWEEPS)}
 
 
 @pytest.mark.parametrize("word", [*CHOICES, *WORDS])
-def test_word_is_explained(word: str) -> None:
-    """Each word has a row that says what it means."""
+def test_every_key_is_explained(word: str) -> None:
+    """Each key has a row with its meaning."""
     assert word in ROWS
     assert len(ROWS[word]["meaning"]) > 10
 
 
 @pytest.mark.parametrize(("word", "value"), [*CHOICES.items(), *WORDS.items()])
 def test_default_is_true(word: str, value: Any) -> None:
-    """The default that the page gives is the one that the yaml gives."""
-    told = ROWS[word]["default"].strip()
-    assert value == ("???" if told == "required" else yaml.safe_load(told.strip("`")))
+    """The default on the page equals that in the YAML file."""
+    output = ROWS[word]["default"].strip()
+    assert value == ("???" if output == "required" else yaml.safe_load(output.strip("`")))
 
 
-def test_no_word_is_invented() -> None:
-    """The page explains no word that the configuration does not have."""
+def test_no_unknown_key_is_explained() -> None:
+    """The page explains no key that the configuration does not have."""
     assert set() == ROWS.keys() - {*WORDS, *CHOICES}
 
 
 @pytest.mark.parametrize(("word", "value"), WORDS_OF_SWEEPS.items())
-def test_word_of_sweeps_is_explained_with_its_default(word: str, value: Any) -> None:
-    """The page about sweeps has a row for each word that only they have."""
+def test_every_key_of_sweeps_is_explained_with_its_default(word: str, value: Any) -> None:
+    """The page about sweeps has a row for each key of `sweep.yaml`."""
     row = ROWS_OF_SWEEPS[word]
     assert value == yaml.safe_load(row["default"].strip().strip("`"))
     assert len(row["meaning"]) > 10
 
 
-def test_no_word_of_sweeps_is_invented() -> None:
-    """The page about sweeps explains no word that they do not have."""
+def test_no_unknown_key_of_sweeps_is_explained() -> None:
+    """The page about sweeps explains no other key."""
     assert WORDS_OF_SWEEPS.keys() == ROWS_OF_SWEEPS.keys()
 
 
 @pytest.mark.parametrize("folder", ["sweeps", "conf/tuner", "conf/pruner"])
-def test_what_a_sweep_can_choose_is_named(folder: str) -> None:
+def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
     """Each definition, tuner and pruner is on the page about sweeps."""
     names = {path.stem for path in (ROOT / folder).glob("*.yaml")}
     assert set() == {name for name in names if f"`{name}`" not in OF_SWEEPS}
@@ -122,11 +122,11 @@ def test_what_a_sweep_can_choose_is_named(folder: str) -> None:
         ("teacher", ["curricula"]),
     ],
 )
-def test_option_is_named(group: str, pages: list[str]) -> None:
-    """Each option of a group is named on a page that is about it."""
+def test_every_option_is_named(group: str, pages: list[str]) -> None:
+    """Each option of a group is named on a page about it."""
     text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
-    told = ("`{}`", f"{group}={{}}")
+    output = ("`{}`", f"{group}={{}}")
     assert set() == {
-        option for option in options if not any(form.format(option) in text for form in told)
+        option for option in options if not any(form.format(option) in text for form in output)
     }

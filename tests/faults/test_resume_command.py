@@ -67,11 +67,11 @@ def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) ->
         assert 512 == settings(study, "cut", first)["checkpoint_every"]
         before = len(study.events("cut", "started"))
         code, output = study.give("resume")
-        messages = "nothing to continue: 2 experiments under runs/, none of them unfinished"
-        assert (0, messages) == (code, output.strip())
+        told = "nothing to continue: 2 experiments under runs/, all finished"
+        assert (0, told) == (code, output.strip())
         code, output = study.give("resume", "cut")
         assert code == 0, output
-        assert "cut: nothing to run, every run that was asked for has ended" in output
+        assert "cut: nothing to run, every requested run has ended" in output
         assert before == len(study.events("cut", "started"))
 
 
@@ -85,7 +85,7 @@ def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
         interrupt(study, "sweep", *SWEEP, "experiment=cut", "--until", "search", ended=2)
         code, output = study.give("resume", "cut")
         assert code == 0, output
-        assert "left out of the command of cut" in output
+        assert "left out of the recorded command of cut" in output
         assert "executor.workers=1" in output
         assert trials(study, "control") == trials(study, "cut")
         assert not (study.folder / "runs" / "cut" / "selection.json").exists()
@@ -116,12 +116,15 @@ def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) ->
         code, output = study.give("resume", "cut", *allowed, "--dry-run")
         assert code == 0, output
         again = "rlexp resume cut --allow-import odd_environments --allow-drift"
-        assert f"is not continued from: {change}\n  to continue all the same: {again}\n" in output
+        assert (
+            f"was refused: {change}\n  to continue from these checkpoints anyway: {again}\n"
+            in output
+        )
         code, output = study.give(*again.split()[1:], "--dry-run")
         assert f"1 of 1 run continues with other versions: {change}\n" in output
         code, output = study.give("resume", "cut", *allowed)
         assert code == 0, output
-        assert "1 of 1 run begins anew, its checkpoint at step" in output
+        assert "1 of 1 run starts from step 0, because its checkpoint at step" in output
         assert "1 run restarted from the first step" in output
         assert f"checkpoints of 1 run were refused: {change}" in output
         assert {change} == {e["reason"] for e in study.events("cut", "refused")}

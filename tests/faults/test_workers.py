@@ -182,9 +182,9 @@ def test_what_is_cancelled_without_a_command_ends(
     detach(study)
     worker = study.start("worker", "x", *ONE, variables=LASTING)
     wait_until(lambda: study.events("x", "started"))
-    assert "3 ordered runs not taken by a worker yet" in study.give("status", "x")[1]
+    assert "3 queued runs not yet taken by a worker" in study.give("status", "x")[1]
     code, output = study.give("cancel", "x")
-    assert (code, "took back 4 orders" in output) == (0, True), output
+    assert (code, "removed 4 runs" in output) == (0, True), output
     worker.wait(timeout=60)
     assert [] == orders(study)
     assert ["interrupted"] == [event["ending"] for event in study.events("x", "ended")]

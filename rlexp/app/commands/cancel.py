@@ -1,4 +1,4 @@
-"""`rlexp cancel`: ends the command that drives an experiment, or one run, gracefully."""
+"""`rlexp cancel`: asks the command that runs an experiment, or one run, to stop."""
 
 import os
 import signal
@@ -23,44 +23,44 @@ from rlexp.store.runs import read_run, request_stop
 REASON = "cancelled by the user"
 
 
-class Outcome(StrEnum):
-    """What a cancellation led to."""
+class CancelOutcome(StrEnum):
+    """The effect of a cancellation."""
 
     ENDING = "ending"
-    """The command, or the run, was asked to end."""
+    """The command, or the run, was asked to stop."""
     WITHDRAWN = "withdrawn"
-    """Runs were taken from the queue of workers, and those that run were asked to end."""
+    """Runs were removed from the queue of workers, and running ones were asked to stop."""
     QUEUED = "queued"
-    """The run waits for a worker, and the command that drives its experiment would queue it again."""
+    """The run waits for a worker; it stays queued, because an active command would requeue it."""
     IDLE = "idle"
-    """There is nothing to cancel."""
+    """Nothing was running."""
     ELSEWHERE = "elsewhere"
-    """A command on another machine drives the experiment."""
+    """A command on another machine runs the experiment."""
     UNIDENTIFIED = "unidentified"
-    """The process that holds the experiment could not be identified."""
+    """The process that holds the experiment's lock could not be identified."""
     ENDED = "ended"
-    """The command ended before it could be asked to."""
+    """The command ended before it could be asked to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """What was done to end an experiment's command, or a run.
+    """The effect of cancelling an experiment or a run.
 
     Attributes:
-        experiment: The experiment.
-        run: The run, if one was named.
-        outcome: What it led to.
-        state: The state of the run, if one was named.
-        withdrawn: Runs that were taken from the queue of workers.
-        process: The number of the process that was asked to end.
-        holder: Who drives the experiment on another machine.
+        experiment: The name of the experiment.
+        run: The name of the run; null if an experiment was cancelled.
+        outcome: The effect of the cancellation.
+        state: The state of the run before it was cancelled; null if an experiment was cancelled.
+        withdrawn: Number of runs that were removed from the queue of workers.
+        process: The process id of the command that was asked to stop.
+        holder: The process on another machine that runs the experiment.
     """
 
     schema: ClassVar[Schema] = Schema("cancellation")
 
     experiment: str
     run: str | None = None
-    outcome: Outcome
+    outcome: CancelOutcome
     state: str | None = None
     withdrawn: int = 0
     process: int | None = None
@@ -68,10 +68,11 @@ class Cancellation:
 
 
 def cancel(target: str, workspace: Workspace) -> Cancellation:
-    """Ask an experiment's command, or a run, to end.
+    """Ask the command that runs an experiment, or one run, to stop.
 
     Raises:
-        RlexpError: There is no such experiment or run, or it cannot be asked.
+        RlexpError: There is no such experiment or run, its folder cannot be written, or its
+            process belongs to another user.
     """
     match = workspace.find(target)
     if isinstance(match, RunPaths):
@@ -84,24 +85,25 @@ def _cancel_run(run: RunPaths) -> Cancellation:
     state = read_run(run).record.state
     queued, running = name in ordered(experiment), state is State.RUNNING
     if running:
-        outcome = Outcome.ENDING
+        outcome = CancelOutcome.ENDING
     elif queued:
-        outcome = Outcome.QUEUED if is_held(experiment.lock) else Outcome.WITHDRAWN
+        # An active command requeues what is missing from the queue, so its runs stay queued.
+        outcome = CancelOutcome.QUEUED if is_held(experiment.lock) else CancelOutcome.WITHDRAWN
     else:
-        outcome = Outcome.IDLE
-    if outcome in {Outcome.ENDING, Outcome.WITHDRAWN}:
+        outcome = CancelOutcome.IDLE
+    if outcome in {CancelOutcome.ENDING, CancelOutcome.WITHDRAWN}:
         _end_run(run, experiment, running=running)
     return Cancellation(
         experiment=experiment.name,
         run=name,
         outcome=outcome,
         state=str(state),
-        withdrawn=int(outcome is Outcome.WITHDRAWN),
+        withdrawn=int(outcome is CancelOutcome.WITHDRAWN),
     )
 
 
 def _end_run(run: RunPaths, experiment: ExperimentPaths, *, running: bool) -> None:
-    """Take a run from the queue, and ask it to end if it runs."""
+    """Remove a run from the queue and, if it runs, ask it to stop."""
     try:
         withdraw(experiment, run.folder.name)
         if running:
@@ -114,43 +116,46 @@ def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> Cancella
     name = paths.name
     if not is_held(paths.lock):
         withdrawn = cancel_all(paths, workspace)
-        outcome = Outcome.WITHDRAWN if withdrawn else Outcome.IDLE
+        outcome = CancelOutcome.WITHDRAWN if withdrawn else CancelOutcome.IDLE
         return Cancellation(experiment=name, outcome=outcome, withdrawn=withdrawn)
     entry = holding(paths.lock)
     pid, host = entry.get("pid"), entry.get("host")
     if host is not None and host != socket.gethostname():
-        outcome = Outcome.ELSEWHERE
+        outcome = CancelOutcome.ELSEWHERE
         return Cancellation(experiment=name, outcome=outcome, holder=str(holder(paths.lock)))
     if not isinstance(pid, int) or not _really_holds(pid, paths.lock):
-        return Cancellation(experiment=name, outcome=Outcome.UNIDENTIFIED)
+        return Cancellation(experiment=name, outcome=CancelOutcome.UNIDENTIFIED)
     return Cancellation(experiment=name, outcome=_end_process(pid, paths), process=pid)
 
 
-def _end_process(pid: int, paths: ExperimentPaths) -> Outcome:
-    """Ask the process that drives an experiment to end."""
+def _end_process(pid: int, paths: ExperimentPaths) -> CancelOutcome:
+    """Ask the process that runs an experiment to stop."""
     try:
+        # The command handles SIGTERM: it stops its runs and records them as interrupted.
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
-        return Outcome.ENDED
+        return CancelOutcome.ENDED
     except PermissionError as error:
         raise RecordError(
-            f"experiment {paths.name} is driven by {holder(paths.lock)}, "
-            "which belongs to another user; ask them",
+            f"experiment {paths.name} is run by {holder(paths.lock)}, which belongs to another "
+            "user; ask that user to cancel it",
         ) from error
-    return Outcome.ENDING
+    return CancelOutcome.ENDING
 
 
 def _really_holds(pid: int, lock: Path) -> bool:
-    """Whether the process has the lock open; the number may long belong to another process."""
+    """Whether the process has the lock file open."""
     import psutil
 
+    # The recorded process may have ended, and the system may have given its id to another process,
+    # which must not receive a signal.
     with suppress(psutil.Error, OSError):
         if pid > 0 and pid != os.getpid():
-            return any(_same(f.path, lock) for f in psutil.Process(pid).open_files())
+            return any(_is_same_file(f.path, lock) for f in psutil.Process(pid).open_files())
     return False
 
 
-def _same(path: str, lock: Path) -> bool:
+def _is_same_file(path: str, lock: Path) -> bool:
     with suppress(OSError):
         return lock.samefile(path)
     return False

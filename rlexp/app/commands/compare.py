@@ -1,4 +1,4 @@
-"""`rlexp compare`: labels of one or several experiments side by side, with a verdict a pair."""
+"""`rlexp compare`: compares labels of experiments, with a verdict for each pair."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ SECTIONS = "section=[verdicts,tasks,aggregates,pairs,missing]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRequest:
-    """What to compare, and how.
+    """The labels to compare, and the settings of the comparison.
 
     Attributes:
         targets: Experiments, or labels of them (`EXPERIMENT/LABEL`).
-        phase: `test`, `selection` or `tuning`; without one, test where there are test runs.
+        phase: `test`, `selection` or `tuning`; None prefers test where there are test runs.
         overrides: Changed settings of `conf/report.yaml` (`interval=percentile`).
     """
 
@@ -49,16 +49,17 @@ class CompareRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Labels side by side.
+    """A comparison of labels.
 
     Attributes:
         title: The names of the experiments.
-        subtitle: How many labels, tasks and runs are compared.
-        labels: The labels, in the order in which they were named.
-        parts: Verdicts, scores on each task, aggregates, tests of each pair, and what is missing.
+        subtitle: The numbers of labels, tasks and runs.
+        labels: The compared labels, in the order of the targets.
+        parts: Verdicts, scores on each task, aggregates, tests of each pair, and missing runs.
         version: The version of rlexp that computed the numbers.
-        failed_checks: The checks that `--strict` refuses, each as a sentence.
-        next: The commands that make sense now.
+        failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
+            if there are any.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("comparison")
@@ -76,13 +77,13 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
     """Compare the labels of the targets.
 
     Raises:
-        RlexpError: A target or a setting is unknown, or there is one label only.
+        RlexpError: A target or a setting is unknown, or there is only one label.
     """
     workspace.make_allowed_importable()
     parts = read_report([SECTIONS, *request.overrides], workspace.folder, workspace.allowed)
     evidence = gather(request.targets, read_phase(request.phase), workspace)
     if len(evidence.labels) < 2:
-        raise ConfigError(_too_few(evidence))
+        raise ConfigError(_too_few_labels(evidence))
     study = make_study(evidence, parts)
     return Comparison(
         title=study.title,
@@ -95,18 +96,18 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
     )
 
 
-def _too_few(evidence: Evidence) -> str:
+def _too_few_labels(evidence: Evidence) -> str:
     if not evidence.labels and evidence.sweeps:
         name = evidence.sweeps[0].experiment
         return (
-            f"{name} has no {evidence.phase} run to compare yet; 'rlexp status {name}' says how "
-            "far it is"
+            f"{name} has no {evidence.phase} runs to compare yet; to see its progress: "
+            f"rlexp status {name}"
         )
     if not evidence.labels:
-        return f"there is no {evidence.phase} run to compare; start some with rlexp run"
+        return f"there are no {evidence.phase} runs to compare; start some with 'rlexp run'"
     return (
-        f"{evidence.labels[0]} is alone: name a second experiment, or EXPERIMENT/LABEL of one, "
-        "to compare it with"
+        f"a comparison needs two labels, and the targets hold only {evidence.labels[0]}: name a "
+        "second experiment, or EXPERIMENT/LABEL"
     )
 
 
@@ -117,10 +118,10 @@ def _next(
     settings: Settings,
     workspace: Workspace,
 ) -> Iterator[NextCommand]:
-    """The commands that make sense now, and that are not refused."""
+    """The suggested next commands; only commands that rlexp would accept."""
     phase = ["--phase", request.phase] if request.phase else []
-    words = [*phase, *_set_options(request.overrides), *workspace.permission]
-    report = shlex.join(["rlexp", "report", *request.targets, *words])
+    options = [*phase, *_set_options(request.overrides), *workspace.permission]
+    report = shlex.join(["rlexp", "report", *request.targets, *options])
     yield NextCommand(why="write the report", command=report)
     sequential = _sequential(request, evidence, settings, workspace) if _undecided(study) else None
     if sequential:
@@ -128,13 +129,13 @@ def _next(
 
 
 def _set_options(overrides: Sequence[str]) -> list[str]:
-    """Overrides as options; a report has sections that are not those of a comparison."""
+    """Overrides as `--set` options of a report, without the sections of the comparison."""
     kept = (o for o in overrides if not o.startswith("section="))
     return [word for override in kept for word in ("--set", override)]
 
 
 def _undecided(study: Study) -> bool:
-    """Whether a pair is undecided."""
+    """Whether the verdict on any pair is undecided."""
     tables = [b for part in study.parts for b in part.blocks if isinstance(b, Table)]
     verdicts = {row[-1] for table in tables if table.name == "pairs" for row in table.rows}
     return not verdicts or str(Verdict.UNDECIDED) in verdicts
@@ -143,7 +144,7 @@ def _undecided(study: Study) -> bool:
 def _sequential(
     request: CompareRequest, evidence: Evidence, settings: Settings, workspace: Workspace
 ) -> NextCommand | None:
-    """A sequential comparison of these labels; nothing where there can be none."""
+    """The command of a sequential comparison of these labels; None if it would be refused."""
     seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
@@ -156,10 +157,17 @@ def _sequential(
     if design is None or failed_for_good(evidence) or frozen not in (None, design.plain()):
         return None
     over = frozen is not None and look_at(design, evidence).finished
-    words = options(design) if frozen else _set_options(request.overrides)
-    command = ["rlexp", "compare", *request.targets, "--adaptive", *words, *workspace.permission]
+    design_options = options(design) if frozen else _set_options(request.overrides)
+    command = [
+        "rlexp",
+        "compare",
+        *request.targets,
+        "--adaptive",
+        *design_options,
+        *workspace.permission,
+    ]
     return NextCommand(
-        why="see what the looks decided" if over else "add seeds until every pair is decided",
+        why="see the decisions of the looks" if over else "add seeds until every pair is decided",
         command=shlex.join(command),
     )
 
@@ -167,7 +175,11 @@ def _sequential(
 def _design(
     evidence: Evidence, settings: Settings, frozen: Mapping[str, Any]
 ) -> FrozenDesign | None:
-    """The design by the options of the frozen one, or by the defaults, if there can be one."""
+    """The sequential design with the options of the frozen one, or with default options.
+
+    Returns:
+        None if these labels allow no sequential design.
+    """
     shared = {key: frozen[key] for key in ("alpha", "seed", "repetitions") if frozen}
     try:
         return draw_up(

@@ -1,4 +1,4 @@
-"""`rlexp compare --adaptive`: test seeds in groups, until every pair is decided."""
+"""`rlexp compare --adaptive`: adds test seeds in groups until every pair is decided."""
 
 import shlex
 import time
@@ -53,17 +53,18 @@ from rlexp.text import counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveRequest:
-    """What a sequential comparison is asked for.
+    """A request for a sequential comparison.
 
     Attributes:
         targets: Labels of one experiment, or the experiment.
-        group: New seeds of each label at each look.
-        interims: Looks at most.
-        family: How the family-wise error is shared among pairs.
-        dry_run: Whether to return what the next look needs, and start nothing.
-        restart: Whether a frozen design is given up for this one.
-        overrides: Changes of settings of `conf/report.yaml`.
-        command: What the user typed.
+        group: Number of new seeds per label at each look.
+        interims: Maximum number of looks.
+        family: The procedure that controls the family-wise error rate: `holm`, `bonferroni` or
+            `maxt`.
+        dry_run: Whether to return the runs of the next look and start nothing.
+        restart: Whether to replace a frozen design by this one.
+        overrides: Changed settings of `conf/report.yaml`.
+        command: The command as the user typed it.
     """
 
     targets: tuple[str, ...]
@@ -78,20 +79,20 @@ class AdaptiveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveComparison:
-    """Where a sequential comparison stands.
+    """The state of a sequential comparison.
 
     Attributes:
-        experiment: Its name.
-        design: What was decided before the first look.
-        looks: Looks made so far.
-        finished: Whether every pair is decided, or the last look is over.
+        experiment: The name of the experiment.
+        design: The design, which was frozen before the first look.
+        looks: Number of looks so far.
+        finished: Whether every pair is decided, or the last look was made.
         pairs: The decision on every pair.
-        runs: Runs that the looks used.
-        trained: Runs that were started.
-        fixed_design: Runs that the design takes where nothing is decided early.
-        saved: Runs that need not be trained.
-        interrupted: The signal that ended the command (`SIGINT`), if one did.
-        next: The commands that make sense now.
+        runs: Number of runs that the looks used.
+        trained: Number of runs that were started.
+        fixed_design: Number of runs that the design needs if nothing is decided early.
+        saved: Number of runs of the fixed design that need not be trained.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("adaptive-comparison")
@@ -111,15 +112,15 @@ class AdaptiveComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextLook:
-    """What the next look of a sequential comparison needs.
+    """The runs that the next look of a sequential comparison needs.
 
     Attributes:
-        experiment: Its name.
-        look: Its number, from 1 on; nothing where the present scores are all that is needed.
-        looks: Looks at most.
+        experiment: The name of the experiment.
+        look: The number of the look, from 1; null if the present scores are sufficient.
+        looks: Maximum number of looks.
         wanted: Labels that need a further group of seeds.
-        plan: The runs that are missing for it.
-        most_runs: Runs that the design takes at most.
+        plan: The plan of the missing runs; null if no run is missing.
+        most_runs: Maximum number of runs that the design needs.
     """
 
     schema: ClassVar[Schema] = Schema("next-look")
@@ -138,9 +139,11 @@ def compare_adaptively(
     """Launch further test seeds in groups until every pair is decided.
 
     Raises:
-        RlexpError: The targets, the design or the records do not allow it; nothing was started.
+        RlexpError: The targets, the design or the records do not allow a sequential comparison;
+            nothing was started.
     """
     workspace.make_allowed_importable()
+    # Only the settings are needed: without sections, none of their classes is imported.
     overrides = ["section=[]", *request.overrides]
     settings = read_report(overrides, workspace.folder, workspace.allowed).settings
     paths = workspace.experiment(_experiment(request))
@@ -152,10 +155,11 @@ def compare_adaptively(
     evidence = gather(request.targets, Phase.TEST, workspace)
     design = draw_up(evidence, settings, request.group, request.interims, request.family)
     if request.dry_run:
-        return _rehearse(design, paths, request, workspace)
+        return _dry_run(design, paths, request, workspace)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         scores = sum(member.score is not None for member in evidence.members)
         ledger = (freeze_again if request.restart else freeze)(paths, design, scores)
+        # A command that was killed may have left ended attempts without a ledger line.
         Seals(paths).enter_late()
         for text in _warnings(ledger, design):
             observer.note(f"Warning: {text}")
@@ -165,14 +169,14 @@ def compare_adaptively(
 def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
     if ledger.earlier:
         yield (
-            f"{len(ledger.earlier)} earlier design(s) looked at these scores: the family-wise "
-            f"error over all of them is above {design.alpha:g}"
+            f"earlier designs that looked at these scores: {len(ledger.earlier)}; the family-wise "
+            f"error rate over all designs is above {design.alpha:g}"
         )
     if ledger.scores:
         yield (
-            f"the design was frozen when {counted(ledger.scores, 'score')} could be seen: if it "
-            f"was chosen by them, or because they left a pair undecided, the family-wise error "
-            f"is above {design.alpha:g}"
+            f"{counted(ledger.scores, 'score')} existed when the design was frozen: if the design "
+            "was chosen by these scores, or because they left a pair undecided, the family-wise "
+            f"error rate is above {design.alpha:g}"
         )
 
 
@@ -183,7 +187,7 @@ def _until_decided(
     workspace: Workspace,
     observer: Observer,
 ) -> AdaptiveComparison:
-    """Look, launch what the look asks for, and look again."""
+    """Make looks and launch the runs of the next look until the comparison is finished."""
     driving = _driving(read_experiment(paths), request, workspace)
     while True:
         evidence = gather([paths.name], Phase.TEST, workspace)
@@ -202,16 +206,17 @@ def _until_decided(
             return _comparison(looked, design, evidence, interrupted, request)
 
 
-def _rehearse(
+def _dry_run(
     design: FrozenDesign, paths: ExperimentPaths, request: AdaptiveRequest, workspace: Workspace
 ) -> AdaptiveComparison | NextLook:
+    """The runs of the next look, or the decisions of a design that is frozen and finished."""
     evidence = gather([paths.name], Phase.TEST, workspace)
     looked = look_at(design, evidence)
     frozen = None if request.restart else frozen_alike(paths, design)
     if looked.finished and frozen is not None:
         return _comparison(looked, design, evidence, None, request)
     if looked.finished:
-        # The decisions stay hidden: a user could try designs until one of them decides.
+        # The decisions stay hidden: otherwise a user could try designs until one of them decides.
         return _next_look(paths, design, None, None, ())
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
@@ -226,13 +231,13 @@ def _next_look(
     design: FrozenDesign,
     look: int | None,
     plan: RunPlan | None,
-    wanted: tuple[str, ...],
+    labels: tuple[str, ...],
 ) -> NextLook:
     return NextLook(
         experiment=paths.name,
         look=look,
         looks=design.interims,
-        wanted=wanted,
+        wanted=labels,
         plan=plan,
         most_runs=design.most_runs,
     )
@@ -269,7 +274,7 @@ def _comparison(
 
 
 def _plan(looked: Looked, evidence: Evidence, design: FrozenDesign) -> tuple[Experiment, Plan]:
-    """The experiment grown by one group of each wanted label, and what that leaves to run."""
+    """The experiment with one more group of seeds per undecided label, and its missing runs."""
     experiment = _grown(evidence.experiments[0], looked, design)
     records = {m.record.spec.id: m.record for m in evidence.members}
     seeds = set(range((looked.looks + 1) * design.group))
@@ -281,31 +286,33 @@ def _plan(looked: Looked, evidence: Evidence, design: FrozenDesign) -> tuple[Exp
     return experiment, make_plan(specs, records)
 
 
-def _grown(there: Experiment, looked: Looked, design: FrozenDesign) -> Experiment:
-    """The experiment with as many seeds of the wanted labels as the next look needs."""
-    wanted, planned = (looked.looks + 1) * design.group, len(there.seeds.seeds(Phase.TEST))
-    most = max(wanted, planned)
+def _grown(experiment: Experiment, looked: Looked, design: FrozenDesign) -> Experiment:
+    """The experiment with the seeds that the next look needs of every undecided label."""
+    needed, planned = (looked.looks + 1) * design.group, len(experiment.seeds.seeds(Phase.TEST))
+    most = max(needed, planned)
     counts = {
         c.fingerprint: max(
-            there.allotted.get(c.fingerprint, planned), wanted if c.label in looked.wanted else 0
+            experiment.allotted.get(c.fingerprint, planned),
+            needed if c.label in looked.wanted else 0,
         )
-        for c in there.configurations
+        for c in experiment.configurations
     }
+    # Configurations that have all seeds of the experiment need no entry of their own.
     fewer = {fingerprint: count for fingerprint, count in counts.items() if count < most}
-    return replace(there, seeds=replace(there.seeds, test=most), allotted=fewer)
+    return replace(experiment, seeds=replace(experiment.seeds, test=most), allotted=fewer)
 
 
 def _driving(experiment: Experiment, request: AdaptiveRequest, workspace: Workspace) -> Driving:
-    """The executor, trackers, checkpoints and time limit of the workspace's own configuration."""
-    plain = compose([], workspace.folder)[0].plain
-    root, parts = validate(plain, workspace.allowed)
+    """The launch settings of the workspace's present configuration."""
+    settings = compose([], workspace.folder)[0].plain
+    root, parts = validate(settings, workspace.allowed)
     return Driving(
         executor=parts.executor,
         threads=max(c.compute.threads for c in experiment.configurations),
         operational=root.budget.operational(),
         command=request.command,
         with_drift=with_drift(["rlexp", "resume", experiment.name], workspace),
-        trackers=Trackers.of(plain, parts),
+        trackers=Trackers.of(settings, parts),
     )
 
 
@@ -313,8 +320,8 @@ def _experiment(request: AdaptiveRequest) -> str:
     names = {read_target(text).experiment for text in request.targets}
     if len(names) > 1:
         raise ConfigError(
-            "--adaptive launches runs, and so is about the labels of one experiment; "
-            f"you named {', '.join(sorted(names))}",
+            "--adaptive adds runs to one experiment, so all labels must belong to it; the targets "
+            f"name {', '.join(sorted(names))}",
         )
     return names.pop()
 
@@ -322,15 +329,19 @@ def _experiment(request: AdaptiveRequest) -> str:
 def _check_seeds(experiment: Experiment) -> None:
     if not isinstance(experiment.seeds.test, int):
         raise ConfigError(
-            f"{experiment.name} lists its test seeds one by one; --adaptive adds seeds to a "
-            "count: start an experiment with seeds.test=N",
+            f"--adaptive needs a number of test seeds, and {experiment.name} has a list of them: "
+            "start another experiment with seeds.test=N",
         )
 
 
 def _check_scores(
     looked: Looked, design: FrozenDesign, evidence: Evidence, paths: ExperimentPaths
 ) -> None:
-    """Refuse a look that can never be made, before anything is trained for it."""
+    """Refuse a look that needs a run which failed, before other runs are trained for it.
+
+    Raises:
+        RecordError: A run of the next look has ended without a score.
+    """
     seeds = range((looked.looks + 1) * design.group)
     scoreless = failed_for_good(evidence)
     members = [m for m in scoreless if m.label in looked.wanted and m.record.spec.seed in seeds]
@@ -342,7 +353,7 @@ def _without_score(members: Sequence[Member], paths: ExperimentPaths) -> str:
     names = [member.name for member in members]
     again = shlex.join(["rlexp", "logs", names[0]] if names else ["rlexp", "show", paths.name])
     return (
-        f"{counted(len(names), 'run')} that the next look needs ended without a score "
-        f"({', '.join(names[:3])}), and that is none; see why with '{again}'; try failed ones "
-        "again with 'rlexp run' of the experiment and --retry, or begin with failures=worst"
+        f"the next look needs {counted(len(names), 'run')} that ended without a score "
+        f"({', '.join(names[:3])}); to see why: {again}; to repeat failed runs, add --retry to the "
+        "'rlexp run' command of the experiment; or start another experiment with failures=worst"
     )

@@ -1,4 +1,4 @@
-"""`rlexp config`: composes, lists and validates configurations; starts nothing."""
+"""`rlexp config`: composes, lists and validates configurations; no run is started."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from rlexp.config.variables import has_variable
 from rlexp.store.secrets import mask_all
 
 TRACKER = "tracker"
-"""The group of runs of which several options, or none, may be chosen."""
+"""The only group of `config.yaml` of which several options, or none, may be chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedConfiguration:
-    """A configuration with the choices of a grid that led to it.
+    """A resolved configuration, with its choices where it is one of a grid.
 
     Attributes:
-        choices: The choices of the grid or matrix (`algorithm=ppo`): key and text of the value.
-        configuration: Every group and setting. References to variables stay references, and
-            secrets that were typed are masked.
+        choices: The choices of the grid or matrix: key and value as text (`algorithm`: `ppo`).
+        configuration: Every group and setting. References to environment variables stay
+            unresolved, and secrets are masked.
     """
 
     choices: Mapping[str, str]
@@ -35,10 +35,10 @@ class ResolvedConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedConfigurations:
-    """Every configuration that words lead to.
+    """The configurations of the given overrides.
 
     Attributes:
-        configurations: One, or each of a grid or matrix.
+        configurations: One configuration, or each configuration of a grid or matrix.
     """
 
     schema: ClassVar[Schema] = Schema("configurations")
@@ -48,12 +48,12 @@ class ResolvedConfigurations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A group of options.
+    """A configuration group.
 
     Attributes:
-        group: Its name.
-        default: The option, or the options with spaces between them, without any choice.
-        write: How a choice is written on the command line (`algorithm=…`).
+        group: The name of the group.
+        default: The default option, or several separated by spaces; null if there is none.
+        write: The form of a choice on the command line (`algorithm=…`).
         options: The names of its options.
     """
 
@@ -65,10 +65,10 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """The groups of a workspace.
+    """The configuration groups of a workspace.
 
     Attributes:
-        rows: One for each group, by name.
+        rows: The groups, sorted by name.
     """
 
     schema: ClassVar[Schema] = Schema("configuration-groups")
@@ -78,14 +78,14 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionRow:
-    """An option of a group.
+    """An option of a configuration group.
 
     Attributes:
-        option: Its name.
+        option: The name of the option.
         description: The first comment of its file.
-        source: `rlexp`, or the folder of the workspace that holds it (`conf/`, `sweeps/`).
-        default: Whether it is chosen where nothing else is.
-        file: The YAML file.
+        source: `rlexp`, or the folder of the workspace that holds it (`conf/` or `sweeps/`).
+        default: Whether it is a default of its group.
+        file: Its YAML file.
     """
 
     option: str
@@ -97,11 +97,11 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionListing:
-    """The options of a group.
+    """The options of a configuration group.
 
     Attributes:
-        group: The group.
-        rows: One for each option, by name.
+        group: The name of the group.
+        rows: The options, sorted by name.
     """
 
     schema: ClassVar[Schema] = Schema("configuration-options")
@@ -112,11 +112,11 @@ class OptionListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidConfiguration:
-    """A configuration that can be run.
+    """A valid configuration.
 
     Attributes:
-        label: The name under which its runs are aggregated and compared.
-        task: The task on which it is scored.
+        label: The label under which its runs are aggregated and compared.
+        task: The task on which its runs are scored.
     """
 
     label: str
@@ -125,11 +125,11 @@ class ValidConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidConfigurations:
-    """What words would run; everything in it is valid.
+    """The valid configurations of the given overrides.
 
     Attributes:
         configurations: The configurations.
-        phase: The phase of the runs (`test` or `tuning`).
+        phase: The phase of their runs (`test` or `tuning`).
         runs: Number of runs of all configurations.
     """
 
@@ -141,10 +141,10 @@ class ValidConfigurations:
 
 
 def show_configuration(overrides: Sequence[str], workspace: Workspace) -> ResolvedConfigurations:
-    """Compose every configuration that words lead to, resolved but for variables.
+    """Compose every configuration of the given overrides; environment variables stay unresolved.
 
     Raises:
-        ConfigError: A word cannot be read, or names something unknown.
+        ConfigError: An override cannot be read, or names something unknown.
     """
     configurations = (
         ResolvedConfiguration(
@@ -158,6 +158,7 @@ def show_configuration(overrides: Sequence[str], workspace: Workspace) -> Resolv
 def list_groups(workspace: Workspace) -> GroupListing:
     """List the groups with their defaults and options."""
     files = ("config.yaml", "report.yaml", "sweep.yaml")
+    # A group in several files has the default of runs: `config.yaml` comes last in the merge.
     of_runs, of_reports, of_sweeps = (defaults(workspace.folder, file) for file in files)
     rows = (
         GroupRow(
@@ -174,7 +175,7 @@ def list_groups(workspace: Workspace) -> GroupListing:
 def _written(
     group: str, of_runs: Container[str], of_reports: Container[str], of_sweeps: Container[str]
 ) -> str:
-    """How a group is written on the command line."""
+    """The form in which an option of a group is chosen on the command line."""
     if group == DEFINITIONS:
         return "sweep NAME"
     if group in of_sweeps:
@@ -210,10 +211,10 @@ def list_options(group: str, workspace: Workspace) -> OptionListing:
 
 
 def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> ValidConfigurations:
-    """Check every value, and that the parts fit one another.
+    """Check every value, and that agent, algorithm and environment are compatible.
 
     Raises:
-        ConfigError: Something is unknown, mistyped, out of range or does not fit.
+        ConfigError: A setting is unknown, mistyped or out of range, or parts are incompatible.
     """
     request = read_request(overrides, workspace)
     check_fit(request.experiment.configurations, workspace, parts=request.parts)
@@ -228,7 +229,7 @@ def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> Va
 
 
 def _masked(values: Any) -> Any:
-    """Mask secrets that were typed; a reference to a variable is none."""
+    """Mask literal secrets; references to environment variables stay readable."""
     if isinstance(values, Mapping):
         return {
             key: _masked(value)

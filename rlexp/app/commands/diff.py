@@ -1,4 +1,4 @@
-"""`rlexp diff`: in what two runs differ."""
+"""`rlexp diff`: finds the differences between two runs."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,18 +13,18 @@ from rlexp.store.files import read_file, read_json
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_run
 
-FILE = "diff --git "
-"""Begins the changes of a file in a patch."""
+FILE_HEADER = "diff --git "
+"""The start of the line that begins the changes of a file in a git patch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """One of two runs that are compared.
+    """One of the two compared runs.
 
     Attributes:
-        run: Its name, behind that of its experiment (`alpha/ppo-test-0-0123456789`).
+        run: Its experiment and name (`alpha/ppo-test-0-0123456789`).
         state: Its state.
-        score: Its score, in units of the task's return, if it has one.
+        score: Its score, in units of the task's return; null if it has none.
     """
 
     run: str
@@ -34,16 +34,16 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDifferences:
-    """In what two runs differ; a part that is not known of both runs is null.
+    """The differences between two runs; a part that is unknown for either run is null.
 
     Attributes:
-        first: The one run.
-        second: The other run.
-        configuration: Values of their specifications that differ.
-        code: Commits and uncommitted changes that differ.
-        packages: Versions of packages that differ.
-        machine: Hardware and environment variables that differ.
-        unknown: Why parts are not known.
+        first: The first run.
+        second: The second run.
+        configuration: Differing values of the run specifications.
+        code: Differing commits and uncommitted changes.
+        packages: Differing versions of packages.
+        machine: Differing hardware and environment variables.
+        unknown: The reasons why parts are unknown.
     """
 
     schema: ClassVar[Schema] = Schema("run-differences")
@@ -58,18 +58,18 @@ class RunDifferences:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
-    """What is recorded of a run, by part, and why a part is missing."""
+class _RecordedParts:
+    """The recorded values of a run by part, and the reasons why parts are missing."""
 
     parts: dict[str, Any]
     unknown: tuple[str, ...] = ()
 
 
 def diff(first: str, second: str, workspace: Workspace) -> RunDifferences:
-    """In what two runs differ.
+    """The differences between two runs.
 
     Raises:
-        RlexpError: One of them does not exist, or its records are damaged.
+        RlexpError: A run does not exist, or its records are damaged.
     """
     runs = workspace.run(first), workspace.run(second)
     records = tuple(read_run(run).record for run in runs)
@@ -91,26 +91,30 @@ def _compared(run: RunPaths, record: RunRecord) -> ComparedRun:
     return ComparedRun(run=name, state=str(record.state), score=record.score)
 
 
-def _differences(part: str, first: _Recorded, second: _Recorded) -> tuple[Difference, ...] | None:
-    """The leaves of a part that differ; nothing where a run lacks the part."""
+def _differences(
+    part: str, first: _RecordedParts, second: _RecordedParts
+) -> tuple[Difference, ...] | None:
+    """The differing values of a part; None if either run lacks the part."""
     if part not in first.parts or part not in second.parts:
         return None
     return tuple(leaf_differences(first.parts[part], second.parts[part]))
 
 
-def _recorded(run: RunPaths, spec: RunSpec) -> _Recorded:
+def _recorded(run: RunPaths, spec: RunSpec) -> _RecordedParts:
     parts: dict[str, Any] = {"configuration": _configuration(spec)}
     attempts = run.attempts()
     if not attempts:
-        return _Recorded(parts, (f"{run.folder.name} was never attempted: its code is unknown",))
+        return _RecordedParts(
+            parts, (f"{run.folder.name} was never attempted: its code is unknown",)
+        )
     try:
         parts |= _provenance(read_json(attempts[-1].provenance), attempts[-1])
     except (RecordError, TypeError, AttributeError) as error:
-        return _Recorded(parts, (f"the code of {run.folder.name} is unknown: {error}",))
+        return _RecordedParts(parts, (f"the code of {run.folder.name} is unknown: {error}",))
     if parts["code"]["commit"] is None:
         del parts["code"]
-        return _Recorded(parts, (f"the code of {run.folder.name} was in no git checkout",))
-    return _Recorded(parts)
+        return _RecordedParts(parts, (f"the code of {run.folder.name} was in no git repository",))
+    return _RecordedParts(parts)
 
 
 def _configuration(spec: RunSpec) -> dict[str, Any]:
@@ -128,14 +132,14 @@ def _provenance(content: dict[str, Any], attempt: AttemptPaths) -> dict[str, Any
 
 
 def _changes(attempt: AttemptPaths) -> dict[str, str]:
-    """The uncommitted changes by file, each named by the start of its sha256."""
+    """The uncommitted changes: for each file, the first digits of the sha256 of its patch."""
     from hashlib import sha256
 
     try:
         patch = read_file(attempt.patch).decode(errors="replace")
     except OSError:
         return {}
-    pieces = ("\n" + patch.rstrip("\n")).split(f"\n{FILE}")[1:]
+    pieces = ("\n" + patch.rstrip("\n")).split(f"\n{FILE_HEADER}")[1:]
     return {
         piece.partition("\n")[0].rpartition(" b/")[
             2

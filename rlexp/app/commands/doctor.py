@@ -14,11 +14,11 @@ from rlexp.app.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What checks have shown.
+    """The findings of checks.
 
     Attributes:
-        findings: What each check has shown, in the order of the checks.
-        failed: Whether a check failed.
+        findings: The finding of each check, in the order of the checks.
+        failed: Whether any check failed.
     """
 
     schema: ClassVar[Schema] = Schema("diagnosis")
@@ -33,13 +33,13 @@ def doctor(
     """Check the installation and the machine, one environment, or determinism.
 
     Args:
-        environment: Only this environment is checked.
-        workspace: Where its YAML and its code are looked up.
-        trained: Only what these words lead to is checked: whether it trains to the same numbers
-            each time.
+        environment: Check only this environment.
+        workspace: The workspace with the YAML file and the code of the environment.
+        trained: Check only the determinism of this run or configuration: whether two trainings
+            with equal seeds give the same numbers. A run's name, or overrides.
 
     Raises:
-        RlexpError: The environment's configuration is not valid, or the words lead to none.
+        RlexpError: The configuration is not valid, or there is no such run.
     """
     if trained is not None:
         from rlexp.app.diagnostics.determinism import check_determinism

@@ -1,4 +1,4 @@
-"""`rlexp evaluate`: plays fresh episodes with the policy that a run ended with."""
+"""`rlexp evaluate`: plays fresh episodes with the final policy of a run."""
 
 import shlex
 import sys
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from rlexp.app.evaluation.playback import Player
 
 MOST_NAMES = 10
-"""Runs that a refusal names."""
+"""Longest list of runs in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
-    """What to play.
+    """The policy to play, and the episodes.
 
     Attributes:
         episodes: Number of fresh episodes.
-        draw: Which of the sets of fresh seeds.
-        deterministic: Whether actions are not sampled; null does as the run's own evaluations.
-        checkpoint: The step of a checkpoint; null is the final policy.
-        video: Number of episodes that are filmed.
-        output: The folder for films; null is `videos/RUN`.
+        draw: Number of the seed set.
+        deterministic: Whether actions are deterministic; None acts as in the run's evaluations.
+        checkpoint: The step of a checkpoint; None is the final policy.
+        video: Number of episodes to film.
+        output: The folder for videos; None is `videos/RUN`.
     """
 
     episodes: int = 100
@@ -55,40 +55,41 @@ class EvaluationRequest:
     output: str | None = None
 
     def command(self, run: str, draw: int, allowed: Sequence[str]) -> list[str]:
-        """The command that plays the same on another draw."""
-        words = ["rlexp", "evaluate", run]
-        words += ["--episodes", str(self.episodes)] if self.episodes != 100 else []
-        words += ["--draw", str(draw)] if draw else []
-        words += ["--stochastic"] if self.deterministic is False else []
-        words += ["--checkpoint", str(self.checkpoint)] if self.checkpoint is not None else []
-        words += ["--video", str(self.video)] if self.video else []
-        words += ["--output", self.output] if self.output is not None else []
-        return words + [word for package in allowed for word in ("--allow-import", package)]
+        """The command that plays the same policy with the seed set `draw`."""
+        command = ["rlexp", "evaluate", run]
+        command += ["--episodes", str(self.episodes)] if self.episodes != 100 else []
+        command += ["--draw", str(draw)] if draw else []
+        command += ["--stochastic"] if self.deterministic is False else []
+        command += ["--checkpoint", str(self.checkpoint)] if self.checkpoint is not None else []
+        command += ["--video", str(self.video)] if self.video else []
+        command += ["--output", self.output] if self.output is not None else []
+        return command + [word for package in allowed for word in ("--allow-import", package)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEvaluation:
-    """What a policy of a run reached in fresh episodes, on seeds that no training saw.
+    """The returns of a run's policy in fresh episodes, on seeds that no training used.
 
     Attributes:
         run: The run (`EXPERIMENT/RUN`).
-        algorithm: Its algorithm.
-        task: The task.
-        checkpoint: Whether the policy is that of a checkpoint, and not the final one.
-        step: Environment steps after which the policy was saved.
-        weights: The digest of its weights, if that is recorded.
-        device: The device that it acted on.
-        draw: Which of the sets of fresh seeds was played.
-        deterministic: Whether actions were not sampled.
+        algorithm: The algorithm of the run.
+        task: The task of the run.
+        checkpoint: Whether the policy comes from a checkpoint; false for the final policy.
+        step: Environment steps of training before the policy was saved.
+        weights: The digest of its weights; null if it is not recorded.
+        device: The device on which the policy acted.
+        draw: Number of the seed set.
+        deterministic: Whether actions were deterministic; false if they were sampled.
         normalised_observations: Whether observations were normalised as in training.
         n: Number of episodes.
-        return_spread: Where the returns lie.
-        length_spread: Where the lengths lie, in environment steps.
-        returns: The undiscounted return of each episode, of the task's own reward.
+        return_spread: The distribution of returns.
+        length_spread: The distribution of lengths, in environment steps.
+        returns: The undiscounted return of each episode, in the task's original reward.
         lengths: The length of each episode, in environment steps.
-        videos: The films.
-        problem: Why a film was not made; the episodes were played all the same.
-        next: The commands that make sense now.
+        videos: The videos.
+        problem: Why a video could not be made; null if there was no problem. The episodes were
+            played in either case.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("policy-evaluation")
@@ -119,7 +120,7 @@ def evaluate(
     """Play fresh episodes with a policy of a run, and film some.
 
     Raises:
-        RlexpError: The run has no such policy, or it cannot be restored or played.
+        RlexpError: The run has no such policy, or the policy cannot be restored or played.
     """
     _check_numbers(request)
     _check_draw(request)
@@ -130,24 +131,29 @@ def evaluate(
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
     command = request.command(name, request.draw, workspace.allowed)
     check_imports([record.spec], workspace.allowed, command)
+    # Archives are checked before anything of the workspace is imported.
     check_archives(policy, paths)
     workspace.make_allowed_importable()
-    # What an environment prints must not end up between the lines of a JSON value.
-    with redirect_stdout(sys.stderr), _one_line():
+    # An environment that prints must not corrupt the JSON document on standard output.
+    with redirect_stdout(sys.stderr), _environment_errors():
         return _play(name, policy, request, workspace, observer)
 
 
 def _find(name: str, workspace: Workspace) -> RunPaths:
-    """The run of this name, or the only run of the experiment of this name."""
-    found = workspace.find(name)
-    if isinstance(found, RunPaths):
-        return found
-    runs = found.runs()
+    """The run of this name, or the only run of the experiment of this name.
+
+    Raises:
+        RecordError: The experiment has several runs, or there is no match.
+    """
+    match = workspace.find(name)
+    if isinstance(match, RunPaths):
+        return match
+    runs = match.runs()
     if len(runs) != 1:
-        names = [f"{found.name}/{run.folder.name}" for run in runs]
-        told = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
+        names = [f"{match.name}/{run.folder.name}" for run in runs]
+        shown_names = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
         raise RecordError(
-            f"{found.name} is an experiment of {len(runs)} runs; name one of them: {told}"
+            f"{match.name} is an experiment with {len(runs)} runs; name one of them: {shown_names}"
         )
     return runs[0]
 
@@ -159,7 +165,7 @@ def _play(
     workspace: Workspace,
     observer: Observer,
 ) -> PolicyEvaluation:
-    """Restore, play and film; trouble with a film costs no result."""
+    """Restore the policy, play episodes and film some; a failed video loses no result."""
     from rlexp.app.evaluation.playback import restored
 
     ending = _prepare_films() if request.video else ""
@@ -191,13 +197,17 @@ def _play(
         lengths=tuple(played.lengths),
         videos=tuple(films),
         problem=problem,
-        next=(NextCommand(why="play other episodes", command=shlex.join(more)),),
+        next=(NextCommand(why="play episodes with other seeds", command=shlex.join(more)),),
     )
 
 
 @contextmanager
-def _one_line() -> Iterator[None]:
-    """Show what an environment raises as one line, with its place."""
+def _environment_errors() -> Iterator[None]:
+    """Turn an exception of the environment into a one-line error with its file and line.
+
+    Raises:
+        EnvironmentFault: The environment raised an exception.
+    """
     try:
         yield
     except RlexpError:
@@ -207,7 +217,7 @@ def _one_line() -> Iterator[None]:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise EnvironmentFault(
             f"the run's environment fails: {reason} ({Path(frame.filename).name}:{frame.lineno}); "
-            "'rlexp doctor --environment …' says more",
+            "for details: rlexp doctor --environment NAME",
         ) from error
 
 
@@ -226,6 +236,8 @@ def _check_numbers(request: EvaluationRequest) -> None:
 
 
 def _check_draw(request: EvaluationRequest) -> None:
+    # A video has the seed of the environment with its number; more videos than environments use
+    # seeds of the following draws, which must exist, too.
     films = -(-request.video // EVALUATION_ENVIRONMENTS)
     last = FRESH_EVALUATIONS - max(films, 1)
     if not 0 <= request.draw <= last:
@@ -253,7 +265,7 @@ def _stem(workspace: Workspace, policy: Policy, request: EvaluationRequest) -> s
 def _film(
     player: "Player", request: EvaluationRequest, stem: str, ending: str
 ) -> tuple[list[FilmedEpisode], str | None]:
-    """Film episodes; trouble with that costs no result."""
+    """Film episodes; returns the videos and the error of the first video that failed."""
     films: list[FilmedEpisode] = []
     try:
         films.extend(

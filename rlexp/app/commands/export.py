@@ -1,4 +1,4 @@
-"""`rlexp export`: records for other tools, written whole or not at all."""
+"""`rlexp export`: writes records in formats of other tools, all files or none."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ FORMATS: Mapping[str, Maker] = {
     "script": make_script,
     "huggingface": make_huggingface,
 }
-OPTIONS: Mapping[str, tuple[str, ...]] = {
+FORMATS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "phase": ("rliable", "marl-eval", "csv", "parquet"),
     "tasks": ("rliable", "marl-eval", "csv", "parquet", "huggingface"),
     "common_seeds": ("rliable", "marl-eval"),
@@ -28,16 +28,16 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "level": ("csv", "parquet"),
     "metric": ("huggingface",),
 }
-"""Which formats an option is for, where it is not for all."""
-WORDS = {"tasks": "--task", "common_seeds": "--common-seeds"}
+"""The formats that accept an option, for options that only some formats accept."""
+FLAGS = {"tasks": "--task", "common_seeds": "--common-seeds"}
 
 
 def export(request: ExportRequest, workspace: Workspace) -> ExportedFiles:
     """Write records in a format of another tool.
 
     Raises:
-        RlexpError: A format, target or option is unknown, the records do not fit the format, or
-            the output is there already; nothing was written.
+        RlexpError: A format, target or option is unknown, the format cannot hold the records, or
+            the output already exists; nothing was written.
     """
     check_format(request)
     output = Output.of(request.output, workspace, force=request.force)
@@ -48,16 +48,18 @@ def export(request: ExportRequest, workspace: Workspace) -> ExportedFiles:
 
 
 def check_format(request: ExportRequest) -> None:
-    """Refuse a format that there is none of, and options that are for others.
+    """Refuse an unknown format, and options of other formats.
 
     Raises:
-        ConfigError: Says which.
+        ConfigError: The format is unknown, or an option is for other formats.
     """
     if request.format not in FORMATS:
         raise ConfigError.unknown(
             f"there is no format {request.format!r}", request.format, FORMATS, key="--format"
         )
-    for option, formats in OPTIONS.items():
+    for option, formats in FORMATS_OF_OPTIONS.items():
         if getattr(request, option) and request.format not in formats:
-            word = WORDS.get(option, f"--{option}")
-            raise ConfigError(f"{word} is for {', '.join(formats)}: leave it out")
+            flag = FLAGS.get(option, f"--{option}")
+            raise ConfigError(
+                f"{flag} is for the formats {', '.join(formats)}: leave it out for {request.format}"
+            )

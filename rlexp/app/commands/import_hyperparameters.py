@@ -1,4 +1,4 @@
-"""`rlexp config import`: hyperparameters of rl-baselines3-zoo as a matrix of our own."""
+"""`rlexp config import`: converts hyperparameters of rl-baselines3-zoo to a benchmark."""
 
 import re
 import shlex
@@ -23,22 +23,22 @@ from rlexp.text import shortened
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 SETTING = re.compile(r"\balgorithm\.(\w+)")
-"""Which key of an entry an error is about."""
+"""Finds the setting that an error message of the configuration is about."""
 OF_NO_TASK = ("default", "atari")
-"""Entries of the zoo for whatever else there is."""
+"""Entries of the zoo that apply to many environments."""
 MOST = 8
-"""Problems that are named one by one."""
+"""Longest list of problems in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HyperparametersRequest:
-    """What to import, and as what.
+    """The entries to import, and the name of the benchmark.
 
     Attributes:
-        path: A yaml file of rl-baselines3-zoo.
-        algorithm: The algorithm of the hyperparameters; without one, the name of the file says it.
-        name: The name of the benchmark; without one, nothing is written.
-        tasks: The entries to import; all of them where none is named.
+        path: A YAML file of rl-baselines3-zoo.
+        algorithm: The algorithm of the hyperparameters; None takes the name of the file.
+        name: The name of the benchmark; with None, nothing is written.
+        tasks: The entries to import; empty imports all.
         left_out: Entries that are not imported.
     """
 
@@ -54,13 +54,13 @@ class ImportedHyperparameters:
     """A benchmark with the hyperparameters of rl-baselines3-zoo.
 
     Attributes:
-        name: Its name, if it was written.
-        file: The file that was written; nothing where no name was given.
-        algorithm: The algorithm that the hyperparameters are of.
+        name: The name of the benchmark; null if no name was given.
+        file: The file that was written; null if no name was given.
+        algorithm: The algorithm of the hyperparameters.
         tasks: The entries that were imported.
-        left_out: Entries for no particular task, which were left out although nobody asked for it.
-        text: The benchmark as yaml.
-        next: The commands that make sense now.
+        left_out: Entries for no single task, which were left out automatically.
+        text: The benchmark as YAML.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("imported-hyperparameters")
@@ -77,15 +77,16 @@ class ImportedHyperparameters:
 def import_hyperparameters(
     request: HyperparametersRequest, workspace: Workspace
 ) -> ImportedHyperparameters:
-    """Translate every entry, check every cell, and only then write the benchmark.
+    """Convert every entry, validate every configuration, and then write the benchmark.
 
     Raises:
-        ConfigError: Something is not there, or cannot be translated; nothing is written then.
+        ConfigError: The file, an entry or the algorithm does not exist, or an entry cannot be
+            converted; nothing was written.
     """
     target = _target(request.name, workspace.folder)
     path = Path(request.path)
     if not path.is_file():
-        raise ConfigError(f"there is no file {path}; name one such as hyperparams/ppo.yml")
+        raise ConfigError(f"there is no file {path}; name a file such as hyperparams/ppo.yml")
     algorithm = _algorithm(request.algorithm or path.stem, workspace.folder)
     every = read_foreign_entries(path)
     entries = _selected(every, request, path)
@@ -114,19 +115,19 @@ def _target(name: str | None, folder: Path) -> Path | None:
     if name is None:
         return None
     if not NAME.fullmatch(name):
-        raise ConfigError(f"--name {name!r} is no name: use letters, digits, _ and -")
+        raise ConfigError(f"--name {name!r} is not a valid name: use letters, digits, _ and -")
     target = folder / "conf" / "benchmark" / f"{name}.yaml"
     if target.exists() or target.is_symlink():
-        raise ConfigError(f"{target} is there already, and nothing is overwritten: remove it")
+        raise ConfigError(f"{target} already exists: remove it, or choose another --name")
     return target
 
 
 def _algorithm(word: str, folder: Path) -> str:
-    name, known = RENAMED.get(word, word), group_options("algorithm", folder)
-    if name not in known:
+    name, existing = RENAMED.get(word, word), group_options("algorithm", folder)
+    if name not in existing:
         raise ConfigError(
-            f"there is no algorithm={name}{did_you_mean(name, known)} "
-            f"(there are: {', '.join(known)}); say which these are of with --algorithm",
+            f"there is no algorithm={name}{did_you_mean(name, existing)} "
+            f"(there are: {', '.join(existing)}); name the algorithm of the file with --algorithm",
         )
     return name
 
@@ -134,7 +135,11 @@ def _algorithm(word: str, folder: Path) -> str:
 def _selected(
     entries: Sequence[Entry], request: HyperparametersRequest, path: Path
 ) -> list[Entry]:
-    """The entries to import."""
+    """The requested entries, in the order of the file.
+
+    Raises:
+        ConfigError: An entry does not exist, or none is left.
+    """
     names = [entry.name for entry in entries]
     for name in (*request.tasks, *request.left_out):
         if name not in names:
@@ -142,12 +147,12 @@ def _selected(
     chosen = request.tasks or [name for name in names if name not in OF_NO_TASK]
     selected = [e for e in entries if e.name in chosen and e.name not in request.left_out]
     if not selected:
-        raise ConfigError(f"nothing of {path} is left to import; name entries with --task")
+        raise ConfigError(f"no entry of {path} is left to import; name entries with --task")
     return selected
 
 
 def _left_out(entries: Sequence[Entry], request: HyperparametersRequest) -> Iterator[str]:
-    """Entries for no particular task that the request does not mention."""
+    """Entries for no single task that the request does not name."""
     if not request.tasks:
         names = (entry.name for entry in entries)
         yield from (n for n in names if n in OF_NO_TASK and n not in request.left_out)
@@ -156,34 +161,38 @@ def _left_out(entries: Sequence[Entry], request: HyperparametersRequest) -> Iter
 def _translated(
     entries: Sequence[Entry], algorithm: str, path: Path, workspace: Workspace
 ) -> dict[str, Any]:
-    """The content of a matrix, every cell of which composes and is valid."""
+    """The benchmark matrix; each of its configurations was composed and validated.
+
+    Raises:
+        ConfigError: An entry cannot be converted; the message lists all problems.
+    """
     (base,) = compose([f"algorithm={algorithm}"], workspace.folder)
-    known = [key for key in base.plain["algorithm"] if key != "_target_"]
+    algorithm_settings = [key for key in base.plain["algorithm"] if key != "_target_"]
     options = environment_options(workspace.folder)
     troubles: dict[str, list[str]] = {}
     tasks: dict[str, Any] = {}
     for entry in entries:
-        settings, refused = translate(entry.settings, known)
-        plain = {TASKS: {options.get(entry.name, entry.name): _task(settings, algorithm)}}
+        settings, refused = translate(entry.settings, algorithm_settings)
+        matrix = {TASKS: {options.get(entry.name, entry.name): _task(settings, algorithm)}}
         problems = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
         if entry.name not in options and not REGISTERED.fullmatch(entry.name):
-            problems = [f"line {entry.line}: it is no id of Gymnasium, and stands for no one task"]
-        problems += [] if problems else _mistakes(plain, entry, workspace)
+            problems = [f"line {entry.line}: it is not a Gymnasium id, so it names no single task"]
+        problems += [] if problems else _mistakes(matrix, entry, workspace)
         if problems:
             troubles.setdefault("; ".join(problems), []).append(entry.name)
-        tasks |= plain[TASKS]
+        tasks |= matrix[TASKS]
     if troubles:
         raise ConfigError(_refusal(troubles, path))
     return {TASKS: tasks}
 
 
-def _mistakes(plain: Mapping[str, Any], entry: Entry, workspace: Workspace) -> list[str]:
-    """What the configuration itself refuses of a translated entry."""
+def _mistakes(matrix: Mapping[str, Any], entry: Entry, workspace: Workspace) -> list[str]:
+    """The errors that a converted entry causes in the configuration, with the line in its file."""
     at = f"line {entry.line}"
     try:
-        for cell in cells_of(plain, entry.name, at, workspace.folder):
-            for one in compose(cell.overrides, workspace.folder):
-                validate(one.plain, workspace.allowed)
+        for cell in cells_of(matrix, entry.name, at, workspace.folder):
+            for composed in compose(cell.overrides, workspace.folder):
+                validate(composed.plain, workspace.allowed)
     except ConfigError as error:
         said = str(error).removeprefix(f"{at}: ")
         key = SETTING.search(said)
@@ -197,37 +206,41 @@ def _refusal(troubles: Mapping[str, Sequence[str]], path: Path) -> str:
     names = [name for entries in troubles.values() for name in entries]
     out = shlex.join(word for name in names for word in ("--leave-out", name))
     return (
-        f"{path} cannot be translated whole, and nothing is written: {', '.join(reasons[:MOST])}"
-        f"{more}; leave them out with {out}, or name others with --task"
+        f"nothing was written, because entries of {path} cannot be converted: "
+        f"{', '.join(reasons[:MOST])}{more}; leave them out with {out}, or name others with --task"
     )
 
 
 def _task(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     shared = {k: v for k, v in settings.items() if k.startswith("budget.")}
-    own = {k: v for k, v in settings.items() if k not in shared}
-    return {**_nested(shared), ALGORITHMS: {algorithm: _nested(own)}}
+    algorithm_settings = {k: v for k, v in settings.items() if k not in shared}
+    return {**_nested(shared), ALGORITHMS: {algorithm: _nested(algorithm_settings)}}
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys as sections; those of an agent that is chosen, too, stay dotted."""
-    found: dict[str, Any] = {}
+    """Dotted keys as nested sections.
+
+    Settings of an agent stay dotted if the entry also chooses an agent: the key `agent` cannot
+    hold both a choice and a section.
+    """
+    nested: dict[str, Any] = {}
     for key, value in settings.items():
         head, *path = key.split(".")
         if not path or (head == "agent" and "agent" in settings):
-            found[key] = value
+            nested[key] = value
             continue
-        node = found.setdefault(head, {})
+        node = nested.setdefault(head, {})
         for part in path[:-1]:
             node = node.setdefault(part, {})
         node[path[-1]] = value
-    return found
+    return nested
 
 
-def _text(plain: Mapping[str, Any], algorithm: str, path: Path) -> str:
+def _text(matrix: Mapping[str, Any], algorithm: str, path: Path) -> str:
     name = "".join(c if c.isprintable() else "?" for c in path.name)
     return matrix_text(
-        plain,
+        matrix,
         f"{algorithm} with the hyperparameters of rl-baselines3-zoo, {name}.\n"
-        "Steps are the zoo's: to compare with another algorithm, give both the same with "
+        "Steps are those of the zoo: to compare with another algorithm, give both the same "
         "budget.steps=…",
     )

@@ -1,4 +1,4 @@
-"""`rlexp import`: results of other tools become records, whole or not at all."""
+"""`rlexp import`: imports results of other tools as records, all of them or none."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,36 +30,37 @@ from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.secrets import mask_all
 
 UNITS = ("environment", "frames", "updates")
-OPTIONS: Mapping[str, Sequence[str]] = {
+KINDS_OF_OPTIONS: Mapping[str, Sequence[str]] = {
     "metric": ("tensorboard", "mlflow", "marl-eval"),
     "returns": ("tensorboard", "mlflow", "marl-eval", "csv"),
     "mlflow_experiment": ("mlflow",),
 }
-"""Which kinds an option is for, where it is not for all."""
+"""The kinds of source that accept an option, for options that only some kinds accept."""
 SERVERS = ("http://", "https://")
-"""How the address of an MLflow server begins."""
+"""Beginnings of the address of an MLflow server."""
 RETURNS = {"evaluations": Returns.EVALUATIONS, "training": Returns.TRAINING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRequest:
-    """What to import, as it was typed.
+    """The source to import, and the options as typed.
 
     Attributes:
         kind: The kind of the source (`csv`, `mlflow` …), or `auto`.
         paths: Files, folders or archives, or the address of an MLflow server.
-        experiment: The name of the experiment that the runs become part of.
-        label: The label of the runs, instead of what the source says.
-        task: Their task, instead of what the source says.
-        seed: The seed of the first run, where the source names none.
-        steps: The budget in environment steps; what is beyond it is left out.
-        steps_unit: What a step of the source is: `environment`, `frames` or `updates`.
-        frame_skip: Frames of an environment step.
-        steps_per_update: Environment steps of an update.
+        experiment: The name of the experiment that gets the runs.
+        label: The label of the runs; None takes it from the source.
+        task: The task of the runs; None takes it from the source.
+        seed: The seed of the first run, for a source that names no seeds.
+        steps: The budget in environment steps; later points are left out.
+        steps_unit: The unit of a step in the source: `environment`, `frames` or `updates`.
+        frame_skip: Frames per environment step.
+        steps_per_update: Environment steps per update.
         score: The score of a run: `final`, `auc` or `last_window`.
-        metric: The series to import, where the source has several.
-        returns: What returns are of, `evaluations` or `training`, where the source cannot tell.
-        mlflow_experiment: The experiment of MLflow, where there are several.
+        metric: The series to import, for a source with several.
+        returns: The origin of the returns, `evaluations` or `training`, for a source that does not
+            record it.
+        mlflow_experiment: The experiment of MLflow, for a store with several.
         dry_run: Whether to write nothing.
     """
 
@@ -80,7 +81,7 @@ class ImportRequest:
     dry_run: bool = False
 
     def command(self) -> list[str]:
-        """The command that asks for it."""
+        """The command that requests this import, without `--dry-run`."""
         options = {
             "experiment": self.experiment,
             "label": self.label,
@@ -101,17 +102,17 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedGroup:
-    """The runs of one label on one task.
+    """The imported runs of one label on one task.
 
     Attributes:
         label: The label.
         task: The task.
-        runs: Runs that were read.
-        completed: Those of them that have a score.
-        seeds: Their seeds, rising.
+        runs: Number of runs in the source.
+        completed: Number of these runs that have a score.
+        seeds: Their seeds, in ascending order.
         steps: The budget in environment steps.
-        score: The rule by which a run is scored: `final`, `auc` or `last_window`.
-        returns: What the returns are of (`evaluations`, `training episodes` …).
+        score: The rule that gives a run's score: `final`, `auc` or `last_window`.
+        returns: The origin of the returns (`evaluations`, `training episodes` …).
     """
 
     label: str
@@ -126,21 +127,21 @@ class ImportedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRunRow:
-    """One run that was read.
+    """One run of the source.
 
     Attributes:
         run: Its name in the experiment.
-        name: What the source calls it.
+        name: Its name in the source.
         label: Its label.
         task: Its task.
         seed: Its seed.
-        seed_known: Whether the source names the seed; else it was numbered here.
+        seed_known: Whether the source names the seed; otherwise rlexp numbered the run.
         step: Environment steps that it reached.
-        points: Points of its curve, and its final evaluation where the score needs one.
-        beyond_budget: Points beyond the budget, which were left out.
-        state: `completed`, or how it ended.
-        failure: The kind of its failure.
-        reason: Why it has no score.
+        points: Number of points of its curve, including a final evaluation if the score needs one.
+        beyond_budget: Number of points beyond the budget, which were left out.
+        state: `completed`, or the state in which it ended.
+        failure: The kind of its failure; null if it did not fail.
+        reason: Why it has no score; null if it has one.
     """
 
     run: str
@@ -159,12 +160,12 @@ class ImportedRunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferentParameters:
-    """Parameters in which runs differ that are reported under one label.
+    """Parameters that differ between runs of the same label and task.
 
     Attributes:
         label: The label.
         task: The task.
-        parameters: Names of the parameters.
+        parameters: The names of the parameters.
     """
 
     label: str
@@ -174,20 +175,20 @@ class DifferentParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOutcome:
-    """Results of another tool as runs of an experiment.
+    """Results of another tool, imported as runs of an experiment.
 
     Attributes:
-        experiment: Its name.
+        experiment: The name of the experiment.
         kind: The kind of the source.
-        folder: Where the records are, or would be.
+        folder: The folder of the records; with `dry_run`, it may not exist.
         dry_run: Whether nothing was written.
-        new: Names of runs that are new.
+        new: Names of the new runs.
         there: Names of runs that were imported before with the same content.
-        groups: Labels on tasks.
-        runs: Every run that was read.
-        left_out: What the source holds and was not read.
+        groups: The runs by label and task.
+        runs: Every run of the source.
+        left_out: Parts of the source that were not imported.
         differing: Labels whose runs differ in parameters of the source.
-        next: The commands that make sense now.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("import-outcome")
@@ -209,14 +210,16 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
     """Import results of another tool.
 
     Raises:
-        RlexpError: Something that was given cannot be read, or does not fit; nothing was imported.
+        RlexpError: The source cannot be read, or an option contradicts the source or the existing
+            experiment; nothing was imported.
     """
     source, target = _source_options(request), _target_options(request)
     paths = workspace.layout.experiment(target.name)
+    # Reading a large source may take minutes, so an unwritable folder is reported first.
     if not request.dry_run:
         probe_writable(workspace.layout.root)
     there = found_before(paths)
-    read = _safe(_read(request, source, workspace))
+    read = _without_secrets(_read(request, source, workspace))
     settled = settle(read, target, there, lambda task: known_reference(task, workspace.folder))
     command = request.command()
     if not request.dry_run:
@@ -291,7 +294,7 @@ def _run_row(run: SettledRun) -> ImportedRunRow:
 
 
 def _differing(runs: Sequence[SettledRun]) -> Iterator[DifferentParameters]:
-    """Parameters in which runs differ that are reported as one."""
+    """Parameters that differ between runs of the same label and task."""
     groups: dict[tuple[str, str], list[Mapping[str, str]]] = {}
     for run in runs:
         parameters = run.source.details.get("told")
@@ -319,24 +322,26 @@ def _read(request: ImportRequest, source: Wanted, workspace: Workspace) -> Impor
 
 def _read_address(request: ImportRequest, source: Wanted, workspace: Workspace) -> ImportedStudy:
     if len(request.paths) != 1 or request.kind not in {"mlflow", AUTO}:
-        raise ConfigError("an address is that of one MLflow server: rlexp import mlflow ADDRESS")
+        raise ConfigError(
+            "an address must be the only source, and of kind mlflow: rlexp import mlflow ADDRESS"
+        )
     address = request.paths[0]
     file = address.removeprefix("sqlite:///")
     if file != address:
         return _read(replace(request, kind="mlflow", paths=(file,)), source, workspace)
-    # What else MLflow opens, it may write to: a database without its tables gets them.
+    # MLflow could open other addresses, too, but it would create its tables in such a database.
     if not address.lower().startswith(SERVERS):
         raise ConfigError(
-            f"{address} is no address of an MLflow server, which begins with "
-            f"{' or '.join(SERVERS)}; give the SQLite file of a store by its path"
+            f"{address} is not the address of an MLflow server, which begins with "
+            f"{' or '.join(SERVERS)}; for a store in an SQLite file, give the path of the file"
         )
     from rlexp.exchange.importers.mlflow_server import read_mlflow_server
 
     return read_mlflow_server(address, source)
 
 
-def _safe(read: ImportedStudy) -> ImportedStudy:
-    """The same without the secrets that settings and parameters may hold."""
+def _without_secrets(read: ImportedStudy) -> ImportedStudy:
+    """The study with secrets in settings and parameters masked."""
     runs = [
         replace(run, settings=mask_all(run.settings), details=mask_all(run.details))
         for run in read.runs
@@ -360,7 +365,9 @@ def _source_options(request: ImportRequest) -> Wanted:
     _check_word("returns", request.returns, tuple(RETURNS))
     for option, word in (("label", request.label), ("task", request.task)):
         if word is not None and (not word.strip() or not word.isprintable() or len(word) > 120):
-            raise ConfigError(f"--{option} {word!r} is no name of 1 to 120 letters")
+            raise ConfigError(
+                f"--{option} {word!r} is not allowed: use 1 to 120 printable characters"
+            )
     return Wanted(
         label=request.label and request.label.strip(),
         task=request.task and request.task.strip(),
@@ -373,28 +380,38 @@ def _source_options(request: ImportRequest) -> Wanted:
 
 
 def _check_options(request: ImportRequest, kind: str) -> None:
-    """Refuse what this kind would not obey."""
-    for option, kinds in OPTIONS.items():
+    """Refuse options that this kind of source does not accept.
+
+    Raises:
+        ConfigError: An option is for other kinds.
+    """
+    for option, kinds in KINDS_OF_OPTIONS.items():
         if getattr(request, option) is not None and kind not in kinds:
             word = option.replace("_", "-")
-            raise ConfigError(f"--{word} is for {', '.join(kinds)}, and this is {kind}")
+            raise ConfigError(
+                f"--{word} is for {', '.join(kinds)}, and the source is {kind}: leave it out"
+            )
 
 
-def _check_word(option: str, word: str | None, known: Sequence[str]) -> None:
-    if word is not None and word not in known:
+def _check_word(option: str, word: str | None, allowed: Sequence[str]) -> None:
+    if word is not None and word not in allowed:
         raise ConfigError(
-            f"--{option} {word!r} is unknown{did_you_mean(word, known)} "
-            f"(there are: {', '.join(known)})"
+            f"--{option} {word!r} is unknown{did_you_mean(word, allowed)} "
+            f"(there are: {', '.join(allowed)})"
         )
 
 
 def _unit(request: ImportRequest) -> Unit | None:
-    """What a step is; options that belong to another unit are refused."""
+    """The unit of a step.
+
+    Raises:
+        ConfigError: An option belongs to another unit, or the unit needs an option.
+    """
     needed = {"frames": ("frame-skip", request.frame_skip)}
     needed["updates"] = ("steps-per-update", request.steps_per_update)
     for unit, (option, value) in needed.items():
         if value is not None and request.steps_unit != unit:
-            raise ConfigError(f"--{option} goes with --steps-unit {unit}")
+            raise ConfigError(f"--{option} needs --steps-unit {unit}")
         if value is None and request.steps_unit == unit:
             raise ConfigError(f"--steps-unit {unit} needs --{option} N")
     match request.steps_unit:

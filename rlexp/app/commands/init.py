@@ -1,4 +1,4 @@
-"""`rlexp init`: writes the scaffold of a new workspace, and never over anything."""
+"""`rlexp init`: creates a workspace with an example; existing files are never overwritten."""
 
 import os
 import shlex
@@ -15,8 +15,8 @@ class Scaffold:
     """The files of a new workspace.
 
     Attributes:
-        files: The files that were written; relative where the folder was given so.
-        next: The commands that make sense now.
+        files: The files that were written; their paths are relative if the given folder was.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("scaffold")
@@ -28,10 +28,10 @@ class Scaffold:
 COMMANDS = (
     ("check the environment", "rlexp doctor --environment corridor"),
     ("train on it", "rlexp run environment=corridor budget.steps=5000 seeds.test=2"),
-    ("see what was recorded", "rlexp ls"),
-    ("see what else there is to train", "rlexp config list environment"),
+    ("list the experiments", "rlexp ls"),
+    ("list all environments", "rlexp config list environment"),
 )
-"""What to do next, in the new folder."""
+"""Suggested commands in the new folder, each with its purpose."""
 
 ENVIRONMENT = '''\
 """A corridor: the example environment of this study; replace it with your own."""
@@ -140,22 +140,22 @@ def files(name: str) -> dict[str, str]:
 
 
 def init(folder: str) -> Scaffold:
-    """Write the scaffold of a workspace.
+    """Write the files of a new workspace.
 
     Raises:
-        ConfigError: A file is there already, or cannot be written; nothing is written then.
+        ConfigError: A file already exists or cannot be written; nothing was written.
     """
     root = Path(folder).expanduser()
     scaffold = files(root.absolute().name or "Study")
     if existing := [name for name in scaffold if os.path.lexists(root / name)]:
         raise ConfigError(
-            f"{root.absolute()} holds {', '.join(existing)} already, and nothing is overwritten; "
-            "choose another folder: rlexp init NAME",
+            f"{root.absolute()} already holds {', '.join(existing)}; existing files are not "
+            "overwritten, so choose another folder: rlexp init NAME",
         )
     _write(root, scaffold)
     steps = list(COMMANDS)
     if root.absolute() != Path.cwd():
-        steps.insert(0, ("go there", f"cd {shlex.quote(str(root))}"))
+        steps.insert(0, ("go to the folder", f"cd {shlex.quote(str(root))}"))
     return Scaffold(
         files=tuple(root / name for name in scaffold),
         next=tuple(NextCommand(why=why, command=command) for why, command in steps),
@@ -163,14 +163,16 @@ def init(folder: str) -> Scaffold:
 
 
 def _write(root: Path, scaffold: dict[str, str]) -> None:
-    """Write every file, or none: what was written before a failure is taken back."""
+    """Write every file, or none: after a failure, written files and new folders are removed."""
     written: list[Path] = []
     made: list[Path] = []
     try:
         for name, content in scaffold.items():
             path = root / name
+            # Only folders that did not exist before may be removed after a failure.
             made += [p for p in reversed(path.parents) if not p.exists()]
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Mode "x" fails if another process has created the file since the check.
             with path.open("x", encoding="utf-8") as file:
                 written.append(path)
                 file.write(content)

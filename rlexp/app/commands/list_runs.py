@@ -1,4 +1,4 @@
-"""`rlexp ls`: every experiment, every run of one, or every configuration."""
+"""`rlexp ls`: lists experiments, the runs of an experiment, or configurations."""
 
 import operator
 import re
@@ -23,57 +23,59 @@ from rlexp.text import listed, shortened
 CONDITION = re.compile(
     r"\s*(?P<column>\w+)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)", re.DOTALL
 )
-ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "<": operator.lt,
     "<=": operator.le,
 }
 ESTIMATE = "estimate"
-"""The field of the aggregate; for users, its column has the name of the metric."""
+"""The field of the aggregate; users see its column under the name of the metric."""
 NONE = ("", "none", "null", "—")
-"""How a condition names a value that is missing."""
+"""Values of a condition that stand for a missing value."""
 
 
-class Row(Protocol):
+class ListingRow(Protocol):
     """A row of a listing: a dataclass whose fields are columns."""
 
-    words: ClassVar[tuple[str, ...]]
-    """Columns of text, which conditions compare with `=`, `!=` and `~`."""
-    numbers: ClassVar[tuple[str, ...]]
-    """Columns of numbers, which conditions compare by size as well."""
+    text_columns: ClassVar[tuple[str, ...]]
+    """Columns of text; conditions compare them with `=`, `!=` and `~`."""
+    number_columns: ClassVar[tuple[str, ...]]
+    """Columns of numbers; conditions compare them with `<` and `>`, too."""
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ListingRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentRow:
-    """One experiment in a few values.
+    """One experiment in a listing.
 
     Attributes:
-        experiment: Its name.
+        experiment: The name of the experiment.
         task: Its tasks, separated by commas.
-        label: Its labels, of many only the first ones.
+        label: Its labels; a long list is shortened.
         phase: The phases that have runs, separated by commas.
-        planned: Runs that its definition asks for.
-        done: Those of them that are completed or pruned.
-        running: Those of them that run now.
-        failed: Those of them that failed.
-        missing: Those of them that are none of these.
-        continued: Runs of which an attempt continued from a checkpoint.
-        restarted: Runs of which an attempt began anew though an earlier one had got further.
-        damaged: Runs whose records cannot be read.
-        metric: The name of the aggregate (`iqm`), by which conditions can name `estimate` too.
-        estimate: The aggregate of the scores, if there is one configuration: of its test phase,
-            or else of its only phase; in units of the task's return.
-        interval: The aggregate with its interval, and everything that was needed to compute it.
-        last: When something was last recorded, in seconds since 1970.
-        problem: Why its definition cannot be read.
+        planned: Number of runs in its definition.
+        done: Number of planned runs that are completed or pruned.
+        running: Number of planned runs that are running.
+        failed: Number of planned runs that failed.
+        missing: Number of planned runs in any other state.
+        continued: Number of runs with an attempt that continued from a checkpoint.
+        restarted: Number of runs with an attempt that started from step 0 although an earlier
+            attempt had reached a later step.
+        damaged: Number of runs whose records cannot be read.
+        metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
+        estimate: The aggregate of the scores of an experiment with one configuration, in units of
+            the task's return: of the test phase, or of its only phase. Null if there are several
+            configurations.
+        interval: The aggregate with its interval and the method that computed it.
+        last: The time of the latest record, in seconds since 1970.
+        problem: Why its definition cannot be read; null if it can.
     """
 
-    words: ClassVar[tuple[str, ...]] = ("experiment", "task", "label", "phase", "problem")
-    numbers: ClassVar[tuple[str, ...]] = (
+    text_columns: ClassVar[tuple[str, ...]] = ("experiment", "task", "label", "phase", "problem")
+    number_columns: ClassVar[tuple[str, ...]] = (
         *("planned", "done", "running", "failed", "missing", "continued", "restarted"),
         *("damaged", "estimate", "last"),
     )
@@ -99,38 +101,40 @@ class ExperimentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """One run in a few values; of a damaged run, only its name and what is wrong are known.
+    """One run in a listing; for a damaged run, only `run`, `state` and `problem` are set.
 
     Attributes:
-        run: Its name.
+        run: The name of the run.
         label: The label under which it is compared.
         task: Its task.
         phase: Its phase.
         seed: Its seed within the phase.
         state: `planned`, `running`, `completed`, `failed`, `pruned`, `interrupted`, `lost` or
             `damaged`.
-        failure: The kind of its failure.
-        reason: Why it ended as it did.
-        score: Its score, in units of the task's return; nothing where it has none.
+        failure: The kind of its failure; null if it did not fail.
+        reason: Why it ended in its state.
+        score: Its score, in units of the task's return; null if it has none.
         step: Environment steps so far.
         steps: Environment steps of its budget.
-        seconds: Duration of the attempts that its record consists of, in seconds.
+        seconds: Duration of the attempts that form its record, in seconds.
         seconds_spent: Duration of all attempts, in seconds.
-        attempts: Their number.
+        attempts: Number of attempts.
         continued: Steps of the checkpoints from which attempts continued.
-        restarts: Attempts that began anew though an earlier one had got further.
-        refused: Checkpoints that were not continued from.
-        drift: What had changed where an attempt continued all the same.
-        unreadable_lines: Lines of its journal that cannot be read.
-        began: Where its attempts after the first began, if there are any.
-        last: When something was last recorded, in seconds since 1970.
-        problem: What is wrong with its folder.
+        restarts: Number of attempts that started from step 0 although an earlier attempt had
+            reached a later step.
+        refused: Checkpoints from which attempts did not continue.
+        drift: The versions that had changed when an attempt continued anyway.
+        unreadable_lines: Number of lines of its journal that cannot be read.
+        began: Where the attempts after the first started (`checkpoint 40,000`, `anew`); null if
+            there was only one.
+        last: The time of the latest record, in seconds since 1970.
+        problem: What is wrong with its folder; null if nothing is.
     """
 
-    words: ClassVar[tuple[str, ...]] = (
+    text_columns: ClassVar[tuple[str, ...]] = (
         *("run", "label", "task", "phase", "state", "failure", "reason", "began", "problem"),
     )
-    numbers: ClassVar[tuple[str, ...]] = (
+    number_columns: ClassVar[tuple[str, ...]] = (
         *("seed", "score", "step", "steps", "seconds", "seconds_spent", "attempts", "restarts"),
         *("unreadable_lines", "last"),
     )
@@ -164,24 +168,25 @@ class ConfigurationRow:
     """The scores of one configuration in one phase.
 
     Attributes:
-        experiment: The experiment.
+        experiment: The name of the experiment.
         label: The label of the configuration.
         task: Its task.
         phase: The phase.
-        planned: Runs that were asked for.
-        n: Scores that the aggregate rests on.
-        metric: The name of the aggregate (`iqm`), by which conditions can name `estimate` too.
+        planned: Number of planned runs.
+        n: Number of scores in the aggregate.
+        metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
         estimate: The aggregate of the scores, in units of the task's return.
         low: The lower end of its interval.
         high: The upper end of its interval.
-        failed: Runs that failed.
-        missing: Runs that have neither a score nor a failure.
-        counted_as_worst: Runs without a score that count as the declared minimum.
-        interval: The aggregate with its interval, and everything that was needed to compute it.
+        failed: Number of failed runs.
+        missing: Number of runs with neither a score nor a failure.
+        counted_as_worst: Number of runs without a score that enter the aggregate with the task's
+            declared minimum.
+        interval: The aggregate with its interval and the method that computed it.
     """
 
-    words: ClassVar[tuple[str, ...]] = ("experiment", "label", "task", "phase")
-    numbers: ClassVar[tuple[str, ...]] = (
+    text_columns: ClassVar[tuple[str, ...]] = ("experiment", "label", "task", "phase")
+    number_columns: ClassVar[tuple[str, ...]] = (
         *("planned", "n", "estimate", "low", "high", "failed", "missing", "counted_as_worst"),
     )
 
@@ -202,13 +207,13 @@ class ConfigurationRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which rows to list, and in what order.
+class ListRequest:
+    """The rows to list, and their order.
 
     Attributes:
-        experiment: Whose runs to list; without one, experiments are listed.
-        where: Conditions that a row has to fulfil, all of them (`score>400`).
-        sort: The column to sort by; `-column` sorts downwards.
+        experiment: The experiment whose runs are listed; with None, experiments are listed.
+        where: Conditions that every listed row fulfils (`score>400`).
+        sort: The column to sort by; `-column` sorts in descending order.
         group: Whether configurations are listed.
     """
 
@@ -218,8 +223,8 @@ class Selection:
     group: bool = False
 
 
-class Kind(StrEnum):
-    """What the rows of a listing are."""
+class ListingKind(StrEnum):
+    """The kind of rows of a listing."""
 
     EXPERIMENTS = "experiments"
     RUNS = "runs"
@@ -228,23 +233,23 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Experiments, runs or configurations, a row each.
+    """A list of experiments, runs or configurations.
 
     Attributes:
-        kind: What the rows are.
-        folder: Where the experiments are.
-        experiment: The experiment, if only one was named.
+        kind: The kind of rows.
+        folder: The folder with the experiments.
+        experiment: The name of the experiment; null if all were listed.
         rows: The rows that fulfil the conditions, in order.
-        total: Rows before the conditions.
+        total: Number of rows before the conditions were applied.
         where: The conditions.
         metric: The name of the aggregate (`iqm`).
-        title: What tables call the aggregate (`IQM`).
-        problems: What is wrong with the folders, where no row has a place for it.
+        title: The title of the aggregate in tables (`IQM`).
+        problems: Problems of folders that no row shows.
     """
 
     schema: ClassVar[Schema] = Schema("listing")
 
-    kind: Kind
+    kind: ListingKind
     folder: str
     experiment: str | None
     rows: tuple[ExperimentRow, ...] | tuple[ListedRun, ...] | tuple[ConfigurationRow, ...]
@@ -257,33 +262,34 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A column compared with a value."""
+    """A comparison of a column with a value."""
 
     column: str
     operator: str
     value: str
 
-    def holds(self, row: Row) -> bool:
-        """Whether the row fulfils the condition; a missing value is neither more nor less."""
+    def holds(self, row: ListingRow) -> bool:
+        """Whether the row fulfils the condition; `<` and `>` are false for a missing value."""
         present = getattr(row, self.column)
-        if self.operator in ORDERS:
-            return present is not None and ORDERS[self.operator](present, float(self.value))
+        if self.operator in COMPARISONS:
+            return present is not None and COMPARISONS[self.operator](present, float(self.value))
         if self.operator == "~":
             return present is not None and self.value.lower() in str(present).lower()
         return _equal(present, self.value) is (self.operator == "=")
 
 
-def list_runs(selection: Selection, workspace: Workspace) -> Listing:
+def list_runs(request: ListRequest, workspace: Workspace) -> Listing:
     """List experiments, runs or configurations.
 
     Raises:
-        RlexpError: There is no such experiment or column, or a condition cannot be read.
+        RlexpError: There is no such experiment or column, or a condition cannot be parsed.
     """
-    kind = Kind.RUNS if selection.experiment else Kind.EXPERIMENTS
-    kind = Kind.CONFIGURATIONS if selection.group else kind
+    kind = ListingKind.RUNS if request.experiment else ListingKind.EXPERIMENTS
+    kind = ListingKind.CONFIGURATIONS if request.group else kind
     leading = leading_aggregate(workspace.folder, workspace.allowed)
-    conditions = _conditions(selection, kind, leading.name)
-    name = selection.experiment
+    # A mistake in a condition is reported before thousands of runs are read.
+    conditions = _conditions(request, kind, leading.name)
+    name = request.experiment
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     surveys = [survey(folder, brief=True) for folder in folders]
     rows: list[Any] = [row for experiment in surveys for row in _rows(experiment, kind, leading)]
@@ -292,45 +298,47 @@ def list_runs(selection: Selection, workspace: Workspace) -> Listing:
         kind=kind,
         folder=str(workspace.layout.root),
         experiment=name,
-        rows=tuple(sort_rows(kept, selection.sort and _field(selection.sort, leading.name))),
+        rows=tuple(sort_rows(kept, request.sort and _field(request.sort, leading.name))),
         total=len(rows),
-        where=selection.where,
+        where=request.where,
         metric=leading.name,
         title=leading.title,
         problems=tuple(_problems(surveys, kind)),
     )
 
 
-def read_conditions(texts: Iterable[str], row: type[Row], metric: str = "iqm") -> list[Condition]:
-    """Read conditions such as `score>400` on the columns of a kind of row.
+def read_conditions(
+    texts: Iterable[str], row: type[ListingRow], metric: str = "iqm"
+) -> list[Condition]:
+    """Parse conditions such as `score>400` on the columns of a kind of row.
 
     Raises:
-        ConfigError: A text is no condition, names no column, or compares words by size.
+        ConfigError: A text cannot be parsed, names no column, or compares text with `<` or `>`.
     """
     conditions = []
     for text in texts:
         match = CONDITION.fullmatch(text)
         if match is None:
             raise ConfigError(
-                f"--where {text!r} is no condition; write COLUMN=VALUE, or !=, ~ (contains), "
-                ">, >=, <, <= for numbers",
+                f"--where {text!r} is not a condition; write COLUMN=VALUE, with =, !=, ~ "
+                "(contains), or >, >=, <, <= for numbers",
                 code="wrong_type",
                 key="--where",
             )
         column, order, value = match.group("column", "operator", "value")
-        check_column(column, _names((*row.numbers, *row.words), metric), "--where")
+        check_column(column, _names((*row.number_columns, *row.text_columns), metric), "--where")
         condition = Condition(_field(column, metric), order, value)
-        if condition.operator in ORDERS:
-            _check_order(condition, row.numbers)
+        if condition.operator in COMPARISONS:
+            _check_order(condition, row.number_columns)
         conditions.append(condition)
     return conditions
 
 
 def check_column(name: str, columns: Sequence[str], option: str) -> None:
-    """Refuse a column that does not exist.
+    """Check that a column exists.
 
     Raises:
-        ConfigError: Names the columns that exist.
+        ConfigError: There is no such column; the message lists the existing ones.
     """
     if name not in columns:
         raise ConfigError.unknown(
@@ -339,7 +347,7 @@ def check_column(name: str, columns: Sequence[str], option: str) -> None:
 
 
 def sort_rows(rows: Sequence[R], sort: str | None) -> list[R]:
-    """Sort by a column, downwards for `-column`; missing values stand last either way."""
+    """Sort by a column, in descending order for `-column`; missing values always come last."""
     if sort is None:
         return list(rows)
     column, down = sort.removeprefix("-"), sort.startswith("-")
@@ -347,33 +355,32 @@ def sort_rows(rows: Sequence[R], sort: str | None) -> list[R]:
     def value(row: R) -> Any:
         return getattr(row, column)
 
+    # Missing values are set apart, because None and NaN cannot be ordered.
     present = [row for row in rows if not _missing(value(row))]
     absent = [row for row in rows if _missing(value(row))]
     return sorted(present, key=value, reverse=down) + absent
 
 
-def _conditions(selection: Selection, kind: Kind, metric: str) -> list[Condition]:
+def _conditions(request: ListRequest, kind: ListingKind, metric: str) -> list[Condition]:
     row = ROWS[kind]
     try:
-        if selection.sort is not None:
-            names = _names((*row.words, *row.numbers), metric)
-            check_column(selection.sort.removeprefix("-"), names, "--sort")
-        return read_conditions(selection.where, row, metric)
+        if request.sort is not None:
+            names = _names((*row.text_columns, *row.number_columns), metric)
+            check_column(request.sort.removeprefix("-"), names, "--sort")
+        return read_conditions(request.where, row, metric)
     except ConfigError as error:
-        if kind is not Kind.EXPERIMENTS:
+        if kind is not ListingKind.EXPERIMENTS:
             raise
-        raise error.rephrased(
-            f"{error}; runs have further columns: rlexp ls EXPERIMENT"
-        ) from error
+        raise error.rephrased(f"{error}; for columns of runs: rlexp ls EXPERIMENT") from error
 
 
 def _names(columns: Sequence[str], metric: str) -> tuple[str, ...]:
-    """The names of columns for users: the aggregate has the name of its metric."""
+    """The column names for users: the aggregate has the name of its metric."""
     return tuple(metric if name == ESTIMATE else name for name in columns)
 
 
 def _field(name: str, metric: str) -> str:
-    """The field behind the name of a column, which `-` may precede."""
+    """The field of a column name; a leading `-` is kept."""
     return name.replace(metric, ESTIMATE) if name.removeprefix("-") == metric else name
 
 
@@ -384,9 +391,9 @@ def _missing(value: Any) -> bool:
 def _check_order(condition: Condition, numbers: Sequence[str]) -> None:
     text = f"--where {condition.column}{condition.operator}{condition.value}"
     if condition.column not in numbers:
-        raise ConfigError(f"{text}: {condition.column} holds words; compare it with =, != or ~")
+        raise ConfigError(f"{text}: {condition.column} holds text; compare it with =, != or ~")
     if _number(condition.value) is None:
-        raise ConfigError(f"{text}: {condition.value!r} is no number")
+        raise ConfigError(f"{text}: {condition.value!r} is not a number")
 
 
 def _equal(present: Any, value: str) -> bool:
@@ -405,18 +412,18 @@ def _number(text: str) -> float | None:
         return None
 
 
-ROWS: Mapping[Kind, type[Row]] = {
-    Kind.EXPERIMENTS: ExperimentRow,
-    Kind.RUNS: ListedRun,
-    Kind.CONFIGURATIONS: ConfigurationRow,
+ROWS: Mapping[ListingKind, type[ListingRow]] = {
+    ListingKind.EXPERIMENTS: ExperimentRow,
+    ListingKind.RUNS: ListedRun,
+    ListingKind.CONFIGURATIONS: ConfigurationRow,
 }
-"""What a row of each kind of listing is."""
+"""The class of the rows of each kind of listing."""
 
 
-def _rows(experiment: Survey, kind: Kind, leading: Leading) -> Iterable[Row]:
-    if kind is Kind.CONFIGURATIONS:
+def _rows(experiment: Survey, kind: ListingKind, leading: Leading) -> Iterable[ListingRow]:
+    if kind is ListingKind.CONFIGURATIONS:
         return _configurations(experiment, leading)
-    if kind is Kind.RUNS:
+    if kind is ListingKind.RUNS:
         return [_run(run) for run in experiment.runs]
     return [_experiment(experiment, leading)]
 
@@ -467,7 +474,10 @@ def _experiment(experiment: Survey, leading: Leading) -> ExperimentRow:
 
 
 def _single(survey: Survey, leading: Leading) -> Estimate | None:
-    """The aggregate of an experiment of one configuration: of its test phase, or its only one."""
+    """The aggregate of an experiment with one configuration; None if it has several.
+
+    It is that of the test phase, or of the only phase.
+    """
     experiment, phases = survey.experiment, survey.phases
     if experiment is None or len(experiment.configurations) != 1 or not phases:
         return None
@@ -509,16 +519,16 @@ def _configuration(cell: Cell, experiment: str, phase: Phase) -> ConfigurationRo
 
 
 def _began(continued: Sequence[int], restarts: int) -> str | None:
-    """Where the attempts of a run after the first began, if there are any."""
+    """Where the attempts of a run after the first started; None if there was only one."""
     beginnings = [f"checkpoint {listed([f'{step:,}' for step in continued])}"] if continued else []
     beginnings += ["anew"] if restarts else []
     return ", ".join(beginnings) or None
 
 
-def _problems(surveys: Sequence[Survey], kind: Kind) -> Iterator[str]:
-    """What is wrong with the folders, where no row has a place for it."""
-    if kind is Kind.RUNS:
+def _problems(surveys: Sequence[Survey], kind: ListingKind) -> Iterator[str]:
+    """Problems of folders that no row shows."""
+    if kind is ListingKind.RUNS:
         yield from (experiment.problem for experiment in surveys if experiment.problem)
-    elif kind is Kind.CONFIGURATIONS:
+    elif kind is ListingKind.CONFIGURATIONS:
         for experiment in surveys:
             yield from (f"{experiment.paths.name}: {problem}" for problem in experiment.problems)

@@ -1,4 +1,4 @@
-"""`rlexp.load`: an experiment's records and scores as plain arrays, for notebooks."""
+"""`rlexp.load`: reads an experiment's records and scores as NumPy arrays, for notebooks."""
 
 from dataclasses import dataclass, field
 from os import PathLike
@@ -22,12 +22,16 @@ TEXT = ("run", "label", "task", "phase", "state")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """An experiment as it stood when it was loaded.
+    """The records of an experiment at the time of loading.
 
-    `table` is a structured array with a row for every run that was asked for, whether it has a
-    score or not: `run`, `label`, `task`, `phase`, `seed`, `state`, `score` (NaN where there is
-    none), `step`. `records` holds the same runs in the same order. `problems` names what could
-    not be read.
+    Attributes:
+        name: The name of the experiment.
+        table: A structured array with one row per planned run, with or without a score: `run`,
+            `label`, `task`, `phase`, `seed`, `state`, `score` (NaN if the run has none), `step`.
+        records: The records of the same runs, in the same order.
+        problems: Descriptions of records that could not be read.
+        experiment: The definition of the experiment.
+        folder: The folder of the experiment.
     """
 
     name: str
@@ -43,20 +47,20 @@ class Records:
         task: str | None = None,
         phase: str = "test",
     ) -> Estimate | None:
-        """The aggregate of one configuration, as `rlexp show` and reports have it.
+        """The aggregate of one configuration, equal to that of `rlexp show` and of reports.
 
         Args:
-            label: Needed where the experiment has several.
-            task: Needed where the experiment has several.
+            label: The label; required if the experiment has several.
+            task: The task; required if the experiment has several.
             phase: `test`, `selection` or `tuning`.
 
         Returns:
-            The leading metric of `conf/report.yaml` (the interquartile mean) of the scores, with
-            its interval; nothing where no run has a score.
+            The leading metric of `conf/report.yaml` (by default the interquartile mean) of the
+            scores, with its interval; None if no run has a score.
 
         Raises:
             ProtocolError: No configuration matches, or several do.
-            ConfigError: The workspace's `conf/report.yaml` is wrong.
+            ConfigError: The workspace's `conf/report.yaml` is not valid.
         """
         rows = self._rows(label, task, phase)
         if not rows:
@@ -80,8 +84,8 @@ class Records:
         """Scores of the completed runs of one configuration, in order of their seeds, shape (n,).
 
         Args:
-            label: Needed where the experiment has several.
-            task: Needed where the experiment has several.
+            label: The label; required if the experiment has several.
+            task: The task; required if the experiment has several.
             phase: `test`, `selection` or `tuning`.
 
         Raises:
@@ -98,8 +102,8 @@ class Records:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Mean returns during training: steps of shape (evaluations,), returns (runs, evaluations).
 
-        Every run that was asked for has a row, in order of its seed; what it did not evaluate is
-        NaN. Failed runs keep what they had reached.
+        Every planned run has a row, in order of its seed; an evaluation that a run does not have
+        is NaN. Failed runs keep the evaluations before their failure.
 
         Raises:
             ProtocolError: No configuration matches, or several do.
@@ -114,69 +118,75 @@ class Records:
         return steps, returns
 
     def _rows(self, label: str | None, task: str | None, phase: str) -> list[int]:
-        found = self.table["phase"] == _one_of(phase, "phase", [str(p) for p in Phase])
-        for column, wanted in (("label", label), ("task", task)):
-            known = list(dict.fromkeys(self.table[column].tolist()))
-            if wanted is not None:
-                found &= self.table[column] == _one_of(wanted, column, known)
-        cells = sorted(set(self.table[["label", "task"]][found].tolist()))
+        selected = self.table["phase"] == _check_value(phase, "phase", [str(p) for p in Phase])
+        for column, value in (("label", label), ("task", task)):
+            existing = list(dict.fromkeys(self.table[column].tolist()))
+            if value is not None:
+                selected &= self.table[column] == _check_value(value, column, existing)
+        cells = sorted(set(self.table[["label", "task"]][selected].tolist()))
         if len(cells) > 1:
             named = ", ".join(" on ".join(cell) for cell in cells)
-            raise ProtocolError(f"{len(cells)} configurations match, say which one: {named}")
-        return sorted(np.flatnonzero(found).tolist(), key=lambda row: int(self.table["seed"][row]))
+            raise ProtocolError(
+                f"{len(cells)} configurations match; name label and task of one: {named}"
+            )
+        return sorted(
+            np.flatnonzero(selected).tolist(), key=lambda row: int(self.table["seed"][row])
+        )
 
 
 def load(folder: str | PathLike[str]) -> Records:
     """Read the experiment in `folder` (`runs/NAME`).
 
     Raises:
-        RecordError: There is none, or its definition is damaged.
+        RecordError: The folder holds no experiment, or its definition is damaged.
     """
     paths = ExperimentPaths(Path(folder).absolute())
     if not paths.folder.is_dir():
         names = [e.name for e in Layout(paths.folder.parent).experiments()]
-        known = f" (there are: {', '.join(names[:20])})" if names else ""
+        existing = f" (there are: {', '.join(names[:20])})" if names else ""
         raise RecordError(
-            f"there is no experiment {folder}{did_you_mean(paths.name, names)}{known}",
+            f"there is no experiment {folder}{did_you_mean(paths.name, names)}{existing}",
             code="unknown_experiment",
             key=str(folder),
             allowed=names,
         )
-    found = survey(paths)
-    if found.experiment is None:
-        raise RecordError(str(found.problem))
-    runs = [f for f in found.runs if f.planned and f.stored]
+    scanned = survey(paths)
+    if scanned.experiment is None:
+        raise RecordError(str(scanned.problem))
+    runs = [f for f in scanned.runs if f.planned and f.stored]
     records = tuple(f.stored.record for f in runs if f.stored)
     return Records(
         name=paths.name,
         table=_table(runs),
         records=records,
-        problems=tuple(found.problems),
-        experiment=found.experiment,
+        problems=tuple(scanned.problems),
+        experiment=scanned.experiment,
         folder=paths.folder,
     )
 
 
 def _table(runs: list[Found]) -> NDArray[np.void]:
     rows = [_row(f) for f in runs]
+    # NumPy cuts strings at the width of their type, so each column is as wide as its longest text.
     widths = [max((len(str(row[i])) for row in rows), default=1) for i in range(len(TEXT))]
     kinds = [(name, f"U{width}") for name, width in zip(TEXT, widths, strict=True)]
     table = np.array(rows, dtype=[*kinds, ("seed", "i8"), ("score", "f8"), ("step", "i8")])
+    # The table belongs to a frozen dataclass: an accidental change must raise an error.
     table.setflags(write=False)
     return table
 
 
-def _row(found: Found) -> tuple[str, str, str, str, str, int, float, int]:
-    assert found.stored is not None
-    assert found.configuration is not None
-    record, configuration = found.stored.record, found.configuration
-    state = "damaged" if found.damaged else str(record.state)
+def _row(run: Found) -> tuple[str, str, str, str, str, int, float, int]:
+    assert run.stored is not None
+    assert run.configuration is not None
+    record, configuration = run.stored.record, run.configuration
+    state = "damaged" if run.damaged else str(record.state)
     score = np.nan if record.score is None else record.score
-    names = (found.name, configuration.label, configuration.task, str(record.spec.phase), state)
+    names = (run.name, configuration.label, configuration.task, str(record.spec.phase), state)
     return (*names, record.spec.seed, score, record.step)
 
 
-def _one_of(word: str, what: str, known: list[str]) -> str:
-    if word not in known:
-        raise ProtocolError.unknown(f"there is no {what} {word!r}", word, known, key=what)
-    return word
+def _check_value(value: str, what: str, allowed: list[str]) -> str:
+    if value not in allowed:
+        raise ProtocolError.unknown(f"there is no {what} {value!r}", value, allowed, key=what)
+    return value

@@ -1,4 +1,4 @@
-"""`rlexp logs`: what a run wrote to its output."""
+"""`rlexp logs`: reads the log of a run, which holds its standard output and error."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ from rlexp.store.runs import read_spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """The output of an attempt at a run, or its last lines.
+    """The log of an attempt at a run, or its last lines.
 
     Attributes:
-        experiment: The experiment that the run belongs to.
-        run: The run.
+        experiment: The name of the experiment.
+        run: The name of the run.
         attempt: The number of the attempt.
-        file: The file that holds the output.
-        total: Lines of the output.
-        lines: The lines that were asked for, without their ends.
-        imported: What the run was imported from, if it was: then it has no output.
+        file: The file of the log.
+        total: Number of lines in the log.
+        lines: The requested lines, without line ends.
+        imported: The kind of source from which the run was imported; an imported run has no log.
+            Null if the run was not imported.
     """
 
     schema: ClassVar[Schema] = Schema("log")
@@ -38,19 +39,19 @@ class Log:
 
 
 def logs(run_name: str, attempt: int | None, lines: int | None, workspace: Workspace) -> Log:
-    """Read the output of an attempt.
+    """Read the log of an attempt.
 
     Args:
         run_name: The run.
-        attempt: The number of the attempt; by default, the last.
-        lines: How many lines to return, from the end; by default, all.
-        workspace: Where the run is.
+        attempt: The number of the attempt; None reads the last attempt.
+        lines: Number of lines to return from the end; None returns all.
+        workspace: The workspace of the run.
 
     Raises:
         RlexpError: There is no such run or attempt, or `lines` is negative.
     """
     if lines is not None and lines < 0:
-        raise ConfigError(f"--lines={lines} is negative; it counts lines from the end")
+        raise ConfigError(f"--lines={lines} is negative; give 0 or more")
     run = workspace.run(run_name)
     chosen = _attempt(run, attempt)
     output = _read(chosen).replace("\r\n", "\n").rstrip("\n")
@@ -68,7 +69,7 @@ def logs(run_name: str, attempt: int | None, lines: int | None, workspace: Works
 
 
 def _source(run: RunPaths) -> str | None:
-    """What the run was imported from, if it was."""
+    """The kind of source from which the run was imported; None if it was not imported."""
     with suppress(RecordError):
         if imported := read_spec(run).imported:
             return str(imported.get("kind"))
@@ -78,7 +79,7 @@ def _source(run: RunPaths) -> str | None:
 def _attempt(run: RunPaths, number: int | None) -> AttemptPaths:
     attempts = {a.number: a for a in run.attempts()}
     if not attempts:
-        raise RecordError(f"run {run.folder.name} was not attempted yet, so it printed nothing")
+        raise RecordError(f"run {run.folder.name} has not started yet, so it has no log")
     if number is not None and number not in attempts:
         numbers = [str(attempt) for attempt in attempts]
         raise RecordError(

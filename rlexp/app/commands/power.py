@@ -1,4 +1,4 @@
-"""`rlexp power`: how many seeds a comparison needs, from an effect size or from a pilot."""
+"""`rlexp power`: plans the number of seeds of a comparison, from an effect size or a pilot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot
 from rlexp.stats.task_scores import TaskScores
 
 STEPS = (3, 5, 10, 20, 30, 50, 100)
-"""Numbers of seeds that the table of an effect always has."""
+"""Numbers of seeds in the table of every `EffectPlan`."""
 ANY_DIFFERENCE = 1.0
-"""A difference for which a pilot is asked where only its spread is needed."""
+"""The difference passed to `seeds_from_pilot` when only the spread of the pilot is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerRequest:
-    """What to plan seeds for; at least one of effect, difference and seeds is given.
+    """The effect to detect or the number of seeds; at least one of them is given.
 
     Attributes:
         target: A pilot: an experiment, or a label of one (`EXPERIMENT/LABEL`).
-        effect: The effect to find, in standard deviations; it needs no pilot.
-        difference: The difference to find, in units of the scores; it needs a pilot.
-        seeds: Seeds of each label, to learn what so many find.
+        effect: The effect to detect, in standard deviations; it needs no pilot.
+        difference: The difference to detect, in units of the scores; it needs a pilot.
+        seeds: Number of seeds per label, to compute what they can detect.
         overrides: Changed settings of `conf/report.yaml` (`power=0.9`).
     """
 
@@ -47,12 +47,12 @@ class PowerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectRow:
-    """What a number of seeds finds.
+    """The detectable effect and the power of a number of seeds.
 
     Attributes:
-        seeds: Seeds of each label.
-        detectable: The effect that they find, in standard deviations.
-        power: The chance that they find the effect in question; nothing where there is none.
+        seeds: Number of seeds per label.
+        detectable: The effect that they detect with the planned power, in standard deviations.
+        power: The probability of detecting `EffectPlan.effect`; null if that is null.
     """
 
     seeds: int
@@ -62,16 +62,16 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectPlan:
-    """Seeds and effects of one pair of labels on one task, by the two-sided t test.
+    """A plan for one pair of labels on one task, by the two-sided t test.
 
     Attributes:
         alpha: The level of the test.
-        power: The chance with which an effect is to be found.
-        effect: The effect to find, in standard deviations, if there is one.
-        seeds: Seeds of each label that find it.
-        planned: Seeds of each label in question, if there are any.
-        detectable: The effect that those find, in standard deviations.
-        table: The same for common numbers of seeds.
+        power: The required probability of detecting an effect.
+        effect: The effect to detect, in standard deviations; null if none was given.
+        seeds: Number of seeds per label that detect the effect; null if none was given.
+        planned: The given number of seeds per label; null if none was given.
+        detectable: The effect that the given number of seeds detects, in standard deviations.
+        table: Detectable effects for common numbers of seeds.
     """
 
     schema: ClassVar[Schema] = Schema("power-by-effect")
@@ -87,20 +87,20 @@ class EffectPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotRow:
-    """Seeds by the spread of one label, or of both labels together.
+    """The number of seeds by the spread of one label, or of both labels together.
 
     Attributes:
-        pilot: The label, or both (`ppo and a2c`).
-        n: Its scores.
-        standard_deviation: Of scores within a task, in `PilotPlan.unit`.
+        pilot: The label, or both labels (`ppo and a2c`).
+        n: Number of scores of the pilot.
+        standard_deviation: The standard deviation of scores within a task, in `PilotPlan.unit`.
         standard_deviation_low: The lower end of its chi-square interval.
         standard_deviation_high: The upper end of its chi-square interval.
         level: The nominal coverage of that interval.
-        seeds: Seeds of each label on each task that find the difference.
-        low: As many would be enough if the spread were at the lower end.
-        high: As many are needed if the spread is at the upper end; nothing above 100,000.
-        detectable: The difference that the planned seeds find, in `PilotPlan.unit`.
-        reason: Why a number is not there.
+        seeds: Number of seeds per label on each task that detect the difference.
+        low: The number of seeds for the lower end of the standard deviation.
+        high: The number of seeds for the upper end of the standard deviation; null above 100,000.
+        detectable: The difference that the given number of seeds detects, in `PilotPlan.unit`.
+        reason: Why a number is null.
     """
 
     pilot: str
@@ -118,17 +118,17 @@ class PilotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotPlan:
-    """Seeds and differences by the spread of a pilot, by the two-sided t test of one pair.
+    """A plan by the spread of a pilot, for the two-sided t test of one pair of labels.
 
     Attributes:
         alpha: The level of the test.
-        power: The chance with which a difference is to be found.
+        power: The required probability of detecting a difference.
         level: The nominal coverage of the interval of a pilot's standard deviation.
-        difference: The difference to find, in `unit`, if there is one.
-        planned: Seeds of each label in question, if there are any.
+        difference: The difference to detect, in `unit`; null if none was given.
+        planned: The given number of seeds per label; null if none was given.
         unit: The unit of scores, differences and standard deviations.
-        pilots: Each label by itself, and both together where there are two.
-        warnings: Why labels are left out, and in what they are not comparable.
+        pilots: Each label, and both together if there are two.
+        warnings: Why labels are left out, and why labels are not comparable.
     """
 
     schema: ClassVar[Schema] = Schema("power-by-pilot")
@@ -144,13 +144,14 @@ class PilotPlan:
 
 
 def power(request: PowerRequest, workspace: Workspace) -> EffectPlan | PilotPlan:
-    """Plan the number of seeds: by a pilot where a target is named, else by an effect.
+    """Plan the number of seeds: by a pilot if the request has a target, else by an effect.
 
     Raises:
-        RlexpError: There is nothing to plan by, or the pilot does not exist.
+        RlexpError: The options do not fit together, or the pilot does not exist.
     """
     _check(request)
     workspace.make_allowed_importable()
+    # Only the settings are needed: without sections, none of their classes is imported.
     overrides = ["section=[]", *request.overrides]
     settings = read_report(overrides, workspace.folder, workspace.allowed).settings
     try:
@@ -163,24 +164,25 @@ def power(request: PowerRequest, workspace: Workspace) -> EffectPlan | PilotPlan
 
 def _check(request: PowerRequest) -> None:
     if request.effect is not None and request.difference is not None:
-        raise ConfigError("--effect and --difference are two ways to say the same; give one")
+        raise ConfigError("--effect and --difference exclude each other; give only one of them")
     if request.target is None and request.difference is not None:
         raise ConfigError(
-            "--difference is in units of scores, whose spread a pilot tells: "
+            "--difference is in units of the scores and needs a pilot that shows their spread: "
             "rlexp power EXPERIMENT --difference …; or give --effect in standard deviations",
         )
     if request.target is not None and request.effect is not None:
         raise ConfigError(
-            "--effect needs no pilot; give --difference in units of scores, or leave out the "
-            "experiment",
+            "--effect is in standard deviations and takes no pilot: leave out the experiment, or "
+            "give --difference in units of the scores",
         )
     numbers = [n for n in (request.effect, request.difference) if n is not None]
     if not all(map(isfinite, numbers)):
-        raise ConfigError("what is to be found must be a finite number")
+        raise ConfigError("--effect and --difference must be finite numbers")
     if not numbers and request.seeds is None:
         raise ConfigError(
-            "say what is to be found: --effect in standard deviations, --difference in units of "
-            "scores with an experiment as a pilot, or --seeds for what so many seeds find",
+            "give the effect to detect: --effect in standard deviations; or --difference in units "
+            "of the scores, with an experiment as a pilot; or --seeds for the effect that a number "
+            "of seeds detects",
         )
 
 
@@ -207,13 +209,13 @@ def _effect_row(seeds: int, effect: float | None, settings: Settings) -> EffectR
 
 
 def _effect_of(seeds: int, settings: Settings) -> float:
-    """The effect that so many seeds of each label find, in standard deviations."""
+    """The effect that this number of seeds per label detects, in standard deviations."""
     return t_test.detectable_effect(seeds, power=settings.power, alpha=settings.alpha)
 
 
 def _by_pilot(evidence: Evidence, request: PowerRequest, settings: Settings) -> PilotPlan:
     scores, reasons = _scores(evidence, settings)
-    pilots = [(label, [own]) for label, own in scores.items()]
+    pilots = [(label, [label_scores]) for label, label_scores in scores.items()]
     if len(scores) == 2:
         pilots.append((" and ".join(scores), list(scores.values())))
     doubts = [f"{label}: {reason}." for label, reason in reasons.items()]
@@ -226,7 +228,9 @@ def _by_pilot(evidence: Evidence, request: PowerRequest, settings: Settings) -> 
         difference=request.difference,
         planned=request.seeds,
         unit=unit(evidence),
-        pilots=tuple(_pilot_row(name, own, request, settings) for name, own in pilots),
+        pilots=tuple(
+            _pilot_row(name, label_scores, request, settings) for name, label_scores in pilots
+        ),
         warnings=tuple(doubts),
     )
 
@@ -234,13 +238,13 @@ def _by_pilot(evidence: Evidence, request: PowerRequest, settings: Settings) -> 
 def _scores(
     evidence: Evidence, settings: Settings
 ) -> tuple[dict[str, TaskScores], dict[str, str]]:
-    """The scores of each label, or why a label tells nothing."""
+    """The scores of each label, and the reasons why other labels cannot serve as a pilot."""
     scale = common_scale(evidence, settings)
     scores: dict[str, TaskScores] = {}
     reasons: dict[str, str] = {}
     for label in evidence.labels:
         cells = evidence.of_label(label)
-        if reason := _unfit(cells, len(evidence.tasks)):
+        if reason := _unfit_reason(cells, len(evidence.tasks)):
             reasons[label] = reason
             continue
         try:
@@ -250,11 +254,12 @@ def _scores(
     return scores, reasons
 
 
-def _unfit(cells: Sequence[Cell], tasks: int) -> str | None:
+def _unfit_reason(cells: Sequence[Cell], tasks: int) -> str | None:
+    """Why a label cannot serve as a pilot; None if it can."""
     empty = [cell.task for cell in cells if not cell.n]
     if empty:
-        return f"no score on {', '.join(empty)}: it tells no spread"
-    return None if len(cells) == tasks else "it was not asked for on every task"
+        return f"no score on {', '.join(empty)}, so its spread is unknown"
+    return None if len(cells) == tasks else "it has no runs on some of the tasks"
 
 
 def _pilot_row(
@@ -268,28 +273,29 @@ def _pilot_row(
         power=settings.power,
         level=settings.level,
     )
-    # Without a difference to find, only what a pilot says of its spread means something.
-    meant = difference is not None
+    # Without a requested difference, only the spread is meaningful: ANY_DIFFERENCE gave the rest.
+    has_difference = difference is not None
     return PilotRow(
         pilot=name,
-        n=sum(own.n for own in scores),
+        n=sum(label_scores.n for label_scores in scores),
         standard_deviation=needed.standard_deviation,
         standard_deviation_low=needed.standard_deviation_low,
         standard_deviation_high=needed.standard_deviation_high,
         level=needed.level,
-        seeds=needed.seeds if meant else None,
-        low=needed.low if meant else None,
-        high=needed.high if meant else None,
+        seeds=needed.seeds if has_difference else None,
+        low=needed.low if has_difference else None,
+        high=needed.high if has_difference else None,
         detectable=_difference_of(needed, request, settings, tasks=len(scores[0].sizes)),
-        reason=needed.reason if meant or needed.standard_deviation is None else None,
+        reason=needed.reason if has_difference or needed.standard_deviation is None else None,
     )
 
 
 def _difference_of(
     needed: SeedsNeeded, request: PowerRequest, settings: Settings, *, tasks: int
 ) -> float | None:
-    """The smallest mean difference over the tasks that the planned seeds find."""
+    """The smallest mean difference over the tasks that the given number of seeds detects."""
     if request.seeds is None or needed.standard_deviation is None:
         return None
-    # As if all tasks together had the degrees of freedom of one: a little more than is needed.
+    # This uses the degrees of freedom of one task for all tasks together, so the difference comes
+    # out slightly too large, never too small.
     return _effect_of(request.seeds, settings) * needed.standard_deviation / sqrt(tasks)

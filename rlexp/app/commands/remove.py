@@ -1,4 +1,4 @@
-"""`rlexp rm`: removes an experiment or a run, and nothing outside `runs/`."""
+"""`rlexp rm`: removes an experiment or a run; it never deletes files outside `runs/`."""
 
 import shlex
 import shutil
@@ -22,15 +22,15 @@ from rlexp.store.runs import folder_size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What was removed, or would be.
+    """The experiment or run that was removed, or that `--yes` would remove.
 
     Attributes:
-        name: The experiment, or the run behind the name of its experiment.
+        name: The experiment, or the run as `EXPERIMENT/RUN`.
         removed: Whether it was removed.
-        link: Whether it is a link; then the link is removed, and not what it leads to.
-        runs: Runs that it consists of; of a link, 0.
-        bytes: The size of its files, in bytes; of a link, 0.
-        next: The command that removes it, if it was not removed.
+        link: Whether it is a symbolic link; then only the link is removed, not its target.
+        runs: Number of its runs; 0 for a link.
+        bytes: The size of its files, in bytes; 0 for a link.
+        next: The command that removes it; empty if it was removed.
     """
 
     schema: ClassVar[Schema] = Schema("removal")
@@ -47,8 +47,8 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
     """Remove an experiment or a run; without `yes`, only measure it.
 
     Raises:
-        RlexpError: There is none, it is in use, it lies outside `runs/`, or, with `yes`, only a
-            part of a run's name was given.
+        RlexpError: There is no such experiment or run, it is in use, it lies outside `runs/`, or,
+            with `yes`, only a part of a run's name was given.
     """
     match = workspace.find(target)
     folder = match.folder
@@ -56,12 +56,14 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
     name = str(folder.relative_to(workspace.layout.root))
     command = shlex.join(["rlexp", "rm", name, "--yes"])
     if yes and folder.name != target.rstrip("/").rpartition("/")[2]:
-        raise RecordError(f"{target!r} is only a part of {name}; to remove it: {command}")
+        raise RecordError(
+            f"{target!r} is only a part of the name {name}; to remove that run: {command}"
+        )
     try:
         with _unused(match, lock=yes):
             link, runs, size = _measure(match)
             if yes:
-                _remove_entered(match)
+                _remove_recorded(match)
     except OSError as error:
         raise RecordError(f"cannot remove {folder}: {error.strerror}") from error
     following = () if yes else (NextCommand(why="do it", command=command),)
@@ -69,16 +71,20 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
 
 
 def _require_inside(folder: Path, root: Path) -> None:
-    """Refuse what is reached through a link that leads out of `runs/`."""
+    """Refuse a folder that a symbolic link places outside `runs/`.
+
+    Raises:
+        RecordError: The folder lies outside `runs/`.
+    """
     if not folder.parent.resolve().is_relative_to(root.resolve()):
         raise RecordError(
-            f"{folder} lies outside {root}, behind a link; remove it where it lies: "
+            f"{folder} is outside {root}, because a folder above it is a link; remove it there: "
             f"{folder.resolve()}",
         )
 
 
 def _measure(match: ExperimentPaths | RunPaths) -> tuple[bool, int, int]:
-    """Whether it is a link, how many runs it consists of, and its size in bytes."""
+    """Whether it is a link, the number of its runs, and its size in bytes."""
     if match.folder.is_symlink():
         return True, 0, 0
     runs = len(match.runs()) if isinstance(match, ExperimentPaths) else 1
@@ -87,7 +93,11 @@ def _measure(match: ExperimentPaths | RunPaths) -> tuple[bool, int, int]:
 
 @contextmanager
 def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
-    """Refuse what is in use; with `lock`, keep others from using it meanwhile."""
+    """Check that nothing uses the experiment or run; with `lock`, lock it while the context is open.
+
+    Raises:
+        RecordError: A process uses it.
+    """
     if isinstance(match, RunPaths):
         experiment, runs = ExperimentPaths(match.folder.parent), [match]
     else:
@@ -96,6 +106,7 @@ def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
     linked = experiment is match and match.folder.is_symlink()
     if is_held(experiment.lock):
         _refuse(what, experiment.lock, experiment.name)
+    # A link to a folder is removed without touching the folder, so the folder needs no lock.
     with ExitStack() as stack:
         if lock and not linked:
             stack.enter_context(hold(experiment.lock, what, now=time.time()))
@@ -108,22 +119,24 @@ def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
 
 def _refuse(what: str, lock: Path, name: str) -> NoReturn:
     command = shlex.join(["rlexp", "cancel", name])
-    raise RecordError(f"{what} is in use by {holder(lock)}; to end it: {command}")
+    raise RecordError(f"{what} is in use by {holder(lock)}; to stop it: {command}")
 
 
-def _remove_entered(match: ExperimentPaths | RunPaths) -> None:
-    """Enter in the ledger that a run is removed, first: one that is gone otherwise is missing."""
+def _remove_recorded(match: ExperimentPaths | RunPaths) -> None:
+    """Remove an experiment, or record the removal of a run in the ledger and remove the run."""
     if isinstance(match, ExperimentPaths):
         _remove(match.folder)
         return
     experiment = ExperimentPaths(match.folder.parent)
     entry = RemovedRun(run=match.folder.name)
+    # The ledger comes first: if the command is killed between the two steps, `rlexp verify` must
+    # not report a run as missing that the user removed.
     try:
         append_entry(experiment, entry)
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        # There is room for it once the run is gone.
+        # A full disk must not prevent the user from freeing space: the removal makes room.
         _remove(match.folder)
         append_entry(experiment, entry)
     else:
@@ -131,7 +144,9 @@ def _remove_entered(match: ExperimentPaths | RunPaths) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Give the folder a hidden name, so that it is gone at once, then delete it."""
+    """Rename the folder to a hidden name, then delete it."""
+    # The rename is atomic: other commands never see a half-deleted run.
+    # The random part keeps two removals of the same name apart.
     hidden = folder.with_name(f".removed-{uuid4().hex[:8]}")
     folder.rename(hidden)
     try:
@@ -141,6 +156,6 @@ def _remove(folder: Path) -> None:
             shutil.rmtree(hidden)
     except OSError as error:
         raise RecordError(
-            f"{folder.name} is removed, but some of its files are left in {hidden}: "
-            f"{error.strerror}",
+            f"{folder.name} is removed, but some of its files remain in {hidden}: "
+            f"{error.strerror}; delete that folder",
         ) from error

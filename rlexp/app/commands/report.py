@@ -1,7 +1,7 @@
-"""`rlexp report`: from records to one frozen report of numbers, and from it to files.
+"""`rlexp report`: computes a report from records and writes it to files.
 
-A report is a function of records, settings and code. Where no file of these has changed since it was
-written, nothing is computed again.
+A report depends only on records, settings and code. If no file of these has changed since the report
+was written, it is not computed again.
 """
 
 import json
@@ -35,26 +35,27 @@ from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
 
 LONGEST_NAME = 80
-"""Letters of the name of a report's folder."""
+"""Most characters of the name of a report's folder."""
 IGNORED = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"})
 """Files of an experiment that no report depends on."""
 COMPILED = frozenset({"__pycache__"})
+"""Folders of the code that no report depends on."""
 PACKAGES = ("rlexp", "jinja2", "numpy", "scipy", "matplotlib")
 """Packages whose versions can change a number or a figure."""
 VARIABLE = "${"
-"""What stands before the name of a variable whose value is filled in later."""
+"""Marks a reference to an environment variable in a configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """What to report, and how.
+    """The experiments to report, and the formats and settings.
 
     Attributes:
         targets: Experiments, or labels of them (`EXPERIMENT/LABEL`).
         formats: Any of `html`, `latex`, `csv`, `json` and `md`.
-        output: The folder to write to; without one, `reports/EXPERIMENT` in the workspace.
-        figures: The folder for figures as PDF and SVG; without one, none are drawn.
-        phase: `test`, `selection` or `tuning`; without one, test where there are test runs.
+        output: The folder to write to; None is `reports/EXPERIMENT` in the workspace.
+        figures: The folder for figures as PDF and SVG; with None, no figures are written.
+        phase: `test`, `selection` or `tuning`; None prefers test where there are test runs.
         overrides: Changed settings of `conf/report.yaml` (`interval=percentile`).
     """
 
@@ -68,15 +69,16 @@ class ReportRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """A report that was written.
+    """The files of a report, and its notices.
 
     Attributes:
-        files: The files that it consists of.
-        unchanged: Whether they were written by an earlier command, and nothing changed since.
-        labels: The labels under comparison.
-        notices: Verdicts, warnings, and what is missing.
-        failed_checks: The checks that `--strict` refuses, each as a sentence.
-        next: The commands that make sense now.
+        files: The files of the report.
+        unchanged: Whether an earlier command wrote the files, and nothing has changed since.
+        labels: The compared labels.
+        notices: Verdicts, warnings, and missing runs.
+        failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
+            if there are any.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("report-files")
@@ -90,15 +92,15 @@ class ReportFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What a user is shown of a report besides its files; see `ReportFiles`."""
+class ReportSummary:
+    """The parts of a report that the command prints; see `ReportFiles`."""
 
     labels: tuple[str, ...]
     notices: tuple[Notice, ...]
     failed_checks: tuple[str, ...]
 
     @classmethod
-    def of(cls, study: Study) -> "Summary":
+    def of(cls, study: Study) -> "ReportSummary":
         """The summary of a report."""
         return cls(
             labels=study.labels,
@@ -107,8 +109,8 @@ class Summary:
         )
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "Summary":
-        """The summary that was kept as JSON values."""
+    def read(cls, content: Mapping[str, Any]) -> "ReportSummary":
+        """The summary from its JSON values in the cache."""
         notices = content["notices"]
         return cls(
             labels=tuple(map(str, content["labels"])),
@@ -119,25 +121,25 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class CachedReport:
-    """A report that was written before: its files, and its summary."""
+    """The files and the summary of a report that is written."""
 
     files: tuple[Path, ...]
-    summary: Summary
+    summary: ReportSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What a report is made from.
+class ReportCache:
+    """The cache entry of a report: the names and sums of its files, and its summary.
 
     Attributes:
-        note: Where the files and the summary of the report are kept.
-        digest: Of everything that the report is made from. There is none where the times of files
-            do not show whether that changes: while a command drives an experiment, in the moments
-            after a change, where variables of the environment are filled in, and where other
-            machines write to the experiment.
+        file: The JSON file of the entry.
+        digest: The digest of everything on which the report depends. It is None, and nothing is
+            cached, where modification times cannot show every change: while a command runs an
+            experiment, shortly after a change, if environment variables are filled in, and if
+            other machines write to the experiment.
     """
 
-    note: Path
+    file: Path
     digest: str | None
 
     @classmethod
@@ -146,31 +148,32 @@ class Source:
         folder: Path,
         question: Mapping[str, Any],
         experiments: Sequence[ExperimentPaths] | None,
-    ) -> "Source":
-        """The source of a report of the workspace in `folder`.
+    ) -> "ReportCache":
+        """The cache entry of a report of the workspace in `folder`.
 
         Args:
-            folder: The workspace's.
+            folder: The folder of the workspace.
             question: Targets and settings, as JSON values.
-            experiments: The experiments that it reports on; nothing where more than files decide.
+            experiments: The reported experiments; None if the report depends on code or values
+                that the digest does not cover.
         """
-        name = _sum([os.path.realpath(folder), question])
-        note = cache_folder() / "reports" / f"{name[:32]}.json"
-        return cls(note, None if experiments is None else _digest(question, experiments))
+        name = _sha256([os.path.realpath(folder), question])
+        file = cache_folder() / "reports" / f"{name[:32]}.json"
+        return cls(file, None if experiments is None else _digest(question, experiments))
 
-    def find(self) -> CachedReport | None:
-        """The report that was made from the same source, if its files are still what was written."""
+    def load(self) -> CachedReport | None:
+        """The cached report, if its inputs and its files are unchanged; else None."""
         if self.digest is None:
             return None
         with suppress(RecordError, KeyError, TypeError, ValueError, AttributeError):
-            content = read_json(self.note)
+            content = read_json(self.file)
             sums = {Path(name): text for name, text in content["files"].items()}
             if content["source"] == self.digest and all(sum_of_file(p) == sums[p] for p in sums):
-                return CachedReport(tuple(sums), Summary.read(content["summary"]))
+                return CachedReport(tuple(sums), ReportSummary.read(content["summary"]))
         return None
 
-    def keep(self, files: Mapping[Path, bytes], summary: Summary) -> None:
-        """Keep what a report was made from; where nothing can be written, nothing is kept."""
+    def save(self, files: Mapping[Path, bytes], summary: ReportSummary) -> None:
+        """Save the cache entry of a written report; a folder that cannot be written is ignored."""
         if self.digest is None:
             return
         content = {
@@ -179,9 +182,9 @@ class Source:
             "summary": asdict(summary),
         }
         with suppress(OSError, RecordError):
-            # The sum covers secrets, at which nobody else shall guess.
-            self.note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            publish_json(self.note, content)
+            # The digest covers secrets. Other users must not read it: they could test guesses.
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            publish_json(self.file, content)
 
 
 def report(request: ReportRequest, workspace: Workspace) -> ReportFiles:
@@ -194,21 +197,21 @@ def report(request: ReportRequest, workspace: Workspace) -> ReportFiles:
     workspace.make_allowed_importable()
     parts = read_report(request.overrides, workspace.folder, workspace.allowed)
     read_phase(request.phase)
-    source = _source(request, formats, parts, workspace)
-    earlier = source.find()
-    made = earlier or _make(request, formats, parts, workspace, source)
+    cache = _cache(request, formats, parts, workspace)
+    earlier = cache.load()
+    written = earlier or _make(request, formats, parts, workspace, cache)
     return ReportFiles(
-        files=made.files,
+        files=written.files,
         unchanged=earlier is not None,
-        labels=made.summary.labels,
-        notices=made.summary.notices,
-        failed_checks=made.summary.failed_checks,
-        next=_next(request, made.summary, workspace),
+        labels=written.summary.labels,
+        notices=written.summary.notices,
+        failed_checks=written.summary.failed_checks,
+        next=_next(request, written.summary, workspace),
     )
 
 
 def _next(
-    request: ReportRequest, summary: Summary, workspace: Workspace
+    request: ReportRequest, summary: ReportSummary, workspace: Workspace
 ) -> tuple[NextCommand, ...]:
     if len(summary.labels) < 2:
         return ()
@@ -217,9 +220,9 @@ def _next(
     return (NextCommand(why="compare in the terminal", command=shlex.join(command)),)
 
 
-def _source(
+def _cache(
     request: ReportRequest, formats: Sequence[str], parts: ReportParts, workspace: Workspace
-) -> Source:
+) -> ReportCache:
     question = {
         "targets": list(request.targets),
         "phase": request.phase,
@@ -230,9 +233,9 @@ def _source(
         "settings": parts.composed,
     }
     names = dict.fromkeys(read_target(text).experiment for text in request.targets)
-    # The user's classes may change without a file that is known here.
+    # Allowed packages are the user's code, whose files the digest does not cover.
     experiments = None if workspace.allowed else [workspace.experiment(name) for name in names]
-    return Source.of(workspace.folder, question, experiments)
+    return ReportCache.of(workspace.folder, question, experiments)
 
 
 def _make(
@@ -240,8 +243,9 @@ def _make(
     formats: Sequence[str],
     parts: ReportParts,
     workspace: Workspace,
-    source: Source,
+    cache: ReportCache,
 ) -> CachedReport:
+    """Compute a report, write its files, and cache it."""
     importance = "importance" in parts.sections
     phase = read_phase(request.phase)
     evidence = gather(request.targets, phase, workspace, importance=importance, integrity=True)
@@ -250,10 +254,10 @@ def _make(
     files = rendered(study, formats, folder, Path(request.figures) if request.figures else None)
     for path, content in files.items():
         _write(path, content)
-    summary = Summary.of(study)
-    # A run that a process holds may be lost in the next moment, and no file shows it.
+    summary = ReportSummary.of(study)
+    # A running run becomes lost when its process dies, and no file changes then.
     if not evidence.running:
-        source.keep(files, summary)
+        cache.save(files, summary)
     return CachedReport(tuple(files), summary)
 
 
@@ -263,8 +267,8 @@ def _write(path: Path, content: bytes) -> None:
         publish(path, content)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror}; name another folder with --output, or "
-            "with --figures for figures",
+            f"{path} cannot be written: {error.strerror}; name another folder with --output (for "
+            "figures, with --figures)",
         ) from error
 
 
@@ -274,16 +278,19 @@ def _folder(workspace: Workspace, evidence: Evidence) -> Path:
 
 
 def _digest(question: Mapping[str, Any], experiments: Iterable[ExperimentPaths]) -> str | None:
+    """The digest of settings, records, code, versions and secrets; None if it is not reliable."""
     if VARIABLE in json.dumps(question):
         return None
+    # A file changed within SETTLED seconds may change again within one tick of its clock.
     before = time.time() - SETTLED
     code = stamp_of_tree(str(Path(rlexp.__file__).parent), before, folders=COMPILED)
     stamps = [code, *(_stamp(paths, before) for paths in experiments)]
     if None in stamps:
         return None
     versions = [platform.python_version(), *map(_version, PACKAGES)]
+    # A report masks the values of secret variables, so it changes with them.
     masked = sorted(secret_values(os.environ))
-    return _sum([question, stamps, versions, masked])
+    return _sha256([question, stamps, versions, masked])
 
 
 def _version(package: str) -> str | None:
@@ -294,14 +301,15 @@ def _version(package: str) -> str | None:
 
 
 def _stamp(paths: ExperimentPaths, before: float) -> str | None:
+    """The digest of names, sizes and times of an experiment's files; None if not reliable."""
     if is_held(paths.lock) or is_shared(paths.catalogue):
         return None
     with suppress(OSError):
-        # Variables of a tuner are filled in whenever a sweep is read.
+        # Environment variables in a tuner's settings are filled in whenever the sweep is read.
         if VARIABLE.encode() not in read_file(paths.definition):
             return stamp_of_tree(os.path.realpath(paths.folder), before, files=IGNORED)
     return None
 
 
-def _sum(values: Sequence[Any]) -> str:
+def _sha256(values: Sequence[Any]) -> str:
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

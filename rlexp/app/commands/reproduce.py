@@ -37,7 +37,7 @@ from rlexp.store.runs import read_run
 
 
 class SurroundingsDiffer(RlexpError):  # noqa: N818
-    """Something that decides numbers is not as it was, and `--strict` asks that it is."""
+    """With `--strict`: packages, the processor or variables that decide numbers have changed."""
 
     exit_code = 3
     code: Code = "surroundings_differ"
@@ -45,13 +45,14 @@ class SurroundingsDiffer(RlexpError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionRequest:
-    """What to reproduce of a target, and how strictly.
+    """The runs to reproduce.
 
     Attributes:
-        runs: Of an experiment, only the first so many.
-        phase: Of an experiment; null is test, or else the first phase with completed runs.
-        strict: Whether nothing runs where packages or the processor differ.
-        output: The new folder in which the records are kept.
+        runs: Number of runs of an experiment, from the first; None takes all.
+        phase: The phase of an experiment; None is test, or else the first phase with completed
+            runs.
+        strict: Whether to refuse if packages or the processor differ.
+        output: The new folder for the records; None discards them.
     """
 
     runs: int | None = None
@@ -60,26 +61,27 @@ class ReproductionRequest:
     output: str | None = None
 
     def command(self, target: str, allowed: Sequence[str]) -> list[str]:
-        """The command that asks for it."""
-        words = ["rlexp", "reproduce", target]
-        words += ["--runs", str(self.runs)] if self.runs is not None else []
-        words += ["--phase", self.phase] if self.phase is not None else []
-        words += ["--strict"] if self.strict else []
-        words += ["--output", self.output] if self.output is not None else []
-        return words + [word for package in allowed for word in ("--allow-import", package)]
+        """The command that makes this request."""
+        command = ["rlexp", "reproduce", target]
+        command += ["--runs", str(self.runs)] if self.runs is not None else []
+        command += ["--phase", self.phase] if self.phase is not None else []
+        command += ["--strict"] if self.strict else []
+        command += ["--output", self.output] if self.output is not None else []
+        return command + [word for package in allowed for word in ("--allow-import", package)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSurroundings:
-    """What differs around runs that ran the same code.
+    """Changed packages and hardware since the original runs of one version of the code.
 
     Attributes:
-        code: Their code (`commit 1a2b3c4 with 2 uncommitted changes`).
-        decisive: Packages, and the Python, that decide the numbers of the runs.
-        machine: Processor, and environment variables that can change numbers.
-        others: Packages that decide no number of these runs, as far as can be seen.
-        install: The command that installs the decisive packages as they were, if one can.
-        rlexp_editable: Where rlexp is imported from, if it is installed for editing.
+        code: The code of the runs (`commit 1a2b3c4 with 2 uncommitted changes`).
+        decisive: Changed packages, and Python, that can change the numbers of the runs.
+        machine: The processor and environment variables, if they changed.
+        others: Changed packages that these runs do not use.
+        install: The command that installs the original versions of the decisive packages; null if
+            no command can.
+        rlexp_editable: The folder of rlexp, if it is an editable installation.
     """
 
     code: str
@@ -92,16 +94,16 @@ class ChangedSurroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """How alike runs are to their second execution.
+    """A comparison of runs with their repetitions.
 
     Attributes:
-        runs: The runs whose second execution has ended.
-        requested: Number of runs that were to be run again.
-        surroundings: What differs around them, for each code.
-        warnings: What differs, in words.
-        output: The folder with the records of the second executions, if they are kept.
-        reproduced: Whether every requested run came to the same score.
-        interrupted: The signal that ended it (`SIGINT`), if one did.
+        runs: The runs whose repetition has ended.
+        requested: Number of runs to repeat.
+        surroundings: Changed packages and hardware, for each version of the code.
+        warnings: The changes as sentences.
+        output: The folder with the records of the repetitions; null if they are not kept.
+        reproduced: Whether every requested run reached the same score again.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
     """
 
     schema: ClassVar[Schema] = Schema("reproduction")
@@ -116,8 +118,8 @@ class Reproduction:
 
 
 @dataclass(slots=True)
-class _Gathered:
-    """What is gathered for the result."""
+class _PartialResult:
+    """The fields of `Reproduction`, filled while runs end."""
 
     runs: list[ReproducedRun] = field(default_factory=list)
     surroundings: list[ChangedSurroundings] = field(default_factory=list)
@@ -128,11 +130,11 @@ class _Gathered:
 def reproduce(
     target: str, request: ReproductionRequest, workspace: Workspace, observer: Observer
 ) -> Reproduction:
-    """Run again what was completed, and compare it number by number.
+    """Run completed runs again, and compare every recorded number.
 
     Raises:
-        RlexpError: There is nothing to reproduce, its code cannot be rebuilt or would import what
-            is not allowed, or `--strict` refuses.
+        RlexpError: There are no completed runs, their code cannot be rebuilt or needs an import
+            that is not allowed, or `--strict` refuses.
     """
     output = _output(request, workspace)
     originals = find_originals(target, request.phase, request.runs, workspace)
@@ -143,13 +145,13 @@ def reproduce(
     check_imports([original.record.spec for original in originals], workspace.allowed, command)
     for original in originals:
         _check_patch(original.code, workspace, command)
-    gathered = _Gathered()
+    partial = _PartialResult()
     with _ended_by_signals(handled=workspace.handles_signals) as signals:
         try:
-            _run_all(originals, output, request, workspace, command, observer, gathered)
+            _run_all(originals, output, request, workspace, command, observer, partial)
         except KeyboardInterrupt:
-            gathered.interrupted = signals.received or signal.SIGINT
-    return _result(gathered, len(originals), output)
+            partial.interrupted = signals.received or signal.SIGINT
+    return _result(partial, len(originals), output)
 
 
 def _run_all(
@@ -159,33 +161,34 @@ def _run_all(
     workspace: Workspace,
     command: Sequence[str],
     observer: Observer,
-    gathered: _Gathered,
+    partial: _PartialResult,
 ) -> None:
-    """Run everything again, in a temporary folder that is removed however this ends."""
+    """Run everything again, in a temporary folder that is always removed."""
     with TemporaryDirectory(prefix="rlexp-reproduce-") as temporary:
-        place = Path(temporary)
-        runs = Layout(output or place / "runs")
+        folder = Path(temporary)
+        runs = Layout(output or folder / "runs")
         paths = runs.experiment(originals[0].paths.folder.parent.name)
         for number, group in enumerate(_by_code(originals)):
             code = group[0].code
-            with checked_out(code, workspace.folder, place / f"code-{number}") as checkout:
+            with checked_out(code, workspace.folder, folder / f"code-{number}") as checkout:
+                # The experiment is defined once, for the runs of all versions of the code.
                 if number == 0:
                     define(originals, paths)
-                _one_code(group, checkout, paths, request, workspace, command, observer, gathered)
-            if gathered.interrupted is not None:
+                _one_code(group, checkout, paths, request, workspace, command, observer, partial)
+            if partial.interrupted is not None:
                 break
 
 
-def _result(gathered: _Gathered, requested: int, output: Path | None) -> Reproduction:
-    alike = [r.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES} for r in gathered.runs]
+def _result(partial: _PartialResult, requested: int, output: Path | None) -> Reproduction:
+    alike = [r.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES} for r in partial.runs]
     return Reproduction(
-        runs=tuple(gathered.runs),
+        runs=tuple(partial.runs),
         requested=requested,
-        surroundings=tuple(gathered.surroundings),
-        warnings=tuple(gathered.warnings),
+        surroundings=tuple(partial.surroundings),
+        warnings=tuple(partial.warnings),
         output=output,
         reproduced=len(alike) == requested and all(alike),
-        interrupted=gathered.interrupted.name if gathered.interrupted else None,
+        interrupted=partial.interrupted.name if partial.interrupted else None,
     )
 
 
@@ -197,26 +200,30 @@ def _one_code(
     workspace: Workspace,
     command: Sequence[str],
     observer: Observer,
-    gathered: _Gathered,
+    partial: _PartialResult,
 ) -> None:
-    """Run again, and compare, what ran the same code."""
+    """Repeat the runs of one version of the code, and compare them.
+
+    Raises:
+        SurroundingsDiffer: With `strict`, packages or the machine have changed.
+    """
     specs = [original.record.spec for original in group]
     around = compare(group[0].provenance, specs, checkout.folder)
     warnings = _warnings(group, around)
-    gathered.warnings += warnings
-    gathered.surroundings.append(_changed(group[0].code, around))
+    partial.warnings += warnings
+    partial.surroundings.append(_changed(group[0].code, around))
     for warning in warnings:
         observer.note(warning)
     if request.strict and (around.decisive or around.machine):
-        how = f"; {around.install} brings the packages back" if around.install else ""
+        how = f"; to install the original packages: {around.install}" if around.install else ""
         raise SurroundingsDiffer(f"--strict: {'; '.join(map(str, _deciding(around)))}{how}")
     executed = _executing(checkout, specs, workspace.folder)
-    gathered.interrupted = run_again(group, paths, executed, workspace, tuple(command), observer)
+    partial.interrupted = run_again(group, paths, executed, workspace, tuple(command), observer)
     for original in group:
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record
         if again.state in {State.COMPLETED, State.FAILED}:
-            gathered.runs.append(answer(original, again, around, workspace).result())
+            partial.runs.append(answer(original, again, around, workspace).result())
 
 
 def _changed(code: RecordedCode, around: Surroundings) -> ChangedSurroundings:
@@ -238,30 +245,31 @@ def _warnings(group: Sequence[Original], around: Surroundings) -> list[str]:
     code = group[0].code
     lines = []
     if code.commit is None:
-        lines.append("no commit was recorded: the present code of this folder runs")
+        lines.append("no commit was recorded: the repetition uses the present code of this folder")
     else:
-        lines.append(f"code: {code}, in a worktree of its own")
+        lines.append(f"code: {code}, in a separate git worktree")
     if not code.saved:
-        lines.append("its uncommitted changes were not saved in full")
+        lines.append("the original uncommitted changes were not saved in full")
     if not around.known:
-        lines.append("no packages were recorded: nothing to compare the installed ones with")
+        lines.append("no packages were recorded: versions of packages cannot be compared")
     lines += [f"differs: {change}" for change in _deciding(around)]
     if around.install:
-        lines.append(f"to install what there was: {around.install}")
+        lines.append(f"to install the original packages: {around.install}")
     if around.others:
-        lines.append(f"{len(around.others)} other packages differ, which it does not import")
+        lines.append(f"{len(around.others)} other packages differ, which the run does not import")
     return lines
 
 
 def _by_code(originals: Sequence[Original]) -> list[list[Original]]:
-    """The runs by the code that they ran, and by what was recorded around it."""
+    """The runs grouped by their code and by the recorded packages and hardware."""
+    # The keys hold dictionaries, which cannot be keys of a dictionary.
     groups: list[tuple[Any, list[Original]]] = []
     for original in originals:
         provenance = original.provenance
         keys = ("packages", "python", "machine", "variables")
         key = (original.code, {k: provenance.get(k) for k in keys})
-        for known, members in groups:
-            if known == key:
+        for group_key, members in groups:
+            if group_key == key:
                 members.append(original)
                 break
         else:
@@ -275,20 +283,25 @@ def _output(request: ReproductionRequest, workspace: Workspace) -> Path | None:
     folder = (workspace.folder / request.output).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"--output {request.output} is there and not empty: what runs again needs a folder of "
-            "its own"
+            f"--output {request.output} already exists and is not an empty folder: name a new "
+            "folder"
         )
     return folder
 
 
 def _check_patch(code: RecordedCode, workspace: Workspace, command: Sequence[str]) -> None:
-    """Refuse to execute changes to rlexp itself that only the files of a run hold."""
+    """Refuse a recorded patch that would change rlexp itself, unless the user allowed it.
+
+    Raises:
+        RecordError: The code is in the same repository as rlexp, and the patch is not allowed.
+    """
+    # The patch comes from a run folder, which may come from another person.
     if not code.patch or "rlexp" in workspace.allowed or not _holds_rlexp(workspace.folder):
         return
     again = shlex.join([*command, "--allow-import", "rlexp"])
     raise RecordError(
-        f"the run's {code.source} may change rlexp itself, and would be executed: read it; if you "
-        f"trust it: {again}"
+        f"the run's {code.source} would be executed, and may change rlexp itself: read it; if you "
+        f"trust it, allow it: {again}"
     )
 
 
@@ -299,7 +312,7 @@ def _holds_rlexp(folder: Path) -> bool:
 
 
 def _executing(checkout: Checkout, specs: Sequence[RunSpec], folder: Path) -> Checkout:
-    """The checkout, as far as anything of it is imported: what nobody allowed never is."""
+    """The checkout; without its import paths if the runs import only installed packages."""
     if any(map(foreign_modules, specs)) or _holds_rlexp(folder):
         return checkout
     return replace(checkout, imports=())
@@ -307,9 +320,10 @@ def _executing(checkout: Checkout, specs: Sequence[RunSpec], folder: Path) -> Ch
 
 @contextmanager
 def _ended_by_signals(*, handled: bool) -> Iterator[Signals]:
-    """Let signals that end a process interrupt it, so that what was made for it is removed."""
+    """Turn terminating signals into KeyboardInterrupt, so that temporary files are removed."""
     signals = Signals()
     heard = [n for n in STOP_SIGNALS if handled and n is not signal.SIGINT]
+    # A caller's handlers stay: `nohup`, for example, ignores SIGHUP.
     heard = [n for n in heard if signal.getsignal(n) is signal.SIG_DFL]
 
     def interrupt(number: int, frame: FrameType | None) -> None:

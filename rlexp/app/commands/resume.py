@@ -1,17 +1,17 @@
-"""`rlexp resume`: brings what is unfinished to its end, as a repeat of its command would."""
+"""`rlexp resume`: continues unfinished experiments, as repeating their commands would."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rlexp.app.commands.run import RunOptions, RunOutcome, bring_to_end
+from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
 from rlexp.app.commands.sweep import (
     UNTIL,
     SweepOptions,
     SweepOutcome,
-    bring_sweep_to_end,
     has_work,
+    run_sweep,
 )
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch_settings import LaunchOptions
@@ -43,17 +43,17 @@ from rlexp.store.lease import holder, is_held
 from rlexp.store.runs import read_spec
 from rlexp.store.secrets import MASK
 
-Part = RunOutcome | RunPlan | SweepOutcome | SweepOutline
+ResumedPart = RunOutcome | RunPlan | SweepOutcome | SweepOutline
 """The result for one phase of an experiment, or for a sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftExperiment:
-    """An experiment that was left alone, because another command drives it.
+    """An experiment that was skipped because another command runs it.
 
     Attributes:
-        experiment: Its name.
-        holder: The process that drives it.
+        experiment: The name of the experiment.
+        holder: The process that runs it.
     """
 
     experiment: str
@@ -65,14 +65,14 @@ class ResumeError:
     """An experiment that could not be continued.
 
     Attributes:
-        experiment: Its name.
+        experiment: The name of the experiment.
         code: The kind of error; one of `rlexp.errors.CODES`.
-        message: What is wrong, and what to do.
-        key: The setting or argument that is wrong, if it is a single one.
-        allowed: What is allowed instead, if that can be listed.
-        command: The command to type next, if there is a single one.
-        exit_code: The exit code of a command for this experiment alone.
-        parts_before: Parts of the result that were there before the error.
+        message: The error message.
+        key: The wrong setting or argument; null if there is no single one.
+        allowed: The allowed values, if they can be listed.
+        command: The command to type next; null if there is no single one.
+        exit_code: The exit code of `rlexp resume` for this experiment alone.
+        parts_before: Number of results in `parts` before the error.
     """
 
     experiment: str
@@ -87,11 +87,11 @@ class ResumeError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftWords:
-    """Words of a recorded command that were left out: a record does not say how to use a machine.
+    """Overrides of a recorded command that were left out, because records do not choose executors.
 
     Attributes:
-        experiment: Whose command it is.
-        words: Those words.
+        experiment: The experiment of the command.
+        words: The overrides.
     """
 
     experiment: str
@@ -100,22 +100,22 @@ class LeftWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOutcome:
-    """What was continued.
+    """The results of continued experiments.
 
     Attributes:
-        experiments: Experiments that were looked at.
-        parts: The result of each phase and of each sweep that was continued.
-        left: Experiments that another command drives.
+        experiments: Number of examined experiments.
+        parts: The result of each continued phase and sweep.
+        left: Experiments that were skipped because another command runs them.
         errors: Experiments that could not be continued.
-        adaptive: Experiments whose next look `rlexp compare --adaptive` makes.
-        left_words: Words of recorded commands that were left out.
-        interrupted: The signal that ended the command (`SIGINT`), if one did.
+        adaptive: Experiments whose next look needs `rlexp compare --adaptive`.
+        left_words: Overrides of recorded commands that were left out.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
     """
 
     schema: ClassVar[Schema] = Schema("resume-outcome")
 
     experiments: int
-    parts: tuple[Part, ...]
+    parts: tuple[ResumedPart, ...]
     left: tuple[LeftExperiment, ...]
     errors: tuple[ResumeError, ...]
     adaptive: tuple[str, ...]
@@ -124,47 +124,49 @@ class ResumeOutcome:
 
 
 def resume(
-    words: Sequence[str], options: LaunchOptions, workspace: Workspace, observer: Observer
+    arguments: Sequence[str], options: LaunchOptions, workspace: Workspace, observer: Observer
 ) -> ResumeOutcome:
-    """Bring an experiment, a run, or everything that is unfinished to its end.
+    """Continue an experiment, a run, or everything that is unfinished.
 
     Args:
-        words: The target, or none for everything; then words about executor and checkpoints.
+        arguments: The target, or no target for everything; then overrides of executor, trackers
+            and checkpoints.
         options: Further options.
-        workspace: Where the experiments are.
-        observer: Receives plans, progress, and every part of the result once it is there.
+        workspace: The workspace of the experiments.
+        observer: Receives plans, progress, and every part of the result when it is complete.
 
     Raises:
-        RlexpError: There is no such target, or something is wrong with it; nothing was started.
+        RlexpError: There is no such target, or its records cannot be used; nothing was started.
     """
     workspace.make_allowed_importable()
-    target, rest = _split(words, workspace)
+    target, rest = _split(arguments, workspace)
     resumption = _Resumption(tuple(rest), options, workspace, observer)
     if target is None:
-        resumption.every_experiment()
+        resumption.resume_all()
     else:
-        resumption.target(target)
+        resumption.resume_target(target)
     return resumption.outcome()
 
 
-def _split(words: Sequence[str], workspace: Workspace) -> tuple[str | None, Sequence[str]]:
-    """The target, if words begin with one, and what stands after it."""
-    if not words:
-        return None, words
-    is_target = "=" not in words[0] or (workspace.layout.root / words[0]).exists()
-    return (words[0], words[1:]) if is_target else (None, words)
+def _split(arguments: Sequence[str], workspace: Workspace) -> tuple[str | None, Sequence[str]]:
+    """The target, if the arguments begin with one, and the overrides after it."""
+    if not arguments:
+        return None, arguments
+    # The name of an experiment may contain `=`, so an existing folder decides.
+    is_target = "=" not in arguments[0] or (workspace.layout.root / arguments[0]).exists()
+    return (arguments[0], arguments[1:]) if is_target else (None, arguments)
 
 
 @dataclass(slots=True)
 class _Resumption:
-    """One command, where it is given, and what it has led to so far."""
+    """One `rlexp resume`: its arguments, and its results so far."""
 
-    words: tuple[str, ...]
+    overrides: tuple[str, ...]
     options: LaunchOptions
     workspace: Workspace
     observer: Observer
     experiments: int = 0
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ResumedPart] = field(default_factory=list)
     left: list[LeftExperiment] = field(default_factory=list)
     errors: list[ResumeError] = field(default_factory=list)
     adaptive: list[str] = field(default_factory=list)
@@ -172,12 +174,12 @@ class _Resumption:
 
     @property
     def interrupted(self) -> str | None:
-        """The signal that ended the last part, if one did."""
+        """The signal that interrupted a part; None if none did."""
         outcomes = [p for p in self.parts if isinstance(p, RunOutcome | SweepOutcome)]
         return next((p.interrupted for p in outcomes if p.interrupted), None)
 
     def outcome(self) -> ResumeOutcome:
-        """What the command led to."""
+        """The result of the command."""
         return ResumeOutcome(
             experiments=self.experiments,
             parts=tuple(self.parts),
@@ -188,8 +190,8 @@ class _Resumption:
             interrupted=self.interrupted,
         )
 
-    def target(self, name: str) -> None:
-        """Bring an experiment or a run to its end."""
+    def resume_target(self, name: str) -> None:
+        """Continue an experiment or a run."""
         self.experiments = 1
         paths = self.workspace.find(name)
         try:
@@ -198,26 +200,26 @@ class _Resumption:
             else:
                 self._experiment(survey(paths))
         except RlexpError as error:
-            # What was continued before the error stays a result.
+            # Phases that were continued before the error stay in the result.
             if not self.parts:
                 raise
             self._fail(name, error)
 
-    def every_experiment(self) -> None:
-        """Bring every experiment to its end that is not, one after the other."""
-        check_words(self.words)
+    def resume_all(self) -> None:
+        """Continue every unfinished experiment, one after the other."""
+        check_overrides(self.overrides)
         every = self.workspace.layout.experiments()
         self.experiments = len(every)
         for paths in every:
             try:
-                self._if_unfinished(paths)
+                self._resume_if_unfinished(paths)
             except RlexpError as error:
                 self._fail(paths.name, error)
             if self.interrupted:
                 return
 
     def _fail(self, experiment: str, error: RlexpError) -> None:
-        """Keep an error beside the parts that are there."""
+        """Report an error and add it to the result; other experiments still continue."""
         self.observer.error(f"{experiment}: {error}")
         self.errors.append(
             ResumeError(
@@ -232,7 +234,7 @@ class _Resumption:
             )
         )
 
-    def _if_unfinished(self, paths: ExperimentPaths) -> None:
+    def _resume_if_unfinished(self, paths: ExperimentPaths) -> None:
         if is_held(paths.lock):
             left = LeftExperiment(experiment=paths.name, holder=holder(paths.lock))
             self.left.append(left)
@@ -255,10 +257,10 @@ class _Resumption:
     def _run(self, paths: RunPaths) -> None:
         surveyed = survey(ExperimentPaths(paths.folder.parent))
         if surveyed.experiment is not None and surveyed.experiment.sweep is not None:
-            whole = shlex.join(["rlexp", "resume", surveyed.paths.name, *self.words])
+            whole = shlex.join(["rlexp", "resume", surveyed.paths.name, *self.overrides])
             raise RecordError(
-                f"run {paths.folder.name} belongs to a sweep, which decides how far its runs go; "
-                f"continue that: {whole}"
+                f"run {paths.folder.name} belongs to a sweep and cannot be continued alone, because "
+                f"the sweep may prune it; continue the sweep: {whole}"
             )
         self._phases(surveyed, read_recorded(surveyed), read_spec(paths))
 
@@ -270,16 +272,17 @@ class _Resumption:
             retry=self.options.retry,
             allow_drift=self.options.allow_drift,
         )
-        asked = requests(surveyed, recorded, self.words, self.workspace, command, only)
-        for request in asked:
-            self._add(bring_to_end(request, command, options, self.workspace, self.observer))
+        for request in phase_requests(
+            surveyed, recorded, self.overrides, self.workspace, command, only
+        ):
+            self._add(run_missing(request, command, options, self.workspace, self.observer))
             if self.interrupted:
                 return
 
     def _sweep(self, surveyed: Survey, recorded: Recorded) -> None:
         command = self._command(surveyed.paths.name)
-        asked, again, left_out = asked_of_sweep(
-            surveyed, recorded, self.words, self.workspace, command
+        request, again, left_out = recorded_sweep(
+            surveyed, recorded, self.overrides, self.workspace, command
         )
         if left_out:
             left = LeftWords(experiment=surveyed.paths.name, words=tuple(left_out))
@@ -290,19 +293,19 @@ class _Resumption:
             allow_drift=self.options.allow_drift,
             until=_until(recorded),
         )
-        self._add(bring_sweep_to_end(asked, again, options, self.workspace, self.observer))
+        self._add(run_sweep(request, again, options, self.workspace, self.observer))
 
-    def _add(self, part: Part) -> None:
+    def _add(self, part: ResumedPart) -> None:
         self.parts.append(part)
         self.observer.finished(part)
 
     def _command(self, name: str) -> tuple[str, ...]:
         drift = ["--allow-drift"] if self.options.allow_drift else []
-        return ("rlexp", "resume", name, *self.words, *drift, *self.workspace.permission)
+        return ("rlexp", "resume", name, *self.overrides, *drift, *self.workspace.permission)
 
 
 def _until(recorded: Recorded) -> Stage:
-    """The stage that the last command was told to stop after."""
+    """The stage after which the recorded command should stop."""
     word = recorded.settings.get("until")
     return Stage(word) if word in UNTIL else Stage.TEST
 
@@ -310,7 +313,7 @@ def _until(recorded: Recorded) -> Stage:
 def _is_unfinished(
     surveyed: Survey, experiment: Experiment, recorded: Recorded, resumption: _Resumption
 ) -> bool:
-    """Whether a run is missing, or a sweep has something to decide."""
+    """Whether a run is missing, or a sweep has a decision to make."""
     retry = resumption.options.retry
     if experiment.imported is not None:
         return False
@@ -325,30 +328,30 @@ def _is_unfinished(
 
 
 OF_THE_MACHINE = ("executor", "tracker")
-"""Groups that decide no number: where runs are executed, and what mirrors them."""
+"""Configuration groups that change no number."""
 MIRROR = "sweep.storage"
-"""Where a sweep is mirrored to: no number depends on it either."""
+"""The setting of the Optuna storage to which a sweep is copied; it changes no number either."""
 
 
-def check_words(words: Sequence[str], *more: str) -> list[str]:
-    """The keys of words that may be given when runs go on.
+def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
+    """Check that overrides change no number, and return their keys.
 
     Args:
-        words: In Hydra's grammar.
-        more: Further keys that may be given.
+        overrides: Overrides in Hydra's grammar.
+        more: Further allowed keys.
 
     Raises:
-        ConfigError: A word could change a number.
+        ConfigError: An override could change a number.
     """
-    keys = [parsed.key_or_group for parsed in parse_words(words)]
-    for word, key in zip(words, keys, strict=True):
+    keys = [parsed.key_or_group for parsed in parse_words(overrides)]
+    for word, key in zip(overrides, keys, strict=True):
         if not _changes_no_number(key) and key not in more:
             allowed = ", ".join(
                 ("executor", "executor.…", "tracker", "tracker.…", *OF_THE_ATTEMPT, *more)
             )
             raise ConfigError(
-                f"{word}: what is continued stays as it was asked for; 'rlexp resume' takes only "
-                f"{allowed}; to ask for something else, use 'rlexp run' or 'rlexp sweep'"
+                f"{word}: 'rlexp resume' does not change the configuration of runs and takes only "
+                f"{allowed}; for other runs, use 'rlexp run' or 'rlexp sweep'"
             )
     return keys
 
@@ -357,81 +360,84 @@ def _changes_no_number(key: str) -> bool:
     return key.split(".", maxsplit=1)[0] in OF_THE_MACHINE or key in OF_THE_ATTEMPT
 
 
-def requests(
-    found: Survey,
+def phase_requests(
+    scanned: Survey,
     recorded: Recorded,
-    words: Sequence[str],
+    overrides: Sequence[str],
     workspace: Workspace,
     command: Sequence[str],
     only: RunSpec | None = None,
 ) -> Iterator[Request]:
-    """What the records of an experiment ask for, a request for each phase that was begun.
+    """The requests that the records of an experiment define, one for each phase with runs.
 
     Args:
-        found: The experiment.
-        recorded: How it was driven last.
-        words: About executor and checkpoints.
-        workspace: Whose configuration says how runs are executed.
-        command: What the user typed.
-        only: The run that is wanted, where no other is.
+        scanned: The experiment.
+        recorded: The settings of its last command.
+        overrides: Overrides of executor, trackers and checkpoints.
+        workspace: The workspace, whose configuration chooses executor and trackers.
+        command: The command as the user typed it.
+        only: The only run to continue; None continues all.
 
     Raises:
-        RlexpError: A word would change a number, or the records name code that is not allowed.
+        RlexpError: An override could change a number, or the records name code that is not
+            allowed.
     """
-    experiment = experiment_of(found)
+    experiment = readable_experiment(scanned)
     refuse_imported(experiment)
     refuse_older(experiment)
     check_imports(experiment.configurations, workspace.allowed, command)
-    executor, budget, trackers = _driven(experiment, recorded, words, workspace)
+    executor, budget, trackers = _execution_settings(experiment, recorded, overrides, workspace)
     if only is not None:
         _check_asked(experiment, only)
-    phases = found.phases or (Phase.TEST,)
+    phases = scanned.phases or (Phase.TEST,)
     for phase in phases if only is None else (only.phase,):
         yield Request(experiment, phase, executor, budget, trackers, only.id if only else None)
 
 
-def experiment_of(found: Survey) -> Experiment:
-    """The question.
+def readable_experiment(scanned: Survey) -> Experiment:
+    """The definition of an experiment.
 
     Raises:
-        RecordError: It cannot be read.
+        RecordError: The definition cannot be read.
     """
-    if found.experiment is None:
-        raise RecordError(f"{found.problem}; 'rlexp ls {found.paths.name}' lists its runs")
-    return found.experiment
+    if scanned.experiment is None:
+        raise RecordError(f"{scanned.problem}; 'rlexp ls {scanned.paths.name}' lists its runs")
+    return scanned.experiment
 
 
 def _check_asked(experiment: Experiment, only: RunSpec) -> None:
     if only.id not in {spec.id for _, spec in experiment.specs(only.phase)}:
         raise RecordError(
-            f"the definition of experiment {experiment.name} does not ask for run {only.name}: "
-            "repeat the command that does"
+            f"run {only.name} is not part of the present definition of experiment "
+            f"{experiment.name}: repeat the command that defined this run"
         )
 
 
-def _driven(
-    experiment: Experiment, recorded: Recorded, words: Sequence[str], workspace: Workspace
+def _execution_settings(
+    experiment: Experiment, recorded: Recorded, overrides: Sequence[str], workspace: Workspace
 ) -> tuple[Executor, Budget, Trackers]:
-    """How runs are executed: by words, else as they were before, else by the configuration.
+    """The executor, budget and trackers of continued runs.
 
-    Records never say where they are mirrored to: they may be foreign, and a key would go there.
+    Overrides come first, then the recorded settings, then the configuration of the workspace.
     """
-    given = check_words(words)
-    plain = compose(words, workspace.folder)[0].plain
-    executor: Executor = build(plain["executor"], "executor", workspace.allowed)
-    mirrors = plain["tracker"]
+    # Executor and trackers never come from records, which may come from another person: runs
+    # would be executed, and credentials sent, where that person chose.
+    given = check_overrides(overrides)
+    configuration = compose(overrides, workspace.folder)[0].plain
+    executor: Executor = build(configuration["executor"], "executor", workspace.allowed)
+    mirrors = configuration["tracker"]
     trackers = Trackers(build_named(mirrors, "tracker", workspace.allowed), mirrors)
     before = {
         key: recorded.settings[key]
         for key in OPERATIONAL
         if key in recorded.settings and f"budget.{key}" not in given
     }
-    own = {key: plain["budget"].get(key) for key in OPERATIONAL}
+    configured = {key: configuration["budget"].get(key) for key in OPERATIONAL}
     try:
-        return executor, _budget(experiment, {**own, **before}), trackers
+        return executor, _budget(experiment, {**configured, **before}), trackers
     except ConfigError:
-        # What a damaged file says of the cadence of checkpoints is no reason not to go on.
-        return executor, _budget(experiment, own), trackers
+        # A damaged record of the checkpoint settings must not prevent the runs from continuing.
+        return executor, _budget(experiment, configured), trackers
 
 
 def _budget(experiment: Experiment, operational: dict[str, Any]) -> Budget:
@@ -439,33 +445,33 @@ def _budget(experiment: Experiment, operational: dict[str, Any]) -> Budget:
     return validate_settings(Budget, {**defining, **operational}, "budget.")
 
 
-def asked_of_sweep(
-    found: Survey,
+def recorded_sweep(
+    scanned: Survey,
     recorded: Recorded,
-    words: Sequence[str],
+    overrides: Sequence[str],
     workspace: Workspace,
     command: Sequence[str],
 ) -> tuple[Asked, tuple[str, ...], list[str]]:
-    """What the recorded command of a sweep asks for, with words about executor and checkpoints.
+    """The request of the recorded command of a sweep, with further overrides.
 
     Args:
-        found: The sweep.
-        recorded: How it was driven last.
-        words: About executor, checkpoints and mirror.
-        workspace: Where its definition is.
-        command: What the user typed.
+        scanned: The sweep.
+        recorded: The settings of its last command.
+        overrides: Overrides of executor, trackers, checkpoints and `sweep.storage`.
+        workspace: The workspace with the definition of the sweep.
+        command: The command as the user typed it.
 
     Returns:
-        The sweep, the command that asks for it, and recorded words that were left out: a record
-        does not say how this machine is used.
+        The request, the command that makes it, and the recorded overrides that were left out,
+        because records do not choose how this machine is used.
 
     Raises:
-        RlexpError: The command is not recorded whole, asks for something else by now, or the
-            records name code that is not allowed.
+        RlexpError: The recorded command is not complete, now defines another sweep, or the records
+            name code that is not allowed.
     """
-    experiment, name = experiment_of(found), found.paths.name
+    experiment, name = readable_experiment(scanned), scanned.paths.name
     refuse_older(experiment)
-    given = check_words(words, MIRROR)
+    given = check_overrides(overrides, MIRROR)
     check_imports(
         (*experiment.trials, *experiment.finalists, *experiment.configurations),
         workspace.allowed,
@@ -477,19 +483,21 @@ def asked_of_sweep(
     kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
     left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]
     try:
-        asked = read_sweep(definition, [*kept, *words], workspace)
+        request = read_sweep(definition, [*kept, *overrides], workspace)
     except ConfigError as error:
-        there = f" (it was given in {recorded.folder})" if _moved(recorded, workspace) else ""
-        told = shlex.join(["rlexp", "sweep", *typed])
-        raise ConfigError(f"'{told}' can no longer be given{there}: {error}") from error
-    if asked.experiment.name != name:
+        location = f" (it was typed in {recorded.folder})" if _moved(recorded, workspace) else ""
+        recorded_command = shlex.join(["rlexp", "sweep", *typed])
+        raise ConfigError(
+            f"'{recorded_command}' is not valid any more{location}: {error}"
+        ) from error
+    if request.experiment.name != name:
         raise RecordError(
-            f"the command that {name} recorded leads to {asked.experiment.name}, not to it; "
-            f"repeat the command with experiment={name}: "
+            f"the recorded command of sweep {name} now defines {request.experiment.name}; repeat "
+            f"the command with experiment={name}: "
             f"{shlex.join(['rlexp', 'sweep', *typed, f'experiment={name}'])}"
         )
-    again = ("rlexp", "sweep", *([definition] if definition else []), *kept, *words)
-    return asked, again, left_out
+    again = ("rlexp", "sweep", *([definition] if definition else []), *kept, *overrides)
+    return request, again, left_out
 
 
 def _of_machine(key: str) -> bool:
@@ -501,20 +509,20 @@ def _moved(recorded: Recorded, workspace: Workspace) -> bool:
 
 
 def _typed(recorded: Recorded, name: str) -> tuple[str, ...]:
-    """The words after `rlexp sweep`.
+    """The recorded arguments of `rlexp sweep`.
 
     Raises:
-        RecordError: They are not recorded, or not whole.
+        RecordError: They are not recorded, or contain a masked secret.
     """
     if recorded.command[:2] != ("rlexp", "sweep"):
         raise RecordError(
-            f"the command that asked for sweep {name} is not recorded, for no run of it was "
-            f"started: repeat it ('rlexp sweep …')"
+            f"the command of sweep {name} is not recorded, because none of its runs was started: "
+            "repeat the command 'rlexp sweep …'"
         )
-    words = recorded.command[2:]
-    if any(MASK in split_word(word)[1] for word in words):
+    overrides = recorded.command[2:]
+    if any(MASK in split_word(word)[1] for word in overrides):
         raise RecordError(
-            f"the command that asked for sweep {name} holds a secret, which is not recorded: "
-            f"repeat it with its value: {shlex.join(recorded.command)}"
+            f"the command of sweep {name} contains a secret, whose value is not recorded: repeat "
+            f"the command with the value: {shlex.join(recorded.command)}"
         )
-    return words
+    return overrides

@@ -1,4 +1,4 @@
-"""`rlexp run`: brings the records of an experiment to what was asked for."""
+"""`rlexp run`: starts the missing runs of an experiment and summarises their scores."""
 
 import shlex
 import time
@@ -31,18 +31,18 @@ from rlexp.store.sealing import seal_unsealed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(LaunchOptions):
-    """Options of a run besides the overrides of its configuration.
+    """Options of `rlexp run` other than overrides.
 
     Attributes:
-        detach: Whether runs on a cluster go on without this command.
-        origin: The trial of a sweep that is trained again, if it is one.
+        detach: Whether the command returns once runs are queued for a cluster or for workers.
+        origin: The trial of a sweep that is trained again; None for an ordinary run.
     """
 
     detach: bool = False
     origin: Origin | None = None
 
     def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
-        """What the user typed, without the options that do not define the experiment."""
+        """The command that defines the experiment: without options such as `--retry`."""
         if self.origin is None:
             return ("rlexp", "run", *overrides)
         return self.origin.command(overrides)
@@ -50,15 +50,15 @@ class RunOptions(LaunchOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run of missing runs led to.
+    """The state of one phase of an experiment after a command.
 
     Attributes:
-        summary: Where the phase of the experiment stands.
-        ran: Runs that were missing, and were started.
-        complete: Whether every run that was asked for has a score.
-        detached: Whether runs go on without this command.
-        interrupted: The signal that ended it (`SIGINT`), if one did.
-        next: The commands that make sense now.
+        summary: The scores and states of the runs of the phase.
+        ran: Number of missing runs that were started.
+        complete: Whether every requested run has a score.
+        detached: Whether runs continue without this command.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("run-outcome")
@@ -74,10 +74,10 @@ class RunOutcome:
 def run(
     overrides: Sequence[str], options: RunOptions, workspace: Workspace, observer: Observer
 ) -> RunOutcome | RunPlan:
-    """Run what is missing; with `dry_run`, only plan it.
+    """Start the missing runs; with `dry_run`, only plan them.
 
     Raises:
-        RlexpError: Something is wrong with what was asked; nothing was started.
+        RlexpError: The configuration, the options or the records are wrong; nothing was started.
     """
     origin = options.origin
     request = (
@@ -85,35 +85,35 @@ def run(
         if origin
         else read_request(overrides, workspace)
     )
-    return bring_to_end(request, options.command(overrides), options, workspace, observer)
+    return run_missing(request, options.command(overrides), options, workspace, observer)
 
 
-def bring_to_end(
+def run_missing(
     request: Request,
     command: tuple[str, ...],
     options: RunOptions,
     workspace: Workspace,
     observer: Observer,
 ) -> RunOutcome | RunPlan:
-    """Run what is missing of a request.
+    """Start the missing runs of a request.
 
     Args:
-        request: What is asked for.
-        command: What the user typed.
+        request: The experiment, its phase and how runs are executed.
+        command: The command as the user typed it.
         options: Further options.
-        workspace: Where the experiment is.
+        workspace: The workspace of the experiment.
         observer: Receives the plan and the progress of the runs.
 
     Returns:
-        Where the experiment stands; with `dry_run`, the plan.
+        The state of the phase afterwards; with `dry_run`, the plan.
 
     Raises:
-        RlexpError: Something is wrong with what was asked; nothing was started.
+        RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
-    # Settings that are wrong are refused now, and not when everything was trained.
+    # This also checks conf/report.yaml: its mistakes must not appear only after the training.
     leading = leading_aggregate(workspace.folder, workspace.allowed)
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
@@ -128,13 +128,16 @@ def bring_to_end(
         return run_plan(paths, request.phase, plan, driving, code, spaces)
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
-            # Another command may have driven it while this one was reading.
+            # Another command may have changed the experiment before this one got the lock, so it
+            # is read again.
             experiment = join(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
             interrupted, entries = launch(
                 paths, experiment, request.phase, plan, driving, workspace, observer, spaces
             )
     else:
+        # Nothing is missing, but an earlier command may have been killed before it wrote the
+        # ledger or pushed to trackers.
         counted = {run.record.spec.name: run.record.attempts for _, run in entries}
         seal_unsealed(paths, now=time.time(), counted=counted)
         catch_up(paths, request.trackers, command, workspace, observer)
@@ -155,8 +158,8 @@ def bring_to_end(
 def _check_detached(request: Request, options: RunOptions) -> None:
     if options.detach and not isinstance(request.executor, Remote):
         raise ConfigError(
-            "--detach leaves runs to a cluster or to workers: choose executor=slurm or "
-            "executor=pull; what runs on this machine ends with its command"
+            "--detach needs an executor that outlives this command: choose executor=slurm or "
+            "executor=pull"
         )
 
 
@@ -175,7 +178,7 @@ def _driving(
 
 
 def _requested(entries: Sequence[Entry], request: Request) -> list[RunRecord]:
-    """The records of the runs that are asked for."""
+    """The records of the requested runs."""
     requested = {spec.id for spec in request.specs()}
     return [s.record for _, s in entries if s.record.spec.id in requested]
 
@@ -188,7 +191,7 @@ def _plan(entries: Sequence[Entry], request: Request, options: RunOptions) -> Pl
 def _next(
     records: Sequence[RunRecord], again: Sequence[str], request: Request
 ) -> Iterator[NextCommand]:
-    """The commands that make sense now."""
+    """The suggested next commands."""
     name = request.experiment.name
     failed = [r for r in records if r.state is State.FAILED]
     if any(r.state not in {State.COMPLETED, State.FAILED, State.PRUNED} for r in records):
@@ -197,13 +200,13 @@ def _next(
         log = shlex.join(["rlexp", "logs", f"{name}/{failed[0].spec.name}"])
         yield NextCommand(why="see why it failed", command=log)
         retry = shlex.join([*again, "--retry"])
-        yield NextCommand(why="try the failed runs again", command=retry)
+        yield NextCommand(why="repeat the failed runs", command=retry)
     else:
         yield from _next_of_complete(again, request)
 
 
 def _next_of_complete(again: Sequence[str], request: Request) -> Iterator[NextCommand]:
-    """The commands that make sense once every run has a score."""
+    """The suggested next commands when every run has a score."""
     name = request.experiment.name
     yield NextCommand(why="see every run", command=shlex.join(["rlexp", "show", name]))
     if len({c.label for c in request.experiment.configurations}) > 1:

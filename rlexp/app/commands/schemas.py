@@ -1,4 +1,4 @@
-"""`rlexp config schema`: the JSON Schema of every document that commands write."""
+"""`rlexp config schema`: the JSON Schemas of all documents that commands write."""
 
 import importlib
 import pkgutil
@@ -17,9 +17,9 @@ class DocumentSchema:
     """The schema of one kind of document.
 
     Attributes:
-        name: The name that documents carry under `schema`.
-        version: The version that they carry.
-        description: What such a document is.
+        name: The name in the field `schema` of a document.
+        version: The version in the field `schema` of a document.
+        description: The meaning of the document.
         json_schema: The JSON Schema (dialect 2020-12).
     """
 
@@ -34,7 +34,7 @@ class DocumentSchemas:
     """The schemas of documents that commands write with `--json`.
 
     Attributes:
-        rows: One for each kind of document, by name.
+        rows: The schemas, sorted by name.
     """
 
     schema: ClassVar[Schema] = Schema("json-schemas")
@@ -43,10 +43,10 @@ class DocumentSchemas:
 
 
 def list_schemas(of: str | None = None) -> DocumentSchemas:
-    """The schemas of all documents, of one of them, or of those that a command writes.
+    """The schemas of all documents, of one document, or of the documents of a command.
 
     Args:
-        of: The name of a schema, or of a module of `rlexp.app.commands` (`run`).
+        of: The name of a schema, or of a module of `rlexp.app.commands` (`run`); None lists all.
 
     Raises:
         ConfigError: There is no such schema and no such module.
@@ -70,10 +70,10 @@ def list_schemas(of: str | None = None) -> DocumentSchemas:
 
 
 def result_types() -> list[Any]:
-    """Every class of results, by the name of its schema.
+    """The result classes, sorted by the name of their schema.
 
-    These are the dataclasses with a `schema` in modules of `rlexp.app.commands`, and those in
-    `rlexp.app.plans` and `rlexp.app.results`.
+    A result class is a dataclass with an attribute `schema` in a module of `rlexp.app.commands`, in
+    `rlexp.app.plans` or in `rlexp.app.results`.
     """
     modules = [plans, results, *_modules()]
     kinds = {kind.schema.name: kind for module in modules for kind in _kinds(module)}
@@ -81,12 +81,13 @@ def result_types() -> list[Any]:
 
 
 def _of_module(name: str) -> list[Any]:
-    """The results in a module, and in those whose names begin with its name (`compare_…`)."""
+    """The result classes of a module, and of modules that extend it (`compare_adaptive`)."""
     modules = (m for m in _modules() if f"{_last(m)}_".startswith(f"{name}_"))
     return list(dict.fromkeys(kind for module in modules for kind in _kinds(module)))
 
 
 def _modules() -> Iterator[ModuleType]:
+    # Modules are discovered, so that a new command needs no entry in a list.
     for module in pkgutil.iter_modules(commands.__path__):
         yield importlib.import_module(f"{commands.__name__}.{module.name}")
 

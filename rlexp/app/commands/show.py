@@ -1,4 +1,4 @@
-"""`rlexp show`: an experiment or a run, its configuration, or where it comes from."""
+"""`rlexp show`: reads an experiment or a run, its configuration, or its provenance."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +35,13 @@ from rlexp.store.runs import read_attempts, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 
 RETURN = "return"
-"""The name of the task's return among the measures."""
+"""The measure that is the task's return."""
 EVALUATION = "evaluation"
-"""The distribution of the final evaluation, from which the score is computed."""
+"""The distribution of the final evaluation, which gives the score."""
 
 
-class Part(StrEnum):
-    """What to show of an experiment or a run."""
+class ShowPart(StrEnum):
+    """The part of an experiment or a run to show."""
 
     RESULT = "result"
     CONFIG = "config"
@@ -50,16 +50,16 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentDetails:
-    """What an experiment has come to.
+    """The scores and the progress of an experiment.
 
     Attributes:
-        experiment: Its name.
-        folder: Where its records are.
-        phases: The scores of every phase that has runs; of a sweep, only of the test phase.
-        sweep: How far its sweep is; nothing for an experiment that is no sweep.
-        sweep_problem: Why the state of its sweep cannot be computed.
-        imported: Runs that were imported, by their source and the kind of their returns.
-        problems: What is wrong with its folder.
+        experiment: The name of the experiment.
+        folder: The folder of its records.
+        phases: The scores of every phase that has runs; for a sweep, only the test phase.
+        sweep: The progress of its sweep; null for an experiment that is not a sweep.
+        sweep_problem: Why the progress of its sweep cannot be computed; null if it can.
+        imported: Number of imported runs, by their source and the kind of their returns.
+        problems: Problems of its folder.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -75,14 +75,14 @@ class ExperimentDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRow:
-    """One evaluation of a run, by the returns of its episodes.
+    """The returns of one evaluation of a run.
 
     Attributes:
-        step: Environment steps of training before it.
-        mean: The mean return.
+        step: Environment steps of training before the evaluation.
+        mean: The mean return of its episodes.
         min: The smallest return.
         max: The largest return.
-        episodes: Its episodes.
+        episodes: Number of episodes.
         policy: `final` for the final evaluation, else `in training`.
     """
 
@@ -99,12 +99,12 @@ class MeasureRow:
     """One measure of the final policy on one distribution of episodes.
 
     Attributes:
-        measure: Its name; `return` for the task's return.
-        distribution: The distribution of episodes; `evaluation` for that of the score.
-        mean: The mean over episodes, if there is one that is finite.
-        min: The smallest value.
-        max: The largest value.
-        episodes: Episodes that have a finite value.
+        measure: The name of the measure; `return` for the task's return.
+        distribution: The distribution of episodes; `evaluation` for the one that gives the score.
+        mean: The mean of finite values; null if there are none.
+        min: The smallest finite value.
+        max: The largest finite value.
+        episodes: Number of episodes with a finite value.
     """
 
     measure: str
@@ -117,7 +117,12 @@ class MeasureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFile:
-    """A file of a run: its path in the run's folder, and its size in bytes."""
+    """A file in the folder of a run.
+
+    Attributes:
+        file: Its path in the folder of the run.
+        bytes: Its size, in bytes.
+    """
 
     file: str
     bytes: int
@@ -125,20 +130,20 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(RunRow):
-    """Everything that is recorded of a run.
+    """The records of a run.
 
     Attributes:
-        experiment: The experiment that it belongs to.
+        experiment: The name of its experiment.
         phase: Its phase.
-        score_is: The rule by which it is scored: `final`, `auc` or `last_window`.
-        imported: Where it was imported from, if it was.
-        weights: The sha256 of its final weights, if it is recorded.
-        evaluations: Its evaluations, in order; the final one last.
-        measures: What was measured of the final policy besides.
-        history: How each attempt began and ended.
-        checkpoints: What its checkpoints cost, if there are any.
+        score_is: The rule that gives its score: `final`, `auc` or `last_window`.
+        imported: The source from which it was imported; null if it was not imported.
+        weights: The sha256 of its final weights; null if it is not recorded.
+        evaluations: Its evaluations, in order; the final one is last.
+        measures: Further measures of the final policy.
+        history: The start and the end of each attempt.
+        checkpoints: The cost of its checkpoints; null if there are none.
         files: The files of its folder.
-        folder: Where its records are.
+        folder: The folder of its records.
     """
 
     schema: ClassVar[Schema] = Schema("run-details")
@@ -158,11 +163,11 @@ class RunDetails(RunRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedConfiguration:
-    """What defines an experiment or a run, as it is recorded.
+    """The recorded definition of an experiment or a run.
 
     Attributes:
-        experiment: The experiment.
-        run: The run, if it is that of a run.
+        experiment: The name of the experiment.
+        run: The name of the run; null for the definition of an experiment.
         content: The content of `experiment.json`, or the specification of the run; secrets are
             masked.
     """
@@ -176,14 +181,14 @@ class RecordedConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedProvenance:
-    """Where a run comes from, as its last attempt recorded it.
+    """The provenance of a run: its command, code, packages and machine, as its last attempt recorded.
 
     Attributes:
-        experiment: The experiment that the run belongs to.
-        run: The run; of an experiment, the run that began last.
+        experiment: The name of its experiment.
+        run: The name of the run; for an experiment, the run that started last.
         attempt: The number of the attempt.
-        patch: The file with changes that were not committed, if there were any.
-        content: The command, code, packages and machine as they were recorded; secrets are masked.
+        patch: The file with uncommitted changes; null if there were none.
+        content: The recorded command, code, packages and machine; secrets are masked.
     """
 
     schema: ClassVar[Schema] = Schema("provenance")
@@ -195,26 +200,26 @@ class RecordedProvenance:
     content: Mapping[str, Any]
 
 
-Shown = ExperimentDetails | RunDetails | RecordedConfiguration | RecordedProvenance
+ShowResult = ExperimentDetails | RunDetails | RecordedConfiguration | RecordedProvenance
 
 
-def show(target: str, part: Part, workspace: Workspace) -> Shown:
+def show(target: str, part: ShowPart, workspace: Workspace) -> ShowResult:
     """Read an experiment or a run.
 
     Raises:
         RlexpError: There is no such experiment or run, or its records are damaged.
     """
     match workspace.find(target), part:
-        case ExperimentPaths() as paths, Part.RESULT:
+        case ExperimentPaths() as paths, ShowPart.RESULT:
             return _experiment(paths, workspace)
-        case ExperimentPaths() as paths, Part.CONFIG:
+        case ExperimentPaths() as paths, ShowPart.CONFIG:
             content = _masked(read_json(paths.definition))
             return RecordedConfiguration(experiment=paths.name, run=None, content=content)
         case ExperimentPaths() as paths, _:
             return _provenance(_newest_run(paths))
-        case RunPaths() as run, Part.RESULT:
+        case RunPaths() as run, ShowPart.RESULT:
             return _run(run)
-        case RunPaths() as run, Part.CONFIG:
+        case RunPaths() as run, ShowPart.CONFIG:
             return RecordedConfiguration(
                 experiment=run.folder.parent.name,
                 run=run.folder.name,
@@ -246,8 +251,8 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
 def _phases(
     surveyed: Survey, experiment: Experiment, workspace: Workspace
 ) -> Iterator[PhaseSummary]:
-    """The scores of every phase; a sweep that has not chosen yet has no test runs."""
-    # The trials and finalists of a sweep are many, and each has few runs: `ls` lists them.
+    """The scores of every phase; of a sweep, only the test phase."""
+    # A sweep has many trials and finalists with few runs each; `rlexp ls` lists them.
     phases = surveyed.phases if experiment.sweep is None else (Phase.TEST,)
     leading = leading_aggregate(workspace.folder, workspace.allowed)
     for phase in phases:
@@ -258,7 +263,7 @@ def _phases(
 
 
 def _masked(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """JSON values without the secrets that this machine's variables hold."""
+    """JSON values in which secrets, also those in environment variables, are masked."""
     masked: Mapping[str, Any] = mask_all(content, secret_values(environ))
     return masked
 
@@ -268,15 +273,19 @@ def _newest_run(paths: ExperimentPaths) -> RunPaths:
         f.stored for f in survey(paths, brief=True).runs if f.stored and f.stored.record.started
     ]
     if not stored:
-        raise RecordError(f"no run of experiment {paths.name} was attempted yet")
+        raise RecordError(f"no run of experiment {paths.name} has started yet")
     return max(stored, key=lambda s: s.record.started or 0.0).paths
 
 
 def _provenance(run: RunPaths) -> RecordedProvenance:
-    """Where the last attempt comes from."""
+    """The provenance of the last attempt.
+
+    Raises:
+        RecordError: The run has not started yet.
+    """
     attempts = run.attempts()
     if not attempts:
-        raise RecordError(f"run {run.folder.name} was never attempted, so it comes from nowhere")
+        raise RecordError(f"run {run.folder.name} has not started yet, so it has no provenance")
     last = attempts[-1]
     return RecordedProvenance(
         experiment=run.folder.parent.name,
@@ -326,7 +335,7 @@ def _evaluation(event: Evaluated) -> EvaluationRow:
 def _measures(record: RunRecord) -> tuple[MeasureRow, ...]:
     """Every measure of the final evaluation and of the examinations.
 
-    Returns of the task are among them where there is an examination to compare them with.
+    The task's return is left out if there is no examination: `evaluations` already has it.
     """
     rows = [*_measures_of(EVALUATION, record.final)] if record.final else []
     rows += [r for event in record.examinations for r in _measures_of(event.distribution, event)]
@@ -349,6 +358,7 @@ def _measures_of(distribution: str, event: Evaluated | Examined) -> Iterator[Mea
 
 
 def _mean(values: Sequence[float]) -> float | None:
+    # The sum of large finite values can overflow.
     try:
         return math.fsum(values) / len(values) if values else None
     except OverflowError:
@@ -356,10 +366,11 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _files(run: RunPaths) -> tuple[RunFile, ...]:
-    """The files of the run's folder, without hidden ones; links are not followed."""
+    """The files of the run's folder, without hidden files; links are not followed."""
     paths = sorted(p for p in run.folder.rglob("[!.]*") if p.is_symlink() or p.is_file())
     return tuple(
         RunFile(file=str(p.relative_to(run.folder)), bytes=p.lstat().st_size)
         for p in paths
+        # The counter of a running process is no record, and its content changes all the time.
         if p.name != "progress.bin"
     )

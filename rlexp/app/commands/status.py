@@ -1,4 +1,4 @@
-"""`rlexp status`: how far experiments and sweeps are, whichever command drives them."""
+"""`rlexp status`: reads the progress of experiments and sweeps, whichever command runs them."""
 
 import time
 from collections import Counter
@@ -21,18 +21,18 @@ from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
 
 PAUSE = 2.0
-"""Seconds between two looks of a command that watches."""
+"""Seconds between two updates of `rlexp status --watch`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRun:
-    """A run that runs now.
+    """A running run.
 
     Attributes:
-        run: Its name.
+        run: The name of the run.
         step: Environment steps so far.
         steps: Environment steps of its budget.
-        last_return: The mean return of its last evaluation, if there was one.
+        last_return: The mean return of its last evaluation; null before the first one.
     """
 
     run: str
@@ -43,18 +43,18 @@ class RunningRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentStatus:
-    """How far an experiment is.
+    """The progress of an experiment.
 
     Attributes:
-        experiment: Its name.
-        driven: Whether a command drives it now.
-        runs: Runs by state.
-        sweep: How far its sweep is; nothing for an experiment that is no sweep.
-        sweep_problem: Why the state of its sweep cannot be computed.
-        queued: Runs that are left to workers.
-        past: How runs continued from checkpoints or began anew.
-        running: The runs that run now.
-        problems: What is wrong with its folder.
+        experiment: The name of the experiment.
+        driven: Whether a command runs it now.
+        runs: Number of runs by state.
+        sweep: The progress of its sweep; null for an experiment that is not a sweep.
+        sweep_problem: Why the progress of its sweep cannot be computed; null if it can.
+        queued: Runs that are queued for workers.
+        past: Number of runs that continued from checkpoints or started again from step 0.
+        running: The running runs.
+        problems: Problems of its folder.
     """
 
     experiment: str
@@ -70,10 +70,10 @@ class ExperimentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How far experiments are.
+    """The progress of experiments.
 
     Attributes:
-        experiments: Each of them, in order of their names.
+        experiments: The experiments, sorted by name.
     """
 
     schema: ClassVar[Schema] = Schema("status")
@@ -82,15 +82,15 @@ class Status:
 
     @property
     def driven(self) -> bool:
-        """Whether a command drives any of them now."""
+        """Whether a command runs any of the experiments now."""
         return any(experiment.driven for experiment in self.experiments)
 
 
 def status(experiment: str | None, workspace: Workspace) -> Status:
-    """How far one experiment is, or all of them.
+    """The progress of one experiment, or of all.
 
     Raises:
-        RecordError: There is no such experiment, or none at all.
+        RecordError: There is no such experiment, or no experiment at all.
     """
     workspace.make_allowed_importable()
     folders = (
@@ -99,21 +99,23 @@ def status(experiment: str | None, workspace: Workspace) -> Status:
         else [workspace.experiment(experiment)]
     )
     if not folders:
-        raise RecordError(f"{workspace.layout.root} holds no runs yet; 'rlexp run' makes some")
+        raise RecordError(
+            f"{workspace.layout.root} holds no runs yet; to start some, use 'rlexp run'"
+        )
     surveys = (survey(folder, brief=True) for folder in folders)
     return Status(experiments=tuple(_status(surveyed, workspace) for surveyed in surveys))
 
 
 def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
-    """How far everything is, again and again until no command drives anything.
+    """Yield the progress of one experiment, or of all, every 2 s until no command runs any.
 
     Raises:
-        RecordError: There is no such experiment, or none at all.
+        RecordError: There is no such experiment, or no experiment at all.
     """
     while True:
-        look = status(experiment, workspace)
-        yield look
-        if not look.driven:
+        update = status(experiment, workspace)
+        yield update
+        if not update.driven:
             return
         time.sleep(PAUSE)
 
@@ -121,7 +123,11 @@ def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
 def sweep_status(
     surveyed: Survey, experiment: Experiment, workspace: Workspace
 ) -> tuple[SweepStatus | None, str | None]:
-    """How far the sweep of an experiment is, or why that cannot be computed."""
+    """The progress of an experiment's sweep, or the reason why it cannot be computed.
+
+    Returns:
+        Both are None for an experiment that is not a sweep.
+    """
     if experiment.sweep is None:
         return None, None
     runs = _stored(surveyed)
@@ -139,7 +145,7 @@ def sweep_status(
 
 
 def _status(surveyed: Survey, workspace: Workspace) -> ExperimentStatus:
-    """How far one experiment is."""
+    """The progress of one experiment."""
     runs, experiment = _stored(surveyed), surveyed.experiment
     sweep, problem = (
         (None, None) if experiment is None else sweep_status(surveyed, experiment, workspace)
@@ -158,8 +164,8 @@ def _status(surveyed: Survey, workspace: Workspace) -> ExperimentStatus:
 
 
 def _stored(surveyed: Survey) -> list[StoredRun]:
-    """The runs that are planned and can be read."""
-    # Where the definition cannot be read, the plan is not known: then every run counts.
+    """The planned runs whose records can be read."""
+    # If the definition cannot be read, the plan is unknown, and every run counts as planned.
     defined = surveyed.experiment is not None
     return [
         f.stored
@@ -169,7 +175,7 @@ def _stored(surveyed: Survey) -> list[StoredRun]:
 
 
 def _running(runs: list[StoredRun]) -> Iterator[RunningRun]:
-    """The runs under way; `survey` has read the step at which each of them is."""
+    """The running runs; `survey` has read their present steps."""
     for stored in runs:
         record = stored.record
         if record.state is State.RUNNING:

@@ -1,4 +1,4 @@
-"""`rlexp sweep`: searches on tuning seeds, chooses once, and tests the choice."""
+"""`rlexp sweep`: searches on tuning seeds, selects a winner once, and tests it."""
 
 import shlex
 import time
@@ -60,40 +60,40 @@ from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import check_untested
 
 SECTIONS = "section=[winner,verdicts]"
-"""The sections of a report that the outcome of a sweep has."""
-SEEDS = 10
-"""Test seeds that are proposed where there are none."""
+"""The sections of the report in a `SweepOutcome`."""
+DEFAULT_TEST_SEEDS = 10
+"""Number of test seeds suggested for a sweep without test seeds."""
 LOG_LINES = 30
-"""Lines of a failed run's log that the outcome has."""
+"""Lines of a failed run's log in a `SweepOutcome`."""
 UNTIL = (Stage.SEARCH, Stage.SELECTION, Stage.TEST)
-"""Stages after which a command can stop."""
+"""Stages that `--until` accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions(LaunchOptions):
-    """Options of a sweep besides its definition and configuration.
+    """Options of `rlexp sweep` other than its definition and overrides.
 
     Attributes:
-        until: The stage to stop after.
+        until: The stage after which the command stops.
     """
 
     until: Stage = Stage.TEST
 
     @property
-    def words(self) -> list[str]:
-        """The options that change what is run, as they are typed."""
+    def flags(self) -> list[str]:
+        """The options that change which runs are started, as typed."""
         until = [] if self.until is Stage.TEST else ["--until", str(self.until)]
         return [*(["--retry"] if self.retry else []), *until]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    """Why a sweep stopped before its end.
+    """The reason why a sweep stopped early.
 
     Attributes:
         reason: What went wrong.
-        run: The first run of the search that failed (`EXPERIMENT/RUN`), if one did.
-        log: The end of that run's log.
+        run: The first failed run of the search (`EXPERIMENT/RUN`); null if none failed.
+        log: The last lines of the log of that run.
     """
 
     reason: str
@@ -103,13 +103,13 @@ class Halt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionTime:
-    """What the suggestions of one command took.
+    """The time that the tuner took for the suggestions of one command.
 
     Attributes:
-        suggestions: Their number.
-        seconds: Duration of all of them, in seconds.
-        longest: Duration of the longest one, in seconds.
-        share: The duration as a share of the time that tuning runs took.
+        suggestions: Number of suggestions.
+        seconds: Duration of all suggestions, in seconds.
+        longest: Duration of the longest suggestion, in seconds.
+        share: `seconds` as a share of the training time of all tuning runs.
     """
 
     suggestions: int
@@ -120,23 +120,23 @@ class SuggestionTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOutcome:
-    """Where a sweep stands after a command.
+    """The state of a sweep after a command.
 
     Attributes:
-        experiment: Its name.
-        folder: Where its records are.
-        stage: The stage at which it stands.
-        ran: Runs that this command brought to their end.
-        halt: Why the sweep stopped before its end, if it did.
-        trials: Trials by state, and how many were proposed.
-        suggestions: What suggesting trials took.
-        past: How runs continued from checkpoints or began anew.
+        experiment: The name of the experiment.
+        folder: The folder of its records.
+        stage: The present stage (`search`, `promotion`, `selection`, `test` or `done`).
+        ran: Number of runs that ended during this command.
+        halt: The reason why the sweep stopped early; null if it did not.
+        trials: Number of trials by state, and of proposed trials.
+        suggestions: The time that the tuner took for suggestions.
+        past: Number of runs that continued from checkpoints or started again from step 0.
         cost: Runs, environment steps and seconds, by phase.
-        report: Winner, test scores and verdicts.
-        complete: Whether the sweep came as far as it was asked to, with a score of every test run.
-        interrupted: The signal that ended the command (`SIGINT`), if one did.
-        secret_words: Words of the command that `next` leaves out, because they hold a secret.
-        next: The commands that make sense now.
+        report: The winner, its test scores and the verdicts.
+        complete: Whether the sweep finished the requested stage, with a score of every test run.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
+        secret_words: Number of overrides that `next` leaves out because they contain a secret.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("sweep-outcome")
@@ -158,14 +158,14 @@ class SweepOutcome:
 
 
 def read_stage(word: str) -> Stage:
-    """The stage to stop after, from its name.
+    """The stage with the given name.
 
     Raises:
-        ConfigError: There is no such stage.
+        ConfigError: `--until` does not accept this stage.
     """
     if word not in UNTIL:
         raise ConfigError(
-            f"there is no stage {word!r}{did_you_mean(word, UNTIL)} "
+            f"--until: there is no stage {word!r}{did_you_mean(word, UNTIL)} "
             f"(there are: {', '.join(UNTIL)})"
         )
     return Stage(word)
@@ -178,86 +178,88 @@ def sweep(
     workspace: Workspace,
     observer: Observer,
 ) -> SweepOutcome | SweepOutline:
-    """Bring a sweep to its end; with `dry_run`, only plan it.
+    """Run the missing stages of a sweep; with `dry_run`, only plan them.
 
     Raises:
-        RlexpError: Something is wrong with what was asked; nothing was started.
+        RlexpError: The definition, the options or the records are wrong; nothing was started.
     """
     command = ("rlexp", "sweep", *([name] if name else []), *overrides)
     request = read_sweep(name, overrides, workspace)
-    return bring_sweep_to_end(request, command, options, workspace, observer)
+    return run_sweep(request, command, options, workspace, observer)
 
 
-def bring_sweep_to_end(
-    asked: Asked,
+def run_sweep(
+    request: Asked,
     command: tuple[str, ...],
     options: SweepOptions,
     workspace: Workspace,
     observer: Observer,
 ) -> SweepOutcome | SweepOutline:
-    """Search, choose and test what is missing.
+    """Run the missing parts of search, selection and test.
 
     Args:
-        asked: The sweep.
-        command: What the user typed.
+        request: The sweep.
+        command: The command as the user typed it.
         options: Further options.
-        workspace: Where the sweep is.
+        workspace: The workspace of the sweep.
         observer: Receives the plan, the trials and remarks.
 
     Returns:
-        Where the sweep stands; with `dry_run`, the plan.
+        The state of the sweep afterwards; with `dry_run`, the plan.
 
     Raises:
-        RlexpError: Something is wrong with what was asked; nothing was started.
+        RlexpError: The request, the options or the records are wrong; nothing was started.
     """
-    paths = workspace.layout.experiment(asked.experiment.name)
+    paths = workspace.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
-    lag_asked = asked.request.plan.lag is not None
-    experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
-    configurer = Configurer(asked, workspace, {})
+    lag_asked = request.request.plan.lag is not None
+    experiment = join_sweep(paths, request.experiment, lag_asked=lag_asked)
+    configurer = Configurer(request, workspace, {})
     configurer.check_default()
-    check_parts(experiment, asked.request.plan.storage, workspace)
+    check_parts(experiment, request.request.plan.storage, workspace)
     check_imports(
         (*experiment.trials, *experiment.configurations),
         workspace.allowed,
         (*command, *workspace.permission),
-        trusted=[asked.experiment.default],
-        chosen=asked.request.space.choices(),
+        trusted=[request.experiment.default],
+        chosen=request.request.space.choices(),
     )
-    driving = _driving(asked, experiment, command, options, workspace)
+    driving = _driving(request, experiment, command, options, workspace)
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
         return _outline(paths, experiment, sweeping, driving, code, configurer.spaces)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
-        experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
+        # Another command may have changed the sweep before this one got the lock, so it is read
+        # again.
+        experiment = join_sweep(paths, request.experiment, lag_asked=lag_asked)
         write_experiment(paths, experiment)
-        return _go_on(paths, experiment, configurer, driving, options, workspace, observer)
+        return _run_stages(paths, experiment, configurer, driving, options, workspace, observer)
 
 
 def _driving(
-    asked: Asked,
+    request: Asked,
     experiment: Experiment,
     command: tuple[str, ...],
     options: SweepOptions,
     workspace: Workspace,
 ) -> Driving:
     return Driving(
-        executor=asked.executor,
+        executor=request.executor,
         threads=experiment.default.compute.threads,
         operational={
-            **asked.budget.operational(),
+            **request.budget.operational(),
             "allow_drift": options.allow_drift,
             "until": str(options.until),
         },
         command=command,
-        with_drift=with_drift(command, workspace, *options.words),
-        trackers=asked.trackers,
+        with_drift=with_drift(command, workspace, *options.flags),
+        trackers=request.trackers,
     )
 
 
-def _go_on(
+def _run_stages(
     paths: ExperimentPaths,
     experiment: Experiment,
     configurer: Configurer,
@@ -266,7 +268,7 @@ def _go_on(
     workspace: Workspace,
     observer: Observer,
 ) -> SweepOutcome:
-    """Run what is missing, stage after stage."""
+    """Run the missing runs, one stage after the other."""
     sweeping, ledger, spent = _open(paths, experiment, configurer, options, workspace)
     before = set(sweeping.records)
     interrupted: Signals | None = None
@@ -290,8 +292,9 @@ def _go_on(
             watched.close(observer)
         _remember(paths, sweeping, before)
     else:
+        # An earlier command may have been killed before it wrote the ledger, copied trials to
+        # `sweep.storage` or pushed to trackers.
         Seals(paths).enter_late()
-        # What an earlier command could not mirror, this one does.
         Watched(sweeping, mirror, 1, spent).close(observer)
         catch_up(paths, driving.trackers, driving.command, workspace, observer)
     return _outcome(
@@ -314,7 +317,7 @@ def _outline(
     code: Code,
     spaces: Mapping[str, Spaces],
 ) -> SweepOutline:
-    """What is searched, by which tuner, on which seeds, and what it will take at most."""
+    """The plan of a sweep: search, tuner, seeds, and the maximum number of runs."""
     definition, default = experiment.sweep, experiment.default
     assert definition is not None
     plan, question = definition.plan, sweeping.search.question
@@ -360,24 +363,24 @@ def _outline(
 
 
 def _begun(paths: ExperimentPaths, sweeping: Sweeping) -> Iterator[RunSpec]:
-    """The runs that were begun and have not ended."""
-    over = {record.spec.name for record in sweeping.records.values()}
+    """The specifications of runs that have started and not ended."""
+    ended = {record.spec.name for record in sweeping.records.values()}
     for run in paths.runs():
-        if run.folder.name not in over:
+        if run.folder.name not in ended:
             with suppress(RlexpError):
                 spec = read_spec(run)
-                if _is_sound(spec) and spec.name == run.folder.name:
+                if _is_well_formed(spec) and spec.name == run.folder.name:
                     yield spec
 
 
-def _is_sound(spec: RunSpec) -> bool:
-    """Whether its parts are what they must be: a folder under `runs/` may hold anything."""
+def _is_well_formed(spec: RunSpec) -> bool:
+    """Whether the parts of a specification are mappings; a folder in `runs/` may hold any JSON."""
     parts = (spec.agent, spec.algorithm, spec.environment, spec.compute)
     return all(isinstance(part, Mapping) for part in parts)
 
 
 def _limits(plan: SweepPlan) -> str:
-    """What ends the search besides the number of its trials."""
+    """The limits of the search other than the number of trials, as text."""
     limits = []
     if plan.full_runs is not None:
         limits.append(f"{plan.full_runs:g} full runs")
@@ -395,11 +398,13 @@ def _open(
     options: SweepOptions,
     workspace: Workspace,
 ) -> tuple[Sweeping, FolderLedger, dict[str, int]]:
-    """A sweep, its ledger, and what each of its runs has spent so far."""
+    """The sweep, its decision log, and the environment steps that each of its runs has spent."""
     ledger = FolderLedger(paths, configurer)
     runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
+    # A test run before the selection would let test scores reach the choice of the winner.
     if not paths.selection.exists():
         check_untested(paths, (s.record.spec.phase for s in runs))
+    # A budget in hours includes the time that earlier commands spent on the search.
     earlier, begun = search_hours(s.record for s in runs), time.monotonic()
     sweeping = resume(
         paths,
@@ -417,7 +422,7 @@ def _open(
 
 
 def has_work(sweeping: Sweeping) -> bool:
-    """Whether anything is to be run or decided."""
+    """Whether the sweep has runs to start or decisions to make."""
     match sweeping.stage:
         case Stage.DONE:
             return False
@@ -430,7 +435,7 @@ def has_work(sweeping: Sweeping) -> bool:
 
 
 def _is_done(sweeping: Sweeping, until: Stage) -> bool:
-    """Whether it came as far as it was asked to, with a score of every test run."""
+    """Whether the sweep finished the stage `until`, with a score of every test run."""
     if sweeping.halted is not None:
         return False
     if until is Stage.SEARCH:
@@ -442,7 +447,7 @@ def _is_done(sweeping: Sweeping, until: Stage) -> bool:
 
 
 def _remember(paths: ExperimentPaths, sweeping: Sweeping, before: set[str]) -> None:
-    """Keep how long the runs took and how much they filled, for later estimates."""
+    """Record the duration and disk space of new runs, for later estimates."""
     new = [record for key, record in sweeping.records.items() if key not in before]
     remember([(record, folder_size(paths.run(record.spec.name).folder)) for record in new])
 
@@ -458,7 +463,7 @@ def _outcome(
     interrupted: Signals | None,
     workspace: Workspace,
 ) -> SweepOutcome:
-    """The winner with its tests, or how far the search is; and what makes sense now."""
+    """The result of the command: the state of the sweep, its report and the next commands."""
     evidence = gather([paths.name], Phase.TEST, workspace)
     parts = read_report([SECTIONS], workspace.folder, workspace.allowed)
     return SweepOutcome(
@@ -480,7 +485,7 @@ def _outcome(
 
 
 def _halt(paths: ExperimentPaths, sweeping: Sweeping) -> Halt | None:
-    """Why the sweep stopped, with the end of the log of the first run that failed."""
+    """The reason why the sweep stopped early, with the log of the first failed run."""
     if sweeping.halted is None:
         return None
     record = first_failed_run(sweeping.search)
@@ -519,14 +524,14 @@ def _suggestion_time(sweeping: Sweeping, ledger: FolderLedger) -> SuggestionTime
 def _next(
     paths: ExperimentPaths, sweeping: Sweeping, command: Sequence[str], workspace: Workspace
 ) -> Iterator[NextCommand]:
-    """The commands that make sense now."""
+    """The suggested next commands."""
     permission = workspace.permission
     again, name = [*without_secrets(command), *permission], paths.name
-    retry = NextCommand(why="try the failed runs again", command=shlex.join([*again, "--retry"]))
+    retry = NextCommand(why="repeat the failed runs", command=shlex.join([*again, "--retry"]))
     report = shlex.join(["rlexp", "report", name, *permission])
     write = NextCommand(why="write the report", command=report)
     if sweeping.halted is not None:
-        # Combinations that cannot be run fail without a run, and would do so again.
+        # Combinations that cannot be built fail without a run; --retry would not help them.
         yield retry if _failed(sweeping.records.values()) else write
         return
     untested = sweeping.selection is not None and sweeping.until is not Stage.TEST
@@ -541,7 +546,7 @@ def _next(
     seeds = sweeping.seeds.test
     if isinstance(seeds, int):
         kept = [w for w in again if not w.startswith("seeds.test=")]
-        more = shlex.join([*kept, f"seeds.test={2 * seeds or SEEDS}"])
+        more = shlex.join([*kept, f"seeds.test={2 * seeds or DEFAULT_TEST_SEEDS}"])
         yield NextCommand(why="add test seeds", command=more)
 
 

@@ -1,4 +1,4 @@
-"""`rlexp sync`: pushes to trackers what commands could not."""
+"""`rlexp sync`: pushes records to trackers that earlier commands could not push."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ from rlexp.trackers import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushedRow:
-    """What a tracker has of an experiment.
+class SyncRow:
+    """The state of one experiment in one tracker.
 
     Attributes:
-        experiment: The experiment.
-        tracker: The name of the tracker; empty where its configuration cannot be read.
+        experiment: The name of the experiment.
+        tracker: The name of the tracker; empty if its configuration cannot be read.
         place: The server or folder that the tracker writes to.
-        pending: Points that are still to be pushed; null where that is not known.
-        problem: Why they could not be pushed.
+        pending: Number of points that are still to be pushed; null if it is unknown.
+        problem: Why they could not be pushed; null if there was no problem.
     """
 
     experiment: str
@@ -40,48 +40,49 @@ class PushedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
-    """What was pushed to trackers.
+class SyncOutcome:
+    """The state of trackers after a synchronisation.
 
     Attributes:
-        rows: One for each experiment and tracker.
-        trackers: The trackers that can be named where no experiment was mirrored yet; else null.
-        interrupted: The signal that ended it (`SIGINT`), if one did.
+        rows: One row for each experiment and tracker.
+        trackers: The trackers to choose from, if no experiment was pushed to a tracker before;
+            else null.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
     """
 
     schema: ClassVar[Schema] = Schema("pushed")
 
-    rows: tuple[PushedRow, ...]
+    rows: tuple[SyncRow, ...]
     trackers: tuple[str, ...] | None
     interrupted: str | None
 
 
-def sync(words: Sequence[str], workspace: Workspace, *, wait: float = 300.0) -> Pushed:
-    """Push everything that trackers lack.
+def sync(arguments: Sequence[str], workspace: Workspace, *, wait: float = 300.0) -> SyncOutcome:
+    """Push everything to trackers that they do not have yet.
 
     Args:
-        words: Experiments, none for all; then words about trackers.
-        workspace: Where the experiments are.
-        wait: For how long each experiment is tried, in seconds.
+        arguments: Experiments, or none for all; then overrides of trackers.
+        workspace: The workspace of the experiments.
+        wait: Time limit per experiment, in seconds.
 
     Raises:
         RlexpError: There is no such experiment or tracker; nothing was pushed.
     """
     workspace.make_allowed_importable()
-    names = [word for word in words if "=" not in word]
-    settings = [word for word in words if "=" in word]
-    _check_words(settings)
+    names = [word for word in arguments if "=" not in word]
+    settings = [word for word in arguments if "=" in word]
+    _check_overrides(settings)
     experiments = [workspace.experiment(name) for name in names] or workspace.layout.experiments()
-    rows: list[PushedRow] = []
+    rows: list[SyncRow] = []
     interrupted = False
     for paths in experiments:
         pushed, interrupted = _sync(paths, settings, wait, workspace, named=bool(names))
         rows += pushed
         if interrupted:
             break
-    known = None if rows or settings else tuple(group_options("tracker", workspace.folder))
-    return Pushed(
-        rows=tuple(rows), trackers=known, interrupted=SIGINT.name if interrupted else None
+    existing = None if rows or settings else tuple(group_options("tracker", workspace.folder))
+    return SyncOutcome(
+        rows=tuple(rows), trackers=existing, interrupted=SIGINT.name if interrupted else None
     )
 
 
@@ -92,13 +93,14 @@ def _sync(
     workspace: Workspace,
     *,
     named: bool,
-) -> tuple[list[PushedRow], bool]:
-    """Push one experiment, and whether Ctrl-C ended that; its problems stop no other one."""
+) -> tuple[list[SyncRow], bool]:
+    """Push one experiment; returns its rows and whether Ctrl-C interrupted the push."""
     try:
         trackers = _trackers(paths, settings, workspace=workspace, named=named)
         if not trackers.built:
             return [], False
     except RlexpError as error:
+        # Without named experiments, a problem of one must not prevent the others.
         if named:
             raise
         return [_row(paths, "", "", {"problem": str(error), "rows": None})], False
@@ -113,13 +115,13 @@ def _sync(
 
 
 def _row(
-    paths: ExperimentPaths, tracker: str, place: str, answer: Mapping[str, Any] | None
-) -> PushedRow:
-    last = answer or {"problem": "it did not end in time; give the same command again"}
-    return PushedRow(
+    paths: ExperimentPaths, tracker: str, location: str, answer: Mapping[str, Any] | None
+) -> SyncRow:
+    last = answer or {"problem": "the push did not end in time; repeat the command"}
+    return SyncRow(
         experiment=paths.name,
         tracker=tracker,
-        place=place,
+        place=location,
         pending=last.get("rows"),
         problem=last.get("problem"),
     )
@@ -128,30 +130,36 @@ def _row(
 def _trackers(
     paths: ExperimentPaths, settings: Sequence[str], *, workspace: Workspace, named: bool
 ) -> Trackers:
-    """Those that words name; else those of the configuration, and those that were used before.
-
-    Of the latter only the names are taken from the records, which may be foreign: a key would be
-    sent to whatever server they name.
+    """The trackers that overrides name; else those of the configuration and of earlier commands.
 
     Raises:
-        ConfigError: One is unknown, or was used at another place than it is set to now.
+        ConfigError: A tracker is unknown, or is now configured for another location than before.
     """
+    # Records give only the names of earlier trackers, never their servers: records may come from
+    # another person, and credentials would be sent to any server that they name.
     if any(word.lstrip("+").startswith("tracker=") for word in settings):
-        plain = compose(settings, workspace.folder)[0].plain["tracker"] or {}
-        return Trackers(build_named(plain, "tracker", workspace.allowed), plain)
+        settings_by_tracker = compose(settings, workspace.folder)[0].plain["tracker"] or {}
+        return Trackers(
+            build_named(settings_by_tracker, "tracker", workspace.allowed), settings_by_tracker
+        )
     used = places(paths)
     usual = list(compose([], workspace.folder)[0].plain["tracker"] or {}) if used or named else []
-    known = group_options("tracker", workspace.folder)
-    chosen = list(dict.fromkeys([*usual, *(name for name, _ in used if name in known)]))
+    existing = group_options("tracker", workspace.folder)
+    chosen = list(dict.fromkeys([*usual, *(name for name, _ in used if name in existing)]))
     if not chosen:
         return Trackers()
-    plain = compose([f"tracker=[{','.join(chosen)}]", *settings], workspace.folder)[0].plain[
-        "tracker"
-    ]
-    built = build_named(plain, "tracker", workspace.allowed)
+    settings_by_tracker = compose([f"tracker=[{','.join(chosen)}]", *settings], workspace.folder)[
+        0
+    ].plain["tracker"]
+    built = build_named(settings_by_tracker, "tracker", workspace.allowed)
     for name in {name for name, _ in used if name in built}:
-        _check_place(name, built[name], [place for own, place in used if own == name], paths)
-    return Trackers(built, plain)
+        _check_place(
+            name,
+            built[name],
+            [location for tracker_name, location in used if tracker_name == name],
+            paths,
+        )
+    return Trackers(built, settings_by_tracker)
 
 
 def _check_place(name: str, tracker: Tracker, used: Sequence[str], paths: ExperimentPaths) -> None:
@@ -159,22 +167,22 @@ def _check_place(name: str, tracker: Tracker, used: Sequence[str], paths: Experi
     if now not in used:
         again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
         raise ConfigError(
-            f"{paths.name} was mirrored by {name} to {used[-1]}, and now {name} is set to {now}: "
-            f"name the tracker with its settings, as in '{again} tracker.{name}.…'"
+            f"{paths.name} was pushed by {name} to {used[-1]}, but {name} is now configured for "
+            f"{now}: name the tracker and its settings: {again} tracker.{name}.…"
         )
 
 
-def _check_words(settings: Sequence[str]) -> None:
-    """Refuse words about anything else.
+def _check_overrides(settings: Sequence[str]) -> None:
+    """Check that all overrides concern trackers.
 
     Raises:
-        ConfigError: One is.
+        ConfigError: An override concerns something else.
     """
     for word, parsed in zip(settings, parse_words(settings), strict=True):
         key = parsed.key_or_group
         if key.split(".")[0] != "tracker":
             hint = did_you_mean(key.split(".")[0], ["tracker"])
             raise ConfigError(
-                f"{word}: 'rlexp sync' takes experiments and words about trackers, "
+                f"{word}: 'rlexp sync' takes experiments and overrides of trackers, "
                 f"as in tracker=[mlflow]{hint}"
             )

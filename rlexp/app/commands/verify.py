@@ -1,4 +1,4 @@
-"""`rlexp verify`: names every record that is missing, edited or copied."""
+"""`rlexp verify`: finds every record that is missing, edited or copied."""
 
 import re
 import shlex
@@ -22,13 +22,13 @@ HEAD = re.compile(r"[0-9a-f]{8,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFinding:
-    """Something about a run, or about the experiment itself where no run is named.
+    """A finding on a run or on an experiment.
 
     Attributes:
-        kind: What it is about (`missing`, `edited`, `copied`, `remark` …).
-        text: What was found.
-        run: The run.
-        fault: Whether a record is not what was written.
+        kind: The kind of finding (`missing`, `edited`, `copied`, `remark` …).
+        text: The finding as a sentence.
+        run: The name of the run; null for a finding on the experiment.
+        fault: Whether a record differs from what was written.
     """
 
     kind: Kind
@@ -42,16 +42,16 @@ class VerifiedExperiment:
     """An experiment whose records were compared with its ledger.
 
     Attributes:
-        experiment: Its name.
-        attempts: Attempts that ended, whether they are still there or not.
-        matching: Attempts whose files are what they were when they ended.
-        late: Attempts that were entered by a later command than the one that saw them end.
-        lines: Lines of the ledger.
-        head: The sha256 of the last line of the ledger; nothing where there is no ledger.
-        faults: Findings that are faults.
-        findings: Everything that was found, faults first.
-        verdict: The result in a sentence, as reports quote it.
-        next: The command that makes a faulty record anew, if there is one.
+        experiment: The name of the experiment.
+        attempts: Number of attempts that ended, including missing ones.
+        matching: Number of attempts whose files are the same as when they ended.
+        late: Number of attempts that a later command entered in the ledger.
+        lines: Number of lines in the ledger.
+        head: The sha256 of the last line of the ledger; null if there is no ledger.
+        faults: Number of findings that are faults.
+        findings: All findings, faults first.
+        verdict: The result as a sentence, as reports quote it.
+        next: The command that removes a faulty record, so that it can be made again.
     """
 
     experiment: str
@@ -71,8 +71,8 @@ class Verification:
     """Records compared with their ledgers.
 
     Attributes:
-        folder: Where the experiments are.
-        experiments: Those that were verified.
+        folder: The folder with the experiments.
+        experiments: The verified experiments.
     """
 
     schema: ClassVar[Schema] = Schema("verification")
@@ -82,7 +82,7 @@ class Verification:
 
     @property
     def faultless(self) -> bool:
-        """Whether every record is what was written."""
+        """Whether every record is the same as when it was written."""
         return not any(experiment.faults for experiment in self.experiments)
 
 
@@ -90,12 +90,12 @@ def verify(name: str | None, head: str | None, workspace: Workspace) -> Verifica
     """Compare records with their ledgers.
 
     Args:
-        name: An experiment; by default, all of them.
-        head: The beginning of the sum of a line that its ledger must still have.
-        workspace: Where they are.
+        name: An experiment; None verifies all.
+        head: The first digits of the sum of a line that its ledger must contain.
+        workspace: The workspace of the experiments.
 
     Raises:
-        RlexpError: There is no such experiment, or the head cannot be the head of a ledger.
+        RlexpError: There is no such experiment, or `head` is not hexadecimal.
     """
     noted = _read_head(name, head)
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
@@ -109,12 +109,12 @@ def _read_head(name: str | None, head: str | None) -> str | None:
     if head is None:
         return None
     if name is None:
-        raise ConfigError("--head is of one ledger: rlexp verify EXPERIMENT --head HEX")
+        raise ConfigError("--head needs an experiment: rlexp verify EXPERIMENT --head HEX")
     noted = head.lower()
     if not HEAD.fullmatch(noted):
         raise ConfigError(
-            f"--head {head!r} is no head: write the {SHORT} digits that 'rlexp verify' and reports "
-            "print, at least the first 8 of them",
+            f"--head {head!r} is not the head of a ledger: give at least the first 8 of the {SHORT} "
+            "hexadecimal digits that 'rlexp verify' and reports print",
         )
     return noted
 
@@ -147,12 +147,12 @@ def _finding(finding: Finding) -> VerifiedFinding:
 
 
 def _stored(surveyed: Survey) -> Iterator[StoredRun]:
-    """The runs that can be read."""
+    """The runs whose records can be read."""
     yield from (f.stored for f in surveyed.runs if f.stored is not None and not f.damaged)
 
 
 def _checkpoints(stored: StoredRun) -> Iterator[Finding]:
-    """Checkpoints that are damaged: a fault where the run could still continue from them."""
+    """Findings on damaged checkpoints; a fault if the run could still continue from them."""
     if stored.record.state is State.RUNNING:
         return
     needed = stored.record.may_run(retry=True)
@@ -160,6 +160,7 @@ def _checkpoints(stored: StoredRun) -> Iterator[Finding]:
     for step in _steps(stored):
         try:
             checkpoint = read_checkpoint(stored.paths, step, run_id=stored.record.spec.id)
+            # Reading the replay buffer checks the sums of its files.
             for _ in checkpoint.transitions() if needed else ():
                 pass
         except RecordError as error:
@@ -175,9 +176,12 @@ def _steps(stored: StoredRun) -> Sequence[int]:
 
 
 def _next(paths: ExperimentPaths, faults: Sequence[Finding]) -> Iterator[NextCommand]:
-    """The command that removes a faulty record; a sweep that has chosen makes none anew."""
+    """The command that removes a faulty run, so that it can be made again.
+
+    There is none after a sweep has selected its winner: no run is made again then.
+    """
     runs = [f.run for f in faults if f.run and paths.run(f.run).folder.exists()]
     if runs and not paths.selection.exists():
         command = shlex.join(["rlexp", "rm", f"{paths.name}/{runs[0]}", "--yes"])
-        why = "remove it, so that repeating its command makes it anew"
+        why = "remove the run, so that repeating its command makes it again"
         yield NextCommand(why=why, command=command)

@@ -1,4 +1,4 @@
-"""`rlexp worker`: takes runs of an experiment that were ordered, and executes them here."""
+"""`rlexp worker`: executes queued runs of an experiment on this machine."""
 
 import os
 import signal
@@ -37,18 +37,18 @@ from rlexp.store.provenance import Code, collect, read_code
 from rlexp.store.runs import read_definition, read_run, read_spec
 
 EVERY = 2.0
-"""Seconds between looks for further orders."""
+"""Seconds between two checks of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """Which runs a worker takes, and for how long it waits for them.
+    """The runs that a worker executes, and how long it waits for further ones.
 
     Attributes:
-        job: A file with the runs that it may take, a line each; without one, all that are ordered.
-        workers: Runs at a time; without it, as many as the cores hold.
-        idle: Seconds to wait for further orders.
-        while_input: End when standard input ends.
+        job: A file with the runs that it may execute, one per line; None allows all queued runs.
+        workers: Runs at a time; None takes as many as the cores allow.
+        idle: Time to wait for further runs, in seconds.
+        while_input: Whether to exit when standard input ends.
     """
 
     job: Path | None = None
@@ -59,15 +59,15 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOutcome:
-    """What a worker has done.
+    """The runs that a worker executed.
 
     Attributes:
-        experiment: The experiment whose runs it took.
-        executed: Attempts at runs that ended here.
-        refused: Names of runs that were left alone: they cannot be read, or are not allowed.
-        job: The file with the runs that it could take, if there is one.
-        ordered: Runs that are still ordered.
-        interrupted: The signal that ended it (`SIGINT`), if one did.
+        experiment: The name of the experiment.
+        executed: Number of attempts that ended in this worker.
+        refused: Names of skipped runs, which cannot be read or need an import that is not allowed.
+        job: The file with the runs that it could execute; null if all queued runs were allowed.
+        ordered: Number of runs that are still queued.
+        interrupted: The signal that ended the worker (`SIGINT`); null if none did.
     """
 
     schema: ClassVar[Schema] = Schema("worker-outcome")
@@ -81,13 +81,18 @@ class WorkerOutcome:
 
 
 @dataclass(slots=True)
-class Ordered:
-    """The runs that are ordered and that nobody holds, as a source for the loop.
+class QueuedRunSource:
+    """The queued runs that no process has claimed, as the source of the run loop.
 
     Attributes:
-        names: The runs that may be taken; without them, all.
-        check: Raises an `RlexpError` where a run may not be executed.
-        note: Receives why a run is left alone.
+        experiment: The experiment.
+        names: The runs that may be executed; None allows all.
+        check: Raises an `RlexpError` if a run may not be executed.
+        note: Receives the reason why a run is skipped.
+        taken: The orders of the runs that this worker has taken, by name.
+        refused: Names of skipped runs.
+        ends: Number of attempts that ended.
+        offered: Names of queued runs, in order.
     """
 
     experiment: ExperimentPaths
@@ -101,11 +106,11 @@ class Ordered:
 
     @property
     def waiting(self) -> int:
-        """How many runs may follow."""
+        """Number of queued runs at the last check."""
         return len(self.offered)
 
     def look(self) -> int:
-        """Look for orders; returns for how many runs they are there, those of others included."""
+        """Read the queue; returns the number of queued runs, including those of other workers."""
         open_orders = [
             name
             for name in ordered(self.experiment)
@@ -115,7 +120,7 @@ class Ordered:
         return len(open_orders)
 
     def take(self) -> RunSpec | None:
-        """The next run that is to be attempted."""
+        """The next run to execute; None if there is none."""
         while self.offered:
             name = self.offered.popleft()
             try:
@@ -123,11 +128,12 @@ class Ordered:
                     return spec
             except RlexpError as error:
                 self.refused.add(name)
-                self.note(f"{name} is left alone: {error}")
+                self.note(f"run {name} is skipped: {error}")
         return None
 
     def _spec(self, name: str) -> RunSpec | None:
         paths = self.experiment.run(name)
+        # Another worker may have claimed the run, or the run may have ended, since the last check.
         order = None if is_held(paths.claim) else read_order(self.experiment, name)
         if order is None:
             return None
@@ -144,44 +150,44 @@ class Ordered:
         return spec
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
-        """Whoever gave the order looks for itself."""
+        """Do nothing: the command that queued the run reads the journal itself."""
 
     def stopping(self, spec: RunSpec) -> StopRequest | None:
-        """Whoever gave the order asks in the run's folder."""
+        """Do nothing: the command that queued the run writes stop requests to the run's folder."""
 
     def ended(self, record: RunRecord) -> None:
-        """The order is carried out."""
+        """Count the attempt and remove the run from the queue."""
         self.ends += 1
         withdraw(self.experiment, record.spec.name)
 
 
 def work(
     experiment: str,
-    words: Sequence[str],
+    overrides: Sequence[str],
     options: WorkerOptions,
     workspace: Workspace,
     observer: Observer,
 ) -> WorkerOutcome:
-    """Execute what is ordered of an experiment, until nothing is left to take.
+    """Execute the queued runs of an experiment until no more runs come.
 
     Args:
-        experiment: Its name.
-        words: About the executor here (`executor.grace=60`).
-        options: Which runs are taken.
-        workspace: Where it is.
+        experiment: The name of the experiment.
+        overrides: Overrides of the executor on this machine (`executor.grace=60`).
+        options: The runs to execute, and how long to wait for them.
+        workspace: The workspace of the experiment.
         observer: Receives the progress of the runs.
 
     Raises:
-        RlexpError: There is no such experiment, or its folder cannot be worked in.
+        RlexpError: There is no such experiment, or its folder cannot be written.
     """
     paths = workspace.experiment(experiment)
     if paths.definition.exists():
         refuse_older(read_definition(paths))
     probe_writable(paths.folder)
-    executor = _executor(words, options, workspace)
+    executor = _executor(overrides, options, workspace)
     names = _names(options.job) if options.job else None
-    command = ("rlexp", "worker", experiment, *words, *workspace.permission)
-    source = Ordered(
+    command = ("rlexp", "worker", experiment, *overrides, *workspace.permission)
+    source = QueuedRunSource(
         paths,
         names,
         check=lambda spec: check_imports([spec], workspace.allowed, command),
@@ -202,16 +208,16 @@ def work(
         )
 
 
-def _executor(words: Sequence[str], options: WorkerOptions, workspace: Workspace) -> Executor:
-    for word in words:
+def _executor(overrides: Sequence[str], options: WorkerOptions, workspace: Workspace) -> Executor:
+    for word in overrides:
         if not word.startswith("executor."):
             raise ConfigError(
-                f"{word!r} is not for a worker: it takes words about its executor only, "
-                "executor.grace=60 say; what runs are about stands in their orders"
+                f"{word!r} is not for a worker: it takes only overrides of its executor, as in "
+                "executor.grace=60; the configuration of the runs is fixed in the queue"
             )
     workers = [f"executor.workers={options.workers}"] if options.workers else []
-    plain = compose(["executor=local", *words, *workers], workspace.folder)[0].plain
-    executor: Executor = build(plain["executor"], "executor", workspace.allowed)
+    configuration = compose(["executor=local", *overrides, *workers], workspace.folder)[0].plain
+    executor: Executor = build(configuration["executor"], "executor", workspace.allowed)
     return executor
 
 
@@ -222,34 +228,37 @@ def _names(job: Path) -> frozenset[str]:
         raise ConfigError(f"--job {job} cannot be read: {error.strerror}") from error
 
 
-def _wait(source: Ordered, options: WorkerOptions, signals: Signals) -> bool:
-    """Wait for something to do; whether there is."""
-    until = time.monotonic() + options.idle
+def _wait(source: QueuedRunSource, options: WorkerOptions, signals: Signals) -> bool:
+    """Wait for a queued run that is not claimed; returns whether there is one."""
+    deadline = time.monotonic() + options.idle
     while not signals.asked_to_stop():
-        there = source.look()
-        if there and _any_free(source):
+        queued = source.look()
+        if queued and _any_free(source):
             return True
-        if options.job or (not there and not is_held(source.experiment.lock)):
+        # A job has a fixed list of runs; an empty queue grows only while a command is active.
+        if options.job or (not queued and not is_held(source.experiment.lock)):
             return False
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return False
         time.sleep(EVERY)
     return False
 
 
-def _any_free(source: Ordered) -> bool:
+def _any_free(source: QueuedRunSource) -> bool:
     return any(not is_held(source.experiment.run(n).claim) for n in source.offered)
 
 
 def _execute(
-    source: Ordered,
+    source: QueuedRunSource,
     executor: Executor,
     options: WorkerOptions,
     workspace: Workspace,
     observer: Observer,
     signals: Signals,
 ) -> None:
+    """Execute queued runs until none is left, or a signal or a disk error ends the worker."""
     paths, code = source.experiment, read_code(workspace.folder, workspace.layout.root)
+    # The executor needs the number of threads before it starts, and the first run has it.
     spec = source.take()
     if spec is None:
         return
@@ -267,7 +276,7 @@ def _execute(
                 experiment=paths,
                 executor=executor,
                 session=session,
-                orders=lambda spec: _orders(source.taken[spec.name], code, workspace),
+                orders=lambda spec: _attempt_settings(source.taken[spec.name], code, workspace),
                 claim=claim,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
@@ -281,13 +290,15 @@ def _execute(
     except KeyboardInterrupt:
         signals.received = signals.received or signal.SIGINT
     finally:
+        # The closed session has killed the processes that were left: their runs are recorded as
+        # interrupted.
         if loop is not None:
             loop.abandon()
     if loop is not None and loop.disk_error is not None:
         raise loop.disk_error
 
 
-def _orders(order: Order, code: Code, workspace: Workspace) -> Orders:
+def _attempt_settings(order: Order, code: Code, workspace: Workspace) -> Orders:
     return Orders(
         settings=order.settings,
         provenance=collect(code, order.command, workspace.folder, os.environ),
@@ -297,6 +308,8 @@ def _orders(order: Order, code: Code, workspace: Workspace) -> Orders:
 
 
 def _end_with_input() -> None:
+    """Stop this process when its standard input ends: its parent has closed it or has died."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
+    # The handler of SIGTERM stops the runs gracefully, as if a scheduler had sent the signal.
     os.kill(os.getpid(), signal.SIGTERM)

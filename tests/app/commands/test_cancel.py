@@ -1,4 +1,4 @@
-"""`rlexp cancel`: ends what runs, and only what runs."""
+"""`rlexp cancel`: stops running commands and runs, and nothing else."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, evaluated, stored, study
 from warm_processes import Forked, warm_process
 
-from rlexp.app.commands.cancel import Outcome, cancel
+from rlexp.app.commands.cancel import CancelOutcome, cancel
 from rlexp.app.reading.summary import RunRow, describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
@@ -50,7 +50,7 @@ def alpha(tmp_path: Path) -> Stored:
 
 @contextmanager
 def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds a lock and exits with 143 when asked to end."""
+    """Another process that holds a lock and exits with 143 on SIGTERM."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -62,96 +62,94 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def told(target: str, folder: Path) -> str:
-    """What `rlexp cancel` says."""
+def output_of(target: str, folder: Path) -> str:
+    """The output of `rlexp cancel`."""
     printed = rlexp(folder, "cancel", target)
     assert 0 == printed.code
     return printed.out
 
 
-def test_the_command_that_drives_an_experiment_is_asked_to_end(
-    alpha: Stored, tmp_path: Path
-) -> None:
+def test_the_command_that_runs_an_experiment_gets_sigterm(alpha: Stored, tmp_path: Path) -> None:
     """The process that holds the lock gets SIGTERM."""
     with holder(alpha.paths.lock) as process:
-        assert f"asked process {process.pid}" in told("alpha", tmp_path)
+        assert f"asked process {process.pid}" in output_of("alpha", tmp_path)
         assert process.wait(10) == 143
 
 
-def test_an_experiment_that_nothing_drives_is_left_alone(alpha: Stored, tmp_path: Path) -> None:
-    """Even if a dead command left its name behind, whose number another process has now."""
+def test_an_experiment_without_a_command_is_left_alone(alpha: Stored, tmp_path: Path) -> None:
+    """No signal is sent, even if a dead command left a process id that another process has now."""
     entry = {"pid": os.getppid(), "host": socket.gethostname(), "since": 0}
     alpha.paths.lock.touch()
     alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-    shown = told("alpha", tmp_path)
-    assert shown == "no command drives experiment alpha: nothing to cancel\n"
+    shown = output_of("alpha", tmp_path)
+    assert shown == "nothing to cancel: no command runs experiment alpha\n"
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"pid": 1, "host": "elsewhere"}, "is driven by process 1 on elsewhere; cancel it there"),
-        ({"pid": None, "host": socket.gethostname()}, "cannot be told"),
-        ({"pid": -1, "host": socket.gethostname()}, "cannot be told"),
-        ({"pid": 2**22 + 1, "host": socket.gethostname()}, "cannot be told"),
-        ({}, "cannot be told"),
+        ({"pid": 1, "host": "elsewhere"}, "is run by process 1 on elsewhere; cancel it on that"),
+        ({"pid": None, "host": socket.gethostname()}, "could not be identified"),
+        ({"pid": -1, "host": socket.gethostname()}, "could not be identified"),
+        ({"pid": 2**22 + 1, "host": socket.gethostname()}, "could not be identified"),
+        ({}, "could not be identified"),
     ],
 )
-def test_only_the_true_holder_is_signalled(
+def test_only_the_holder_of_the_lock_is_signalled(
     alpha: Stored,
     tmp_path: Path,
     entry: dict[str, Any],
     message: str,
 ) -> None:
-    """A holder on another machine, or a name that is not the holder's, gets no signal."""
+    """A process on another machine, or one that does not hold the lock, gets no signal."""
     with holder(alpha.paths.lock) as process:
         alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-        assert message in told("alpha", tmp_path)
+        assert message in output_of("alpha", tmp_path)
         assert process.poll() is None
 
 
 def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """The name left beside the lock may be another's, of a process that lives."""
+    """A live process whose id stands beside the lock gets no signal if it does not hold the lock."""
     bystander = subprocess.Popen(["sleep", "60"])
     try:
         with holder(alpha.paths.lock) as process:
             entry = {"pid": bystander.pid, "host": socket.gethostname()}
             alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-            assert "cannot be told" in told("alpha", tmp_path)
+            assert "could not be identified" in output_of("alpha", tmp_path)
             assert (None, None) == (bystander.poll(), process.poll())
     finally:
         bystander.kill()
         bystander.wait()
 
 
-def test_a_running_run_finds_a_request_to_stop(alpha: Stored, tmp_path: Path) -> None:
-    """Its worker reads the request; the next attempt takes it back."""
+def test_a_running_run_reads_the_request_to_stop(alpha: Stored, tmp_path: Path) -> None:
+    """The run's process reads the request; the next attempt removes it."""
     run = alpha.run(0)
     with hold(run.lease, "the run", now=STARTED):
-        assert f"asked run {run.folder.name} to end" in told(run.folder.name, tmp_path)
+        assert f"asked run {run.folder.name} to stop" in output_of(run.folder.name, tmp_path)
     expected = {"ending": "interrupted", "reason": "cancelled by the user"}
     assert expected == read_json(run.stop)
     new_attempt(run, {}, {}, "")
     assert not run.stop.exists()
 
 
-def test_a_run_that_does_not_run_is_left_alone(alpha: Stored, tmp_path: Path) -> None:
-    """A request that nobody reads would stop a later attempt."""
+def test_a_run_that_is_not_running_gets_no_request(alpha: Stored, tmp_path: Path) -> None:
+    """No request is written, because it would stop a later attempt."""
     alpha.complete(1, 1.0)
     for seed, state in ((0, "lost"), (1, "completed")):
         name = f"alpha/{alpha.run(seed).folder.name}"
-        assert f"is not running (it is {state})" in told(name, tmp_path)
+        assert f"is not running (state: {state})" in output_of(name, tmp_path)
         assert not alpha.run(seed).stop.exists()
 
 
-def test_the_order_of_a_run_is_taken_back(alpha: Stored, tmp_path: Path) -> None:
-    """A run that waits for a worker leaves the queue, unless a command would queue it again."""
+def test_a_queued_run_is_removed_from_the_queue(alpha: Stored, tmp_path: Path) -> None:
+    """A run that waits for a worker leaves the queue, unless an active command would requeue it."""
     run = alpha.run(0)
     write_order(alpha.paths, run.folder.name, Order(after=1, settings={}, command=("rlexp",)))
     with hold(alpha.paths.lock, "it", now=STARTED):
-        assert Outcome.QUEUED is cancel(run.folder.name, study(tmp_path)).outcome
+        assert CancelOutcome.QUEUED is cancel(run.folder.name, study(tmp_path)).outcome
     assert [run.folder.name] == ordered(alpha.paths)
     document = rlexp(tmp_path, "cancel", run.folder.name, "--json").document("cancellation")
     assert ("withdrawn", 1, "lost") == tuple(
@@ -160,8 +158,10 @@ def test_the_order_of_a_run_is_taken_back(alpha: Stored, tmp_path: Path) -> None
     assert [] == ordered(alpha.paths)
 
 
-def test_a_run_that_cannot_be_asked_is_one_line(alpha: Stored, tmp_path: Path) -> None:
-    """A folder in the way of the request is a mistake with a name."""
+def test_a_request_that_cannot_be_written_is_a_one_line_error(
+    alpha: Stored, tmp_path: Path
+) -> None:
+    """A folder in place of the request file gives an error message, not a traceback."""
     run = alpha.run(0)
     (run.stop / "in the way").mkdir(parents=True)
     with (
@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_asked_is_one_line(alpha: Stored, tmp_path: Path) -
 
 
 class Commands:
-    """`rlexp` in a folder of its own, as a user has it, but for what it would import anew."""
+    """`rlexp` in a separate folder, as users run it, with modules imported in advance."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -220,14 +220,14 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
 
 
 def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
-    """The run ends and the command goes on with the next; then the command ends within seconds."""
+    """The run ends and the command starts the next one; then the command ends within seconds."""
     commands = Commands(tmp_path)
-    words = ("experiment=short", "budget.steps=200000", "seeds.test=2", "executor.workers=1")
-    command = commands.start("run", "algorithm=ppo", "environment=cartpole", *words)
+    arguments = ("experiment=short", "budget.steps=200000", "seeds.test=2", "executor.workers=1")
+    command = commands.start("run", "algorithm=ppo", "environment=cartpole", *arguments)
     try:
         wait_for(lambda: commands.states()[:1] == ["running"], 90)
         (name,) = (row.run for row in commands.runs() if row.seed == 0)
-        assert f"asked run {name} to end" in commands.answer("cancel", f"short/{name}")
+        assert f"asked run {name} to stop" in commands.answer("cancel", f"short/{name}")
         wait_for(lambda: commands.states() == ["interrupted", "running"], 30)
         assert f"asked process {command.pid}" in commands.answer("cancel", "short")
         printed, _ = command.communicate(timeout=10)

@@ -1,4 +1,4 @@
-"""`rlexp compare` on bad records and mistyped words: plain words, never a traceback."""
+"""`rlexp compare` with unusable records or arguments: a clear message, never a traceback."""
 
 import math
 import re
@@ -19,8 +19,8 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """An empty study, in whose folder the command is given."""
+def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """An empty workspace, which is the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
@@ -28,88 +28,108 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 @pytest.fixture
-def say(place: Workspace) -> Callable[..., str]:
-    """What a comparison says to people."""
-    return partial(said, place)
+def output_of(empty_workspace: Workspace) -> Callable[..., str]:
+    """The text output of a comparison."""
+    return partial(said, empty_workspace)
 
 
-def test_a_label_against_itself_is_alone(place: Workspace, say: Callable[..., str]) -> None:
-    """A = B named twice is one label, and there is nothing to compare it with."""
-    with_scores(place, FAR)
-    with pytest.raises(ConfigError, match=r"^ppo is alone: name a second experiment"):
-        say("alpha/ppo", "alpha/ppo")
+def test_a_label_cannot_be_compared_with_itself(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """The same label named twice is one label, and the error asks for a second one."""
+    with_scores(empty_workspace, FAR)
+    with pytest.raises(ConfigError, match=r"the targets hold only ppo: name a second experiment"):
+        output_of("alpha/ppo", "alpha/ppo")
 
 
-def test_equal_scores_are_undecided(place: Workspace, say: Callable[..., str]) -> None:
-    """Two labels with the very same scores differ by 0, which may be chance."""
-    with_scores(place, {"ppo": NEAR["ppo"], "a2c": NEAR["ppo"]})
-    text = say("alpha")
+def test_equal_scores_are_undecided(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """Two labels with identical scores differ by 0, and the verdict is undecided."""
+    with_scores(empty_workspace, {"ppo": NEAR["ppo"], "a2c": NEAR["ppo"]})
+    text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
     assert re.search(r"^ppo +a2c +3 and 3 +0\.00 \[", text, re.MULTILINE)
 
 
-def test_an_experiment_without_runs_says_so(place: Workspace, say: Callable[..., str]) -> None:
-    """Nothing has run: no number, no verdict, and the missing runs are counted."""
-    stored(place.layout, "alpha", PPO, A2C)
-    text = say("alpha")
+def test_an_experiment_without_runs_says_so(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """Without any run there is no number and no verdict, and missing runs are counted."""
+    stored(empty_workspace.layout, "alpha", PPO, A2C)
+    text = output_of("alpha")
     assert "ppo and a2c cannot be compared" in text
     assert "0 of 3" in text
     assert "nan" not in text.lower()
 
 
-def test_one_seed_decides_nothing(place: Workspace, say: Callable[..., str]) -> None:
-    """One run of each shows no spread: no interval, no verdict but undecided."""
-    with_scores(place, {"ppo": (10.0,), "a2c": (90.0,)})
-    text = say("alpha")
+def test_one_seed_decides_nothing(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """One run per label shows no spread: there is no interval, and the verdict is undecided."""
+    with_scores(empty_workspace, {"ppo": (10.0,), "a2c": (90.0,)})
+    text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
     assert "[—] Too few runs for an interval (n = 1)." in text
     assert re.search(r"^CartPole-v1  ppo +1 of 1 +10.* \[—\]", text, re.MULTILINE)
 
 
-def test_failures_are_no_scores(place: Workspace, say: Callable[..., str]) -> None:
-    """All runs of a label failed: it cannot be compared, and the reason of each is counted."""
-    there = with_scores(place, {"ppo": NEAR["ppo"], "a2c": ()})
+def test_a_label_whose_runs_all_failed_is_not_compared(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """A label without scores is not compared, and the failures are counted by reason."""
+    there = with_scores(empty_workspace, {"ppo": NEAR["ppo"], "a2c": ()})
     for seed in range(3):
         there.attempt(seed, failed(), label="a2c")
-    text = say("alpha")
+    text = output_of("alpha")
     assert "ppo and a2c cannot be compared" in text
     assert "3 failed (nan)" in text
     assert "--adaptive" not in text
 
 
-def test_nan_is_no_score(place: Workspace, say: Callable[..., str]) -> None:
-    """A run that returned NaN is left out and counted; n says so."""
-    with_scores(place, {"ppo": (*FAR["ppo"], math.nan), "a2c": (*FAR["a2c"], 15.0)})
-    text = say("alpha")
+def test_a_nan_score_is_left_out_and_counted(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """A run whose score is NaN is left out, and n shows it."""
+    with_scores(empty_workspace, {"ppo": (*FAR["ppo"], math.nan), "a2c": (*FAR["a2c"], 15.0)})
+    text = output_of("alpha")
     assert re.search(r"^CartPole-v1  ppo +5 of 6 ", text, re.MULTILINE)
     assert "1 run of ppo on these tasks without a score" in text
 
 
-def test_constant_scores_have_no_interval(place: Workspace, say: Callable[..., str]) -> None:
-    """Where all runs are equal, the comparison says that no interval is possible."""
-    with_scores(place, {"ppo": (50.0,) * 5, "a2c": (50.0,) * 5})
-    text = say("alpha")
+def test_constant_scores_have_no_interval(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """If all runs are equal, the comparison states that no interval is possible."""
+    with_scores(empty_workspace, {"ppo": (50.0,) * 5, "a2c": (50.0,) * 5})
+    text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
     assert "No interval: all runs are equal" in text
 
 
-def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]) -> None:
-    """Whoever trained longer has an advantage, and the comparison says so."""
-    there = stored(place.layout, "alpha", PPO, configuration("a2c", steps=200), test=5)
-    for label, own in FAR.items():
-        for seed, score in enumerate(own):
+def test_unequal_budgets_cause_a_warning(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """Longer training is an advantage, and the comparison warns about it."""
+    there = stored(empty_workspace.layout, "alpha", PPO, configuration("a2c", steps=200), test=5)
+    for label, values in FAR.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
-    text = say("alpha")
+    text = output_of("alpha")
     assert "Warning: On CartPole-v1, runs differ in environment steps: ppo 100; a2c 200." in text
 
 
-def test_a_missing_task_is_named(place: Workspace, say: Callable[..., str]) -> None:
-    """A verdict is about the tasks that both have; the other one is named, and has no cell."""
-    there = stored(place.layout, "alpha", PPO, A2C, configuration("ppo", "Acrobot-v1"), test=5)
-    for label, own in FAR.items():
-        for seed, score in enumerate(own):
+def test_a_missing_task_is_named(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """A verdict uses the tasks that both labels have; another task is named and gets no cell."""
+    there = stored(
+        empty_workspace.layout, "alpha", PPO, A2C, configuration("ppo", "Acrobot-v1"), test=5
+    )
+    for label, values in FAR.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
-    text = say("alpha")
+    text = output_of("alpha")
     assert "a2c has no planned run on Acrobot-v1" in text
     assert re.search(r"^Acrobot-v1 +a2c +", text, re.MULTILINE)
 
@@ -119,16 +139,19 @@ def test_a_missing_task_is_named(place: Workspace, say: Callable[..., str]) -> N
     [
         (("alpha/ppa", "alpha/a2c"), "alpha has no label 'ppa'; did you mean 'ppo'?"),
         (("alpha/ppo", "alhpa/a2c"), "there is no experiment 'alhpa'"),
-        (("alpha/ppo",), "ppo is alone"),
+        (("alpha/ppo",), "the targets hold only ppo"),
     ],
 )
 def test_unknown_targets_are_refused(
-    place: Workspace, say: Callable[..., str], targets: tuple[str, ...], problem: str
+    empty_workspace: Workspace,
+    output_of: Callable[..., str],
+    targets: tuple[str, ...],
+    problem: str,
 ) -> None:
-    """A mistyped target is one line that says what there is."""
-    with_scores(place, NEAR)
+    """An unknown target gives a one-line error with the existing ones."""
+    with_scores(empty_workspace, NEAR)
     with pytest.raises(RlexpError, match=re.escape(problem)) as refused:
-        say(*targets)
+        output_of(*targets)
     assert "\n" not in str(refused.value)
 
 
@@ -141,27 +164,29 @@ def test_unknown_targets_are_refused(
         ("intervall=t", "unknown key 'intervall'; did you mean 'interval'?"),
     ],
 )
-def test_bad_settings_are_refused(
-    place: Workspace, say: Callable[..., str], word: str, problem: str
+def test_unknown_settings_are_refused(
+    empty_workspace: Workspace, output_of: Callable[..., str], word: str, problem: str
 ) -> None:
-    """A mistyped setting is one line that says what is allowed."""
-    with_scores(place, NEAR)
+    """An unknown setting gives a one-line error with the allowed values."""
+    with_scores(empty_workspace, NEAR)
     with pytest.raises(ConfigError, match=re.escape(problem)):
-        say("alpha", overrides=(word,))
+        output_of("alpha", overrides=(word,))
 
 
-def test_phases_are_never_mixed(place: Workspace, say: Callable[..., str]) -> None:
-    """Tuning scores of one experiment and test scores of another are not put together."""
-    with_scores(place, {"ppo": NEAR["ppo"]}, "tested")
-    tuned = stored(place.layout, "tuned", A2C, test=0)
+def test_phases_are_never_mixed(empty_workspace: Workspace, output_of: Callable[..., str]) -> None:
+    """Tuning scores of one experiment are not compared with test scores of another."""
+    with_scores(empty_workspace, {"ppo": NEAR["ppo"]}, "tested")
+    tuned = stored(empty_workspace.layout, "tuned", A2C, test=0)
     for seed in range(2):
         tuned.complete(seed, 10.0, label="a2c", phase=Phase.TUNING)
     with pytest.raises(ProtocolError, match="scores of different phases cannot be combined"):
-        say("tested", "tuned")
+        output_of("tested", "tuned")
 
 
-def test_an_unreadable_definition_is_refused(place: Workspace, say: Callable[..., str]) -> None:
-    """Damage is one line that names the file."""
-    with_scores(place, NEAR).paths.definition.write_text("{")
+def test_an_unreadable_definition_is_refused(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """A damaged definition gives a one-line error with the name of the file."""
+    with_scores(empty_workspace, NEAR).paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
-        say("alpha")
+        output_of("alpha")

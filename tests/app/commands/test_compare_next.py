@@ -1,4 +1,4 @@
-"""What `rlexp compare` sends its reader to: each printed command works as pasted."""
+"""The next commands that `rlexp compare` prints work as pasted."""
 
 import json
 from collections.abc import Callable
@@ -20,8 +20,8 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """An empty study, in whose folder the command is given."""
+def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """An empty workspace, which is the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
@@ -29,70 +29,70 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 @pytest.fixture
-def say(place: Workspace) -> Callable[..., str]:
-    """What a comparison says to people."""
-    return partial(said, place)
+def output_of(empty_workspace: Workspace) -> Callable[..., str]:
+    """The text output of a comparison."""
+    return partial(said, empty_workspace)
 
 
 def trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training that takes no time."""
+    """Replace training by a function that takes no time."""
 
     def train(paths: Any, phase: Phase, plan: Any, *_: object) -> None:
         experiment = read_experiment(paths)
-        for own, spec in experiment.specs(phase):
+        for values, spec in experiment.specs(phase):
             if spec in plan.missing:
-                score = 100.0 * (own.label == "ppo") + spec.seed
-                Stored(paths, experiment).complete(spec.seed, score, label=own.label)
+                score = 100.0 * (values.label == "ppo") + spec.seed
+                Stored(paths, experiment).complete(spec.seed, score, label=values.label)
 
     monkeypatch.setattr("rlexp.app.execution.launch.drive", train)
 
 
 def test_printed_commands_work(
-    place: Workspace,
-    say: Callable[..., str],
+    empty_workspace: Workspace,
+    output_of: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Pasted as they are: the report is written, the sequential comparison ends decided."""
+    """The pasted commands write the report and decide the sequential comparison."""
     trained(monkeypatch)
-    with_scores(place, {"ppo": (100.0, 101.0), "a2c": (0.0, 1.0)})
-    report, sequential = steps(say("alpha", overrides=("alpha=0.1", "metric=[iqm,mean]")))
+    with_scores(empty_workspace, {"ppo": (100.0, 101.0), "a2c": (0.0, 1.0)})
+    report, sequential = steps(output_of("alpha", overrides=("alpha=0.1", "metric=[iqm,mean]")))
     assert ["report", "compare"] == [report[0], sequential[0]]
     app(report, standalone_mode=False)
-    assert (place.folder / "reports" / "alpha" / "report.html").stat().st_size > 0
+    assert (empty_workspace.folder / "reports" / "alpha" / "report.html").stat().st_size > 0
     app(sequential, standalone_mode=False)
-    told = capsys.readouterr().out
-    assert "ppo is better than a2c, decided at look 1 of 5" in told
-    of_report, back = steps(told)
+    output = capsys.readouterr().out
+    assert "ppo is better than a2c, decided at look 1 of 5" in output
+    of_report, back = steps(output)
     assert ["compare", "alpha"] == of_report == back
     app(back, standalone_mode=False)
-    told = capsys.readouterr().out
-    assert "ppo is better than a2c" in told
-    assert ["report"] == [step[0] for step in steps(told)]
+    output = capsys.readouterr().out
+    assert "ppo is better than a2c" in output
+    assert ["report"] == [step[0] for step in steps(output)]
 
 
 def test_a_frozen_design_is_continued(
-    place: Workspace, say: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    empty_workspace: Workspace, output_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that is printed names the frozen design, whatever this comparison is told."""
+    """The printed command repeats the options of the frozen design, not those of this command."""
     trained(monkeypatch)
-    with_scores(place, {"ppo": (100.0, 1.0), "a2c": (0.0, 101.0)})
-    asked = ["compare", "alpha", "--adaptive", "--group", "3", "--interims", "2", "--seed", "7"]
-    app([*asked, "--set", "repetitions=300", "--alpha", "0.2"], standalone_mode=False)
-    *_, sequential = steps(say("alpha", overrides=("alpha=1e-9",)))
-    wanted = "--group 3 --interims 2 --alpha 0.2 --family holm --seed 7 --set repetitions=300"
-    assert ["compare", "alpha", "--adaptive", *wanted.split()] == sequential
+    with_scores(empty_workspace, {"ppo": (100.0, 1.0), "a2c": (0.0, 101.0)})
+    request = ["compare", "alpha", "--adaptive", "--group", "3", "--interims", "2", "--seed", "7"]
+    app([*request, "--set", "repetitions=300", "--alpha", "0.2"], standalone_mode=False)
+    *_, sequential = steps(output_of("alpha", overrides=("alpha=1e-9",)))
+    expected = "--group 3 --interims 2 --alpha 0.2 --family holm --seed 7 --set repetitions=300"
+    assert ["compare", "alpha", "--adaptive", *expected.split()] == sequential
     app(sequential, standalone_mode=False)
-    told = say("alpha", overrides=("alpha=1e-9",))
-    assert "To see what the looks decided: rlexp compare alpha --adaptive" in told
+    output = output_of("alpha", overrides=("alpha=1e-9",))
+    assert "To see the decisions of the looks: rlexp compare alpha --adaptive" in output
 
 
 @pytest.mark.parametrize("why", ["listed", "experiments", "tuning", "failed"])
-def test_what_would_be_refused_is_not_printed(
-    place: Workspace, say: Callable[..., str], why: str
+def test_a_command_that_would_be_refused_is_not_printed(
+    empty_workspace: Workspace, output_of: Callable[..., str], why: str
 ) -> None:
-    """No sequential comparison is offered where there can be none."""
-    there = with_scores(place, NEAR)
+    """No sequential comparison is suggested where it is impossible."""
+    there = with_scores(empty_workspace, NEAR)
     targets, phase = ["alpha"], None
     match why:
         case "listed":
@@ -100,17 +100,17 @@ def test_what_would_be_refused_is_not_printed(
             definition["seeds"]["test"] = [0, 1, 2]
             there.paths.definition.write_text(json.dumps(definition))
         case "experiments":
-            with_scores(place, NEAR, "beta")
+            with_scores(empty_workspace, NEAR, "beta")
             targets.append("beta")
         case "tuning":
             phase = "tuning"
             for label in NEAR:
                 there.complete(0, 1.0, label=label, phase=Phase.TUNING)
         case "failed":
-            more = with_scores(place, NEAR, "beta", test=4)
+            more = with_scores(empty_workspace, NEAR, "beta", test=4)
             more.attempt(3, failed(), label="a2c")
             targets = ["beta"]
-    text = say(*targets, phase=phase)
+    text = output_of(*targets, phase=phase)
     assert "--adaptive" not in text
     (report,) = steps(text)
     app(report, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Functions that components name are code: what lies under `runs/` names none that is not allowed."""
+"""Functions that components name are imported from records only if they are allowed."""
 
 import sys
 from pathlib import Path
@@ -29,12 +29,12 @@ SHAPED = "environment.components.shaping.function=foreign_potential:height"
 def test_a_function_of_a_run_is_imported_only_when_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is shaped by a function is evaluated with its module, which must be allowed first."""
+    """`rlexp evaluate` needs --allow-import for the module of a reward-shaping function."""
     sign = tmp_path / "sign"
     (tmp_path / "foreign_potential.py").write_text(SOURCE.format(sign=str(sign)))
     monkeypatch.syspath_prepend(tmp_path)
-    words = ("component=shaping", SHAPED, "environment.imports=[foreign_potential]")
-    run = finish(tmp_path, "algorithm=ppo", "algorithm.n_steps=64", *words)
+    arguments = ("component=shaping", SHAPED, "environment.imports=[foreign_potential]")
+    run = finish(tmp_path, "algorithm=ppo", "algorithm.n_steps=64", *arguments)
     sign.unlink()
     monkeypatch.delitem(sys.modules, "foreign_potential")
 
@@ -55,10 +55,8 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
         (["shaping"], set()),
     ],
 )
-def test_what_files_say_about_functions_is_read_whatever_it_is(
-    components: Any, modules: set[str]
-) -> None:
-    """Also where no function is named, and where a file holds nonsense."""
+def test_invalid_function_names_in_records_do_no_harm(components: Any, modules: set[str]) -> None:
+    """Records without a function, or with an invalid one, are read without an error."""
     environment = {"_target_": "rlexp.x.Y", "id": "CartPole-v1", "components": components}
     assert modules == foreign_modules(
         SimpleNamespace(agent={}, algorithm={}, environment=environment)

@@ -1,4 +1,4 @@
-"""`rlexp config` shows, lists and validates what words lead to, and starts nothing."""
+"""`rlexp config` shows, lists and validates configurations, and starts nothing."""
 
 from pathlib import Path
 
@@ -22,14 +22,14 @@ quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 def write(folder: Path, name: str, content: str) -> None:
-    """Write a file of the study's configuration."""
+    """Write a file of the workspace's configuration."""
     path = folder / "conf" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
 
 
 def test_shown_yaml_is_the_configuration(tmp_path: Path) -> None:
-    """What is shown can be read back, and holds what was asked for."""
+    """The shown YAML can be read back and holds the overrides."""
     ended = rlexp(tmp_path, "config", "show", "budget.steps=123", "algorithm=dqn")
 
     read = yaml.safe_load(ended.out)
@@ -41,7 +41,7 @@ def test_shown_yaml_is_the_configuration(tmp_path: Path) -> None:
 
 
 def test_shown_json_is_the_same_configuration(tmp_path: Path) -> None:
-    """Machines get what people get."""
+    """The JSON document has the same values as the YAML."""
     people = yaml.safe_load(rlexp(tmp_path, "config", "show").out)
     (shown,) = rlexp(tmp_path, "config", "show", "--json").content["configurations"]
 
@@ -50,8 +50,8 @@ def test_shown_json_is_the_same_configuration(tmp_path: Path) -> None:
 
 def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path) -> None:
     """A grid of two gives two YAML documents, and two configurations in JSON."""
-    words = ("config", "show", "algorithm=ppo,a2c")
-    text = rlexp(tmp_path, *words).out
+    arguments = ("config", "show", "algorithm=ppo,a2c")
+    text = rlexp(tmp_path, *arguments).out
 
     targets = [d["algorithm"]["_target_"] for d in yaml.safe_load_all(text)]
     assert targets == ["rlexp.algorithms.ppo.PPO", "rlexp.algorithms.a2c.A2C"]
@@ -59,21 +59,23 @@ def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path)
         "# algorithm=ppo",
         "# algorithm=a2c",
     ]
-    shown = rlexp(tmp_path, *words, "--json").content["configurations"]
+    shown = rlexp(tmp_path, *arguments, "--json").content["configurations"]
     assert [{"algorithm": "ppo"}, {"algorithm": "a2c"}] == [c["choices"] for c in shown]
 
 
-def test_variables_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The value of a variable is never printed, a typed secret is masked, other text stays."""
+def test_environment_variables_stay_unresolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of variables are never printed, literal secrets are masked, other text is kept."""
     monkeypatch.setenv("MY_TOKEN", "very-secret")
-    words = [
+    arguments = [
         "environment.arguments.token=${oc.env:MY_TOKEN}",
         "environment.arguments.api_key=hunter22",
         "environment.arguments.nested={password: hunter22}",
         "environment.arguments.map=4x4",
     ]
 
-    text = rlexp(tmp_path, "config", "show", *words).out
+    text = rlexp(tmp_path, "config", "show", *arguments).out
 
     assert yaml.safe_load(text)["environment"]["arguments"] == {
         "token": "${oc.env:MY_TOKEN}",
@@ -85,13 +87,13 @@ def test_variables_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_unknown_key_is_refused(tmp_path: Path) -> None:
-    """The refusal suggests the key that was meant."""
+    """The error suggests the nearest key."""
     with pytest.raises(ConfigError, match="did you mean 'steps'"):
         show_configuration(["budget.stesp=1"], study(tmp_path))
 
 
 def test_groups_are_listed_with_their_defaults(tmp_path: Path) -> None:
-    """Every group, what it starts with, how it is written, and what there is to choose from."""
+    """The list has every group with its default, its form on the command line and its options."""
     rows = {row.group: row for row in list_groups(study(tmp_path)).rows}
     assert list(rows) == listed_groups(tmp_path) == sorted([*groups(tmp_path), "sweeps"])
     assert ("ppo", "algorithm=…") == (rows["algorithm"].default, rows["algorithm"].write)
@@ -110,19 +112,19 @@ def test_groups_are_listed_with_their_defaults(tmp_path: Path) -> None:
 def test_groups_of_sweeps_are_listed_with_their_command(
     tmp_path: Path, group: str, default: str | None, write: str
 ) -> None:
-    """No run has a tuner, so that the list says where it is written."""
+    """Groups such as the tuner are listed with `sweep NAME`, because no run has them."""
     row = {row.group: row for row in list_groups(study(tmp_path)).rows}[group]
     assert (default, write) == (row.default, row.write)
 
 
 def test_default_tuner_is_marked(tmp_path: Path) -> None:
-    """The option that a sweep starts with."""
+    """The default tuner of a sweep is marked in the list of tuners."""
     rows = list_options("tuner", study(tmp_path)).rows
     assert [row.option for row in rows if row.default] == ["tpe"]
 
 
 def test_definitions_of_sweeps_are_listed(tmp_path: Path) -> None:
-    """The study's own beside ours; shared spaces are none."""
+    """Definitions of the workspace and of rlexp are listed; shared search spaces are not."""
     path = tmp_path / "sweeps" / "mine.yaml"
     path.parent.mkdir()
     path.write_text("# @package _global_\n# Mine.\n")
@@ -134,24 +136,24 @@ def test_definitions_of_sweeps_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", groups(Path("nowhere")))
-def test_every_option_says_what_it_is(group: str, tmp_path: Path) -> None:
-    """Each of our yamls begins with a comment."""
+def test_every_option_has_a_description(group: str, tmp_path: Path) -> None:
+    """Each YAML file of rlexp begins with a comment."""
     rows = list_options(group, study(tmp_path)).rows
     files = sorted((packaged_root() / "conf" / group).glob("*.yaml"))
     assert [path.stem for path in files] == [row.option for row in rows]
     assert [row for row in rows if len(row.description) < 10] == []
 
 
-def test_options_are_printed_for_people(tmp_path: Path) -> None:
-    """A line an option, with its description."""
+def test_options_are_printed_with_descriptions(tmp_path: Path) -> None:
+    """Each option is one line with its description."""
     lines = rlexp(tmp_path, "config", "list", "agent").out.splitlines()
     first = [line.split()[0] for line in lines]
     assert first == ["agent", "cnn", "linear", "lstm", "mlp", "multi_input"]
     assert "description" in lines[0]
 
 
-def test_the_studys_own_options_come_first(tmp_path: Path) -> None:
-    """A yaml of the study hides ours of the same name, and is marked as its own."""
+def test_options_of_the_workspace_replace_packaged_ones(tmp_path: Path) -> None:
+    """A YAML file of the workspace replaces the packaged one of the same name and is marked."""
     write(tmp_path, "environment/cartpole.yaml", "# Mine.\ndefaults: [gymnasium, _self_]\n")
     write(tmp_path, "environment/extra.yaml", "id: [not, described]\n")
 
@@ -163,8 +165,8 @@ def test_the_studys_own_options_come_first(tmp_path: Path) -> None:
     assert "from" == table[0].split()[-1]
 
 
-def test_the_studys_own_defaults_are_told(tmp_path: Path) -> None:
-    """A study may start from another algorithm."""
+def test_defaults_of_the_workspace_are_listed(tmp_path: Path) -> None:
+    """A workspace may have another default algorithm."""
     ours = (packaged_root() / "conf" / "config.yaml").read_text()
     write(tmp_path, "config.yaml", ours.replace("algorithm: ppo", "algorithm: dqn"))
 
@@ -174,13 +176,13 @@ def test_the_studys_own_defaults_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["algo", "../conf", "", "/etc"])
 def test_unknown_group_is_refused(group: str, tmp_path: Path) -> None:
-    """The refusal names the groups there are."""
+    """The error lists the existing groups."""
     with pytest.raises(ConfigError, match=r"there is no group .*\(there are: agent, algorithm"):
         list_options(group, study(tmp_path))
 
 
 def test_hostile_description_is_made_harmless(tmp_path: Path) -> None:
-    """Neither escape codes nor markup reach the terminal."""
+    """Neither escape codes nor markup of a description reach the terminal."""
     write(tmp_path, "environment/odd.yaml", "# \x1b[2J[link=file:///etc/passwd]x[/link]\n")
 
     text = rlexp(tmp_path, "config", "list", "environment").out
@@ -189,11 +191,11 @@ def test_hostile_description_is_made_harmless(tmp_path: Path) -> None:
     assert "[link=file:///etc/passwd]x[/link]" in text.replace("\n", "")
 
 
-def test_valid_words_are_ok(tmp_path: Path) -> None:
-    """One line says what would be run."""
-    words = ["algorithm=ppo,a2c", "seeds.test=2"]
+def test_a_valid_configuration_is_confirmed(tmp_path: Path) -> None:
+    """One line names the label, the task and the number of runs."""
+    arguments = ["algorithm=ppo,a2c", "seeds.test=2"]
 
-    ended = rlexp(tmp_path, "config", "validate", *words)
+    ended = rlexp(tmp_path, "config", "validate", *arguments)
 
     assert (0, "ok: ppo on CartPole-v1, a2c on CartPole-v1; 4 test runs\n") == (
         ended.code,
@@ -216,8 +218,8 @@ def test_valid_words_are_ok(tmp_path: Path) -> None:
         ("experiment=../x", "cannot be a folder name"),
     ],
 )
-def test_invalid_words_are_refused(word: str, reason: str, tmp_path: Path) -> None:
-    """What `rlexp run` would refuse, this refuses, and writes nothing."""
+def test_an_invalid_configuration_is_refused(word: str, reason: str, tmp_path: Path) -> None:
+    """`config validate` refuses what `rlexp run` would refuse, and writes nothing."""
     with pytest.raises(ConfigError, match=reason):
         validate_configuration([word], study(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`rlexp evaluate` restores policies exactly, without unpickling, and refuses what it cannot."""
+"""`rlexp evaluate` restores policies exactly, without unpickling, and refuses damaged ones."""
 
 import base64
 import io
@@ -73,46 +73,50 @@ CASES = {
 def ppo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run of PPO with two checkpoints."""
     folder = tmp_path_factory.mktemp("a study")
-    words = ("budget.checkpoint_every=16", "algorithm.n_steps=16", "budget.evaluation_every=24")
-    return finish(folder, *CASES["ppo"], *words)
+    arguments = (
+        "budget.checkpoint_every=16",
+        "algorithm.n_steps=16",
+        "budget.evaluation_every=24",
+    )
+    return finish(folder, *CASES["ppo"], *arguments)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Finished]:
-    """A copy, in a folder, of a run that these words lead to; each is trained once."""
+    """A copy of a run with these overrides; each run is trained once."""
     kept: dict[tuple[str, ...], Finished] = {}
 
     def copied(folder: Path, *words: str) -> Finished:
         if words not in kept:
             kept[words] = finish(tmp_path_factory.mktemp("a study"), *words)
         shutil.copytree(kept[words].study.folder, folder, dirs_exist_ok=True)
-        place = study(folder)
-        return Finished(place, place.run(kept[words].name))
+        location = study(folder)
+        return Finished(location, location.run(kept[words].name))
 
     return copied
 
 
 @pytest.fixture
 def broken(tmp_path: Path, ppo: Finished) -> Callable[[str, bytes], Finished]:
-    """A copy of the run in which a file is replaced."""
+    """A copy of the run with one file replaced."""
 
     def copy(name: str, content: bytes) -> Finished:
         shutil.copytree(ppo.study.folder, tmp_path / "copy")
-        place = study(tmp_path / "copy")
-        paths = place.run(ppo.name)
+        location = study(tmp_path / "copy")
+        paths = location.run(ppo.name)
         (paths.folder / name).write_bytes(content)
-        return Finished(place, paths)
+        return Finished(location, paths)
 
     return copy
 
 
 def record(run: Finished) -> RunRecord:
-    """What the run's journal says."""
+    """The record of the run."""
     return read_run(run.paths).record
 
 
 def final(run: Finished) -> Evaluated:
-    """The run's final evaluation."""
+    """The final evaluation of the run."""
     evaluated = record(run).final
     assert evaluated is not None
     return evaluated
@@ -135,8 +139,8 @@ def replay(run: Finished, policy: Policy, number: int, episodes: int) -> list[fl
     return played.returns
 
 
-def shown(run: Finished, **wanted: Any) -> dict[str, Any]:
-    """What the command writes for machines."""
+def json_of(run: Finished, **wanted: Any) -> dict[str, Any]:
+    """The JSON document of the command."""
     return document(evaluate(run.name, EvaluationRequest(**wanted), run.study, Silent()))
 
 
@@ -144,28 +148,28 @@ def shown(run: Finished, **wanted: Any) -> dict[str, Any]:
 def test_restored_policy_repeats_the_final_evaluation(
     words: tuple[str, ...], tmp_path: Path, trained: Callable[..., Finished]
 ) -> None:
-    """On the seeds of the final evaluation, the restored policy gets the very same returns."""
+    """On the seeds of the final evaluation, the restored policy gets identical returns."""
     run = trained(tmp_path, *words)
     evaluated = final(run)
     number = len(record(run).evaluations)
 
-    found = replay(run, find_policy(run.paths, record(run), None), number, 10)
+    result = replay(run, find_policy(run.paths, record(run), None), number, 10)
 
-    assert evaluated.returns == tuple(found)
+    assert evaluated.returns == tuple(result)
 
 
 def test_restored_checkpoint_repeats_its_evaluation(ppo: Finished) -> None:
-    """A checkpoint acts as the policy did in the rollout that it begins."""
+    """A checkpoint acts as the policy did at that step of training."""
     second = record(ppo).evaluations[1]
 
-    found = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
+    result = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
 
-    assert (48, list(second.returns)) == (second.step, found)
+    assert (48, list(second.returns)) == (second.step, result)
 
 
 def test_same_draw_gives_the_same_episodes(ppo: Finished) -> None:
-    """An evaluation can be repeated, and another draw plays other episodes."""
-    first, again, other = (shown(ppo, episodes=8, draw=draw) for draw in (0, 0, 1))
+    """The same draw repeats the episodes, and another draw plays other episodes."""
+    first, again, other = (json_of(ppo, episodes=8, draw=draw) for draw in (0, 0, 1))
 
     assert first == again
     assert first["returns"] != other["returns"]
@@ -173,12 +177,12 @@ def test_same_draw_gives_the_same_episodes(ppo: Finished) -> None:
 
 def test_fresh_episodes_differ_from_those_of_training(ppo: Finished) -> None:
     """No seed of the final evaluation is played again."""
-    assert list(final(ppo).returns) != shown(ppo, episodes=10)["returns"]
+    assert list(final(ppo).returns) != json_of(ppo, episodes=10)["returns"]
 
 
-def test_spread_of_one_policy(ppo: Finished) -> None:
+def test_statistics_are_those_of_the_returns(ppo: Finished) -> None:
     """The printed statistics are those of the printed returns."""
-    result = shown(ppo, episodes=9)
+    result = json_of(ppo, episodes=9)
 
     expected = {
         "mean": np.mean(result["returns"]),
@@ -191,19 +195,19 @@ def test_spread_of_one_policy(ppo: Finished) -> None:
     assert pytest.approx(expected) == result["return_spread"]
 
 
-def test_one_episode_has_no_deviation(ppo: Finished) -> None:
+def test_one_episode_has_no_standard_deviation(ppo: Finished) -> None:
     """With one episode the standard deviation is absent, not zero."""
-    assert shown(ppo, episodes=1)["return_spread"]["standard_deviation"] is None
+    assert json_of(ppo, episodes=1)["return_spread"]["standard_deviation"] is None
 
 
-def test_lines_say_what_was_played(ppo: Finished) -> None:
-    """A person reads which policy, which seeds, how it acted, and what the numbers are not."""
+def test_the_output_names_policy_seeds_and_limits(ppo: Finished) -> None:
+    """The output names the policy, the seeds and the action mode, and warns about other seeds."""
     request = EvaluationRequest(episodes=3, deterministic=False)
     lines = [*evaluation_lines(evaluate(ppo.name, request, ppo.study, Silent()))]
     assert lines[:3] == [
         ppo.name,
         "  ppo on CartPole-v1, final policy at step 64",
-        "  3 fresh episodes on seeds of draw 0, sampled actions, observations not normalised",
+        "  3 fresh episodes, seed set 0, sampled actions, observations not normalised",
     ]
     assert lines[-2:] == [
         "  n = 3 episodes of one run, which tell nothing about other training seeds",
@@ -211,25 +215,25 @@ def test_lines_say_what_was_played(ppo: Finished) -> None:
     ]
 
 
-def test_experiment_of_one_run_names_it(ppo: Finished) -> None:
-    """Where there is but one run, its experiment's name is enough."""
+def test_the_name_of_an_experiment_with_one_run_is_enough(ppo: Finished) -> None:
+    """An experiment with exactly one run stands for that run."""
     request = EvaluationRequest(episodes=1)
     assert evaluate("tiny", request, ppo.study, Silent()).run == ppo.name
 
 
 def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
-    """The refusal names its runs."""
+    """The error lists the runs of the experiment."""
     run = prepared(tmp_path, "seeds.test=2")
     other = run.paths.folder.with_name("other")
     shutil.copytree(run.paths.folder, other)
 
-    with pytest.raises(RecordError, match=f"experiment of 2 runs; .*: tiny/other, {run.name}"):
+    with pytest.raises(RecordError, match=f"experiment with 2 runs; .*: tiny/other, {run.name}"):
         evaluate("tiny", EvaluationRequest(), run.study, Silent())
 
 
-def test_films_are_of_the_episodes_that_were_played(ppo: Finished) -> None:
-    """The film of an environment shows its first episode; the files say which they are."""
-    result = shown(ppo, episodes=8, video=2, output="films")
+def test_videos_show_played_episodes(ppo: Finished) -> None:
+    """The video of an environment shows its first episode; the file names say which."""
+    result = json_of(ppo, episodes=8, video=2, output="films")
 
     folder = ppo.study.folder / "films"
     names = [f"step-64-draw-0-episode-{i}{ending()}" for i in range(2)]
@@ -238,10 +242,10 @@ def test_films_are_of_the_episodes_that_were_played(ppo: Finished) -> None:
     assert result["returns"][:2] == [film["episode_return"] for film in result["videos"]]
 
 
-def test_film_that_cannot_be_written_costs_no_result(ppo: Finished) -> None:
-    """The numbers are there, the problem says what to do, and the exit code is 2."""
-    words = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
-    ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *words, "--json")
+def test_a_failed_video_keeps_the_result(ppo: Finished) -> None:
+    """The returns are printed, the problem is named, and the exit code is 2."""
+    arguments = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
+    ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *arguments, "--json")
 
     result = ended.content
     assert (2, 2, []) == (ended.code, result["n"], result["videos"])
@@ -250,7 +254,7 @@ def test_film_that_cannot_be_written_costs_no_result(ppo: Finished) -> None:
 
 
 def test_unknown_checkpoint_is_refused(ppo: Finished) -> None:
-    """The refusal names the checkpoints there are."""
+    """The error lists the existing checkpoints."""
     with pytest.raises(RecordError, match=r"no checkpoint at step 33 \(it has: 32, 48\)"):
         evaluate(ppo.name, EvaluationRequest(checkpoint=33), ppo.study, Silent())
 
@@ -264,7 +268,7 @@ def test_run_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_failed_run_is_refused(tmp_path: Path) -> None:
-    """The policy of a failed run is none, and the refusal says why it failed."""
+    """A failed run has no final policy, and the error names the failure."""
     run = finish(tmp_path, *CASES["ppo"], "algorithm.learning_rate=1e30")
 
     with pytest.raises(RecordError, match=r"no final policy: it is failed \(nan\): "):
@@ -272,13 +276,13 @@ def test_failed_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_draw_out_of_range_is_refused(ppo: Finished) -> None:
-    """There are only so many sets of fresh seeds."""
+    """The number of seed sets is limited."""
     with pytest.raises(ConfigError, match="draws are 0 … 2047"):
         evaluate(ppo.name, EvaluationRequest(draw=2048), ppo.study, Silent())
 
 
 def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
-    """A model that is no zip file gives one line, not a traceback."""
+    """A model that is not a zip file gives a one-line error."""
     run = broken("model.zip", b"not a zip file")
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged or does not fit") as refusal:
@@ -289,7 +293,7 @@ def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> N
 def test_truncated_model_is_refused(
     ppo: Finished, broken: Callable[[str, bytes], Finished]
 ) -> None:
-    """A model of which the end is lost is refused."""
+    """A truncated model is refused."""
     run = broken("model.zip", ppo.paths.model.read_bytes()[:-500])
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged"):
@@ -299,7 +303,7 @@ def test_truncated_model_is_refused(
 def test_model_of_another_algorithm_is_refused(
     tmp_path: Path, broken: Callable[[str, bytes], Finished], trained: Callable[..., Finished]
 ) -> None:
-    """Parameters that do not fit the run's network are refused."""
+    """Parameters that do not fit the network of the run are refused."""
     other = trained(tmp_path / "other", *CASES["dqn"])
     run = broken("model.zip", other.paths.model.read_bytes())
 
@@ -307,10 +311,10 @@ def test_model_of_another_algorithm_is_refused(
         evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
-def test_weights_that_the_run_did_not_end_with_are_refused(
+def test_a_model_with_other_weights_is_refused(
     ppo: Finished, broken: Callable[[str, bytes], Finished]
 ) -> None:
-    """A model that fits, but has other weights than the journal says, is refused."""
+    """A model whose weights differ from the digest in the journal is refused."""
     checkpoint = ppo.paths.checkpoints / "32" / "model.zip"
     run = broken("model.zip", checkpoint.read_bytes())
 
@@ -319,7 +323,7 @@ def test_weights_that_the_run_did_not_end_with_are_refused(
 
 
 class Bomb:
-    """Writes a file when it is unpickled."""
+    """A pickle that writes a file when it is loaded."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -333,7 +337,7 @@ class Bomb:
 def test_nothing_is_unpickled(
     member: str, algorithm: str, tmp_path: Path, trained: Callable[..., Finished]
 ) -> None:
-    """A pickle in a model is refused or left alone: what it would do does not happen."""
+    """A pickle in a model is never loaded."""
     run = trained(tmp_path, *CASES[algorithm])
     sign = tmp_path / "sign"
     poison(run.paths.model, member, pickle.dumps(Bomb(str(sign))))
@@ -347,7 +351,7 @@ def test_nothing_is_unpickled(
 
 
 def poison(path: Path, member: str, payload: bytes) -> None:
-    """Put a pickle into a model, where plain stable-baselines3 would load it."""
+    """Put a pickle into a model at a place where stable-baselines3 would load it."""
     content = io.BytesIO()
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(content, "w") as new:
         for name in old.namelist():
@@ -360,10 +364,10 @@ def poison(path: Path, member: str, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "shape", "pickle"])
-def test_bad_statistics_are_refused(
+def test_a_policy_without_its_statistics_is_refused(
     damage: str, tmp_path: Path, trained: Callable[..., Finished]
 ) -> None:
-    """A normalised policy is not played without the statistics that it was trained with."""
+    """A normalised policy is not played without the statistics of its training."""
     run = trained(tmp_path, *CASES["ppo"], *NORMALISED)
     with np.load(run.paths.normalisation) as arrays:
         statistics: dict[str, Any] = dict(arrays)
@@ -389,12 +393,12 @@ gymnasium.register("Foreign-v0", "gymnasium.envs.classic_control.cartpole:CartPo
 def test_code_that_a_run_names_is_imported_only_when_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run from elsewhere cannot make us import a module; the refusal's own command can."""
+    """A module that records name is imported only with the option that the error suggests."""
     sign = tmp_path / "sign"
     (tmp_path / "foreign_task.py").write_text(FOREIGN.format(sign=str(sign)))
     monkeypatch.syspath_prepend(tmp_path)
-    words = ("environment=gymnasium", "environment.id=foreign_task:Foreign-v0")
-    run = finish(tmp_path, *CASES["ppo"], *words)
+    arguments = ("environment=gymnasium", "environment.id=foreign_task:Foreign-v0")
+    run = finish(tmp_path, *CASES["ppo"], *arguments)
     sign.unlink()
     monkeypatch.delitem(sys.modules, "foreign_task")
     monkeypatch.delitem(gymnasium.registry, "Foreign-v0")
@@ -403,13 +407,13 @@ def test_code_that_a_run_names_is_imported_only_when_allowed(
         evaluate(run.name, EvaluationRequest(), run.study, Silent())
     assert not sign.exists()
     allowed = Finished(Workspace(tmp_path, run.study.layout, ("foreign_task",)), run.paths)
-    assert shown(allowed, episodes=2)["n"] == 2
+    assert json_of(allowed, episodes=2)["n"] == 2
 
 
-def test_environment_that_raises_is_one_line(
+def test_an_exception_of_the_environment_is_one_line(
     ppo: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an environment raises while it is made shows no traceback."""
+    """An exception in the environment's constructor shows no traceback."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise ValueError("no\nlicence")
@@ -421,21 +425,21 @@ def test_environment_that_raises_is_one_line(
 
 
 def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
-    """A spec whose parts are no mappings gives one line."""
+    """A specification with invalid parts gives a one-line error."""
     run = broken("stop", b"")
     spec = record(run).spec
-    plain = {**spec.plain(), "environment": ["rm", "-rf"]}
-    changed = type(spec).from_plain(plain)
-    publish_json(run.paths.spec, {"id": changed.id, **plain})
+    content = {**spec.plain(), "environment": ["rm", "-rf"]}
+    changed = type(spec).from_plain(content)
+    publish_json(run.paths.spec, {"id": changed.id, **content})
 
     with pytest.raises(RecordError, match="damaged"):
         evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 def test_evaluating_writes_nothing_into_the_run(ppo: Finished) -> None:
-    """The folder of a run has one writer, and this is not it."""
+    """Only the process of a run writes to its folder."""
     before = {p: p.stat().st_mtime_ns for p in ppo.paths.folder.rglob("*")}
 
-    shown(ppo, episodes=2)
+    json_of(ppo, episodes=2)
 
     assert before == {p: p.stat().st_mtime_ns for p in ppo.paths.folder.rglob("*")}

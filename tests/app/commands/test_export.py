@@ -1,4 +1,4 @@
-"""`rlexp export`: what is written, what is told, and what is refused before anything is written."""
+"""`rlexp export`: the written files, the remarks, and refusals before anything is written."""
 
 import csv
 import json
@@ -27,18 +27,20 @@ CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 
 
 def alpha(folder: Path) -> Stored:
-    """Two labels on one task: of ppo a run failed and one was never begun."""
-    own = stored(study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4)
+    """Two labels on one task; one run of ppo failed and one never started."""
+    values = stored(
+        study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
+    )
     for seed in range(3):
-        own.complete(seed, 400.0 + seed, label="a2c")
-    own.complete(0, 100.0)
-    own.complete(1, 101.0)
-    own.attempt(2, failed())
-    return own
+        values.complete(seed, 400.0 + seed, label="a2c")
+    values.complete(0, 100.0)
+    values.complete(1, 101.0)
+    values.attempt(2, failed())
+    return values
 
 
 def write(folder: Path, kind: str, *targets: str, **options: Any) -> ExportedFiles:
-    """Export, to `out` in the folder unless told otherwise."""
+    """Export to `out` in the workspace, unless another path is given."""
     options.setdefault("output", "out")
     request = ExportRequest(format=kind, targets=targets or ("alpha",), **options)
     return export(request, study(folder))
@@ -51,7 +53,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
-    """What an export says that is refused; nothing is written."""
+    """The error of a refused export, which writes nothing."""
     before = sorted(folder.rglob("*"))
     with pytest.raises(RlexpError) as refusal:
         write(folder, kind, *targets, **options)
@@ -61,8 +63,8 @@ def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
 
 
 def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
-    """Of shape runs × tasks, and failures are none: the page beside them and the result say so."""
-    own = alpha(tmp_path)
+    """Arrays have shape runs × tasks without failed runs, which the README and the result name."""
+    values = alpha(tmp_path)
     written = write(tmp_path, "rliable", output="s.npz")
     assert (tmp_path / "s.npz", tmp_path / "s.npz.md") == written.files
     with np.load(tmp_path / "s.npz", allow_pickle=False) as scores:
@@ -71,14 +73,14 @@ def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
     page = (tmp_path / "s.npz.md").read_text()
     for text in (page.replace("\\", ""), "\n".join(written.remarks)):
         assert "5 of 8 test runs have a score" in text
-        assert f"{own.spec(2).name} (failed (nan))" in text
+        assert f"{values.spec(2).name} (failed (nan))" in text
     assert "ppo: n = 2 runs a task, seeds 0–1" in page
     assert "mean return of the final policy over 2 fresh episodes" in page
 
 
 @pytest.mark.parametrize("name", ["s.npz", "it's a name.json"])
 def test_the_printed_command_works(tmp_path: Path, name: str) -> None:
-    """As it is pasted into a shell."""
+    """The printed command works when pasted into a shell."""
     alpha(tmp_path)
     text = give(tmp_path, "export", "rliable", "alpha", "--output", name)
     line = text.splitlines()[-1].removeprefix("To try it: ")
@@ -89,8 +91,8 @@ def test_the_printed_command_works(tmp_path: Path, name: str) -> None:
     assert "{'ppo': (2, 1), 'a2c': (3, 1)}" == done.stdout.decode().strip()
 
 
-def test_scores_are_normalised_where_that_is_asked_for(tmp_path: Path) -> None:
-    """By the anchors of the reports; a task without them is refused."""
+def test_scores_are_normalised_on_request(tmp_path: Path) -> None:
+    """Normalisation uses the anchors of reports; a task without anchors is refused."""
     alpha(tmp_path)
     assert "declare environment.reference.random" in refused(
         tmp_path, "rliable", output="s.npz", normalised=True
@@ -98,17 +100,17 @@ def test_scores_are_normalised_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
-    """Without the option the refusal names it; with it, the left out run is named."""
-    own = stored(
+    """The error names --common-seeds; with it, the run that is left out is named."""
+    values = stored(
         study(tmp_path).layout,
         "alpha",
         configuration("ppo"),
         configuration("ppo", PENDULUM),
         test=2,
     )
-    for of, seeds in zip(own.experiment.configurations, ((0, 1), (0,)), strict=True):
+    for of, seeds in zip(values.experiment.configurations, ((0, 1), (0,)), strict=True):
         for seed in seeds:
-            _complete(own, of.task, seed)
+            _complete(values, of.task, seed)
     assert "--common-seeds uses the 1" in refused(tmp_path, "rliable", output="s.json")
     write(tmp_path, "rliable", output="s.json", common_seeds=True)
     assert {"ppo": [[7.0, 7.0]]} == json.loads((tmp_path / "s.json").read_text())
@@ -120,36 +122,36 @@ def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
 def _complete(own: Stored, task: str, seed: int) -> None:
     """Store a completed run of the configuration on a task."""
     chosen = next(c for c in own.experiment.configurations if c.task == task)
-    one = Stored(
+    item = Stored(
         own.paths,
         type(own.experiment)(
             name="alpha", configurations=(chosen,), seeds=own.experiment.seeds, failures="missing"
         ),
     )
-    one.complete(seed, 7.0)
+    item.complete(seed, 7.0)
 
 
 def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
-    """Of the runs that have a score, with the same seeds for all labels."""
+    """The file has the evaluations of runs with a score, on seeds that all labels share."""
     alpha(tmp_path)
     assert "--common-seeds uses the 2" in refused(tmp_path, "marl-eval", output="m.json")
     write(tmp_path, "marl-eval", output="m.json", common_seeds=True)
-    plain = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
-    assert {"ppo", "a2c"} == plain.keys()
-    assert {"step_count": 50, "return": [25.0, 50.0], "length": [1.0, 1.0]} == plain["ppo"][
+    content = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
+    assert {"ppo", "a2c"} == content.keys()
+    assert {"step_count": 50, "return": [25.0, 50.0], "length": [1.0, 1.0]} == content["ppo"][
         "seed_0"
     ]["step_1"]
 
 
 def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
-    """A name that ends in .csv is one table, of evaluations unless told; else all of them."""
+    """A name ending in .csv gets one table, of evaluations by default; a folder gets all."""
     alpha(tmp_path)
     write(tmp_path, "csv", output="one.csv")
     write(tmp_path, "csv", output="all")
-    found = rows(tmp_path / "one.csv")
-    assert ["label", "task", "seed", "step", "return"] == list(found[0])[:5]
+    result = rows(tmp_path / "one.csv")
+    assert ["label", "task", "seed", "step", "return"] == list(result[0])[:5]
     assert ("ppo", "0", "50", "37.5", "false") == tuple(
-        found[0][k] for k in ("label", "seed", "step", "return", "final")
+        result[0][k] for k in ("label", "seed", "step", "return", "final")
     )
     names = {"scores.csv", "evaluations.csv", "episodes.csv"}
     assert names == {p.name for p in (tmp_path / "all").iterdir()}
@@ -161,9 +163,9 @@ def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_table_holds_no_formula(tmp_path: Path) -> None:
-    """A label that a spreadsheet would execute begins with an apostrophe."""
-    own = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
-    own.complete(0, -5.0, label="=cmd|x")
+    """A label that a spreadsheet would execute gets a leading apostrophe."""
+    values = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
+    values.complete(0, -5.0, label="=cmd|x")
     write(tmp_path, "csv", output="one.csv", level="runs")
     assert ("'=cmd|x", "-5.0") == tuple(
         rows(tmp_path / "one.csv")[0][k] for k in ("label", "score")
@@ -174,7 +176,7 @@ def test_a_table_holds_no_formula(tmp_path: Path) -> None:
 def test_parquet_holds_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    """By either package that writes it, with kinds of columns, and missing values missing."""
+    """Either writer package gives typed columns and keeps missing values missing."""
     pytest.importorskip(package)
     arrow = pytest.importorskip("pyarrow.parquet")
     alpha(tmp_path)
@@ -189,19 +191,19 @@ def test_parquet_holds_the_same_tables(
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
-def test_without_a_writer_of_parquet_there_is_one_line(
+def test_a_missing_parquet_package_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says what to install."""
+    """The error names the package to install."""
     alpha(tmp_path)
     monkeypatch.setattr(parquet, "WRITERS", ("no_such_package",))
     assert "pip install pyarrow" in refused(tmp_path, "parquet", output="x.parquet")
 
 
-def test_tuning_scores_are_exported_as_such_or_not_at_all(tmp_path: Path) -> None:
-    """Test is the default; another phase is named in every row, and in the remarks."""
-    own = alpha(tmp_path)
-    own.complete(0, 900.0, phase=Phase.TUNING)
+def test_tuning_scores_are_marked(tmp_path: Path) -> None:
+    """Test scores are the default; another phase is named in every row and in the remarks."""
+    values = alpha(tmp_path)
+    values.complete(0, 900.0, phase=Phase.TUNING)
     written = write(tmp_path, "csv", output="test.csv", level="runs")
     assert {"test"} == {row["phase"] for row in rows(tmp_path / "test.csv")}
     assert any(remark.startswith("Not exported") for remark in written.remarks)
@@ -212,7 +214,7 @@ def test_tuning_scores_are_exported_as_such_or_not_at_all(tmp_path: Path) -> Non
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    """Whenever they are exported."""
+    """The bytes do not depend on the time of the export."""
     alpha(tmp_path)
     for kind, name in (("rliable", "s.npz"), ("rliable", "s.json"), ("csv", "s.csv")):
         write(tmp_path, kind, output=name)
@@ -221,8 +223,8 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
         assert before == (tmp_path / name).read_bytes()
 
 
-def test_what_is_there_is_replaced_by_force_only(tmp_path: Path) -> None:
-    """A folder only where each of its files is written again."""
+def test_an_existing_output_is_replaced_only_with_force(tmp_path: Path) -> None:
+    """A folder is replaced only if every file in it is written again."""
     alpha(tmp_path)
     write(tmp_path, "csv")
     assert "--force" in refused(tmp_path, "csv")
@@ -244,7 +246,7 @@ def _folder(folder: Path) -> str:
 
 
 def test_records_and_links_are_never_written_to(tmp_path: Path) -> None:
-    """Neither `runs/`, nor what holds it, nor through a link."""
+    """An export refuses `runs/`, folders that contain it, and links."""
     alpha(tmp_path)
     (tmp_path / "link.csv").symlink_to(tmp_path / "elsewhere.csv")
     for name in ("runs/alpha/x", "runs", ".", "..", "a/../runs/x"):
@@ -255,7 +257,7 @@ def test_records_and_links_are_never_written_to(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither half a folder nor a temporary one."""
+    """Neither a partial nor a temporary folder remains."""
     alpha(tmp_path)
 
     def fail(*_: Any) -> None:
@@ -274,7 +276,12 @@ def test_a_full_disk_leaves_nothing_behind(
         ("csv", "alpha", {"phase": "tets"}, "did you mean 'test'?"),
         ("csv", "alpha", {"level": "episode"}, "did you mean 'episodes'?"),
         ("csv", "alpha", {"tasks": ("CartPole-v0",)}, "did you mean 'CartPole-v1'?"),
-        ("csv", "alpha", {"common_seeds": True}, "--common-seeds is for rliable, marl-eval"),
+        (
+            "csv",
+            "alpha",
+            {"common_seeds": True},
+            "--common-seeds is for the formats rliable, marl-eval",
+        ),
         ("csv", "alpha", {"output": None}, "--output PATH"),
         ("csv", "alpha", {"output": "x.json"}, "does not end in .csv"),
         ("csv", "alpha", {"output": "x" * 300}, "cannot be written: File name too long"),
@@ -285,50 +292,50 @@ def test_a_full_disk_leaves_nothing_behind(
         ("huggingface", "alpha", {}, "a model card describes one label"),
     ],
 )
-def test_mistakes_are_one_line_that_helps(
+def test_mistakes_are_one_line_errors(
     tmp_path: Path, kind: str, target: str, options: dict[str, Any], told: str
 ) -> None:
-    """And nothing is written."""
+    """A wrong format, target or option gives a one-line error, and nothing is written."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta")
     assert told in refused(tmp_path, kind, target, **options)
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
-    """A run that cannot be read has no score; an experiment that cannot be read is refused."""
-    own = alpha(tmp_path)
-    own.run(0).spec.write_text("{")
+def test_damaged_records_are_named(tmp_path: Path) -> None:
+    """A damaged run has no score; a damaged experiment is refused."""
+    values = alpha(tmp_path)
+    values.run(0).spec.write_text("{")
     text = give(tmp_path, "export", "csv", "alpha", "--level", "runs", "--output", "out")
     assert "Problem: alpha: ppo-test-0" in text
     assert "unreadable" == rows(tmp_path / "out" / "scores.csv")[0]["state"]
-    own.paths.definition.write_text("[]")
+    values.paths.definition.write_text("[]")
     assert "experiment.json" in refused(tmp_path, "csv", output="other")
 
 
-def test_the_command_line_gives_every_option(tmp_path: Path) -> None:
-    """Words become what is asked for, and one JSON document holds what was written."""
+def test_the_command_line_passes_every_option(tmp_path: Path) -> None:
+    """Every option reaches the use case, and the JSON document lists the written files."""
     alpha(tmp_path)
-    words = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
-    found = give_json(tmp_path, "exported-files", "export", *words)
-    assert ("csv", 5, 8) == (found["format"], found["n"], found["planned"])
-    assert [str(tmp_path / "out" / "scores.csv")] == found["files"]
-    assert {"scores": 8} == found["rows"]
+    arguments = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
+    result = give_json(tmp_path, "exported-files", "export", *arguments)
+    assert ("csv", 5, 8) == (result["format"], result["n"], result["planned"])
+    assert [str(tmp_path / "out" / "scores.csv")] == result["files"]
+    assert {"scores": 8} == result["rows"]
     assert ["failed (nan)", "planned", "planned"] == [
-        run["state"] for run in found["without_score"]
+        run["state"] for run in result["without_score"]
     ]
 
 
-def test_machines_get_rows_and_columns_of_arrays(tmp_path: Path) -> None:
-    """The document of an export for rliable has tasks, the seeds of each label, and the unit."""
+def test_json_has_rows_and_columns_of_arrays(tmp_path: Path) -> None:
+    """The document of an rliable export has the tasks, the seeds of each label, and the unit."""
     alpha(tmp_path)
-    words = ("export", "rliable", "alpha", "--output", "s.npz")
-    found = give_json(tmp_path, "exported-files", *words)
-    assert ([CARTPOLE], {"ppo": [0, 1], "a2c": [0, 1, 2]}) == (found["tasks"], found["seeds"])
-    assert "in units of the return" == found["unit"]
-    assert ["try it"] == [step["why"] for step in found["next"]]
+    arguments = ("export", "rliable", "alpha", "--output", "s.npz")
+    result = give_json(tmp_path, "exported-files", *arguments)
+    assert ([CARTPOLE], {"ppo": [0, 1], "a2c": [0, 1, 2]}) == (result["tasks"], result["seeds"])
+    assert "in units of the return" == result["unit"]
+    assert ["try it"] == [step["why"] for step in result["next"]]
 
 
 def test_every_format_is_in_the_help(tmp_path: Path) -> None:
-    """The help names all of them."""
+    """The help lists all formats."""
     text = " ".join(give(tmp_path, "export", "--help").split())
     assert all(name in text for name in FORMATS)

@@ -1,4 +1,4 @@
-"""`rlexp config import`: a file of rl-baselines3-zoo becomes a matrix, whole or not at all."""
+"""`rlexp config import`: a file of rl-baselines3-zoo becomes a benchmark, or nothing is written."""
 
 from functools import cache
 from pathlib import Path
@@ -45,20 +45,20 @@ PPO = """\
 """As the zoo writes it: a default, an entry, and one that is merged with it."""
 
 
-def asked(path: Path, **changes: Any) -> HyperparametersRequest:
-    """What is asked for, by default everything, and nothing written."""
+def request_for(path: Path, **changes: Any) -> HyperparametersRequest:
+    """A request for a file; by default all entries, and nothing is written."""
     return HyperparametersRequest(path=str(path), **changes)
 
 
-def zoo(folder: Path, content: str = PPO, name: str = "ppo.yml") -> Path:
-    """A file of the zoo."""
+def zoo_file(folder: Path, content: str = PPO, name: str = "ppo.yml") -> Path:
+    """A file in the format of rl-baselines3-zoo."""
     path = folder / name
     path.write_text(dedent(content))
     return path
 
 
 def refusal(wanted: HyperparametersRequest, folder: Path) -> str:
-    """Why it is refused, which is one line and leaves nothing behind."""
+    """The one-line error of a refused import, which leaves no file behind."""
     with pytest.raises(ConfigError) as caught:
         import_hyperparameters(wanted, study(folder))
     assert "\n" not in str(caught.value)
@@ -67,8 +67,8 @@ def refusal(wanted: HyperparametersRequest, folder: Path) -> str:
 
 
 def test_a_file_becomes_a_matrix_that_composes(tmp_path: Path) -> None:
-    """Tasks get the names of our environments, where there are such; defaults are left out."""
-    result = import_hyperparameters(asked(zoo(tmp_path), name="mine"), study(tmp_path))
+    """Tasks get the names of packaged environments where they exist; defaults are left out."""
+    result = import_hyperparameters(request_for(zoo_file(tmp_path), name="mine"), study(tmp_path))
     pendulum, swimmer = (c.plain for c in compose(["+benchmark=mine"], tmp_path))
 
     assert tmp_path / "conf" / "benchmark" / "mine.yaml" == result.file
@@ -91,52 +91,52 @@ def test_a_file_becomes_a_matrix_that_composes(tmp_path: Path) -> None:
 
 
 def test_without_a_name_it_is_printed_and_nothing_is_written(tmp_path: Path) -> None:
-    """As yaml that would be the same matrix."""
-    path = zoo(tmp_path)
+    """Without --name the YAML of the benchmark is printed."""
+    path = zoo_file(tmp_path)
     text = give(tmp_path, "config", "import", "ppo.yml", "--task", "Pendulum-v1")
     assert ["pendulum"] == list(yaml.safe_load(text)["tasks"])
     assert [path] == list(tmp_path.iterdir())
 
 
 def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) -> None:
-    """What is left out although nobody asked for it is a remark on standard error."""
-    zoo(tmp_path)
+    """Entries that are left out automatically are a remark on standard error."""
+    zoo_file(tmp_path)
     printed = rlexp(tmp_path, "config", "import", "ppo.yml", "--name", "mine")
     assert [
         f"wrote {tmp_path / 'conf' / 'benchmark' / 'mine.yaml'}: ppo on 2 tasks",
         "To see it: rlexp config show +benchmark=mine",
         "To run it: rlexp run +benchmark=mine --dry-run",
     ] == printed.out.splitlines()
-    assert "Left out, as of no one task: default\n" == printed.err
+    assert "Left out, because they are for no single task: default\n" == printed.err
 
 
-def test_machines_get_the_benchmark_as_text(tmp_path: Path) -> None:
-    """With --json there is one document, with the yaml, the tasks and what was left out."""
-    zoo(tmp_path)
-    words = ("config", "import", "ppo.yml")
-    found = give_json(tmp_path, "imported-hyperparameters", *words)
-    assert ["pendulum", "Swimmer-v4"] == list(yaml.safe_load(found["text"])["tasks"])
-    assert (None, None, []) == (found["name"], found["file"], found["next"])
-    assert (["Pendulum-v1", "Swimmer-v4"], ["default"]) == (found["tasks"], found["left_out"])
+def test_json_has_the_benchmark_as_text(tmp_path: Path) -> None:
+    """With --json there is one document with the YAML, the tasks and the entries left out."""
+    zoo_file(tmp_path)
+    arguments = ("config", "import", "ppo.yml")
+    result = give_json(tmp_path, "imported-hyperparameters", *arguments)
+    assert ["pendulum", "Swimmer-v4"] == list(yaml.safe_load(result["text"])["tasks"])
+    assert (None, None, []) == (result["name"], result["file"], result["next"])
+    assert (["Pendulum-v1", "Swimmer-v4"], ["default"]) == (result["tasks"], result["left_out"])
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    """Not even by the same."""
-    wanted = asked(zoo(tmp_path), name="mine")
-    import_hyperparameters(wanted, study(tmp_path))
-    with pytest.raises(ConfigError, match="is there already"):
-        import_hyperparameters(wanted, study(tmp_path))
+    """An existing benchmark is refused, even if the content would be the same."""
+    expected = request_for(zoo_file(tmp_path), name="mine")
+    import_hyperparameters(expected, study(tmp_path))
+    with pytest.raises(ConfigError, match="already exists"):
+        import_hyperparameters(expected, study(tmp_path))
 
 
 @cache
 def packaged_options() -> dict[str, str]:
-    """The ids of a study without environments of its own."""
+    """The ids of a workspace without environments of its own."""
     return environment_options(Path(__file__).parent / "missing")
 
 
 @pytest.fixture
 def ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ids of packaged environments, without reading them again."""
+    """The ids of packaged environments, read only once."""
     monkeypatch.setattr(importing, "environment_options", lambda _: packaged_options())
 
 
@@ -145,18 +145,18 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> None:
     ("changes", "said"),
     [
         ({"tasks": ("Pendulum-v2",)}, "did you mean 'Pendulum-v1'?"),
-        ({"left_out": ("Pendulum-v1", "Swimmer-v4")}, "nothing of"),
-        ({"tasks": ("default",)}, "line 1: it is no id of Gymnasium"),
+        ({"left_out": ("Pendulum-v1", "Swimmer-v4")}, "no entry of"),
+        ({"tasks": ("default",)}, "line 1: it is not a Gymnasium id"),
         ({"algorithm": "ppoo"}, "there is no algorithm=ppoo; did you mean 'ppo'?"),
         ({"algorithm": "ars"}, "line 10, n_steps: neither the algorithm"),
-        ({"name": "../mine"}, "is no name"),
+        ({"name": "../mine"}, "is not a valid name"),
     ],
 )
-def test_what_is_asked_for_must_be_there(
+def test_unknown_entries_algorithms_and_names_are_refused(
     tmp_path: Path, changes: dict[str, object], said: str
 ) -> None:
-    """Entries, the algorithm and its settings, and a name that is one."""
-    assert said in refusal(asked(zoo(tmp_path), **changes), tmp_path)
+    """Entries, the algorithm and its settings must exist, and the name must be valid."""
+    assert said in refusal(request_for(zoo_file(tmp_path), **changes), tmp_path)
 
 
 @pytest.mark.usefixtures("ids")
@@ -178,12 +178,12 @@ def test_what_is_asked_for_must_be_there(
 def test_one_bad_line_refuses_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
 ) -> None:
-    """It is named, nothing is executed, and nothing is written."""
+    """The line is named, nothing is executed, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     content = f"Pendulum-v1:\n  n_timesteps: 1000\n  {line}\nAcrobot-v1:\n  n_timesteps: 9\n"
-    told = refusal(asked(zoo(tmp_path, content), name="mine"), tmp_path)
-    assert said in told
-    assert "--leave-out Pendulum-v1" in told
+    output = refusal(request_for(zoo_file(tmp_path, content), name="mine"), tmp_path)
+    assert said in output
+    assert "--leave-out Pendulum-v1" in output
     assert not (tmp_path / "pwned").exists()
 
 
@@ -192,5 +192,5 @@ def test_one_bad_line_refuses_the_file(
     ["", "[1]", "a", "Pendulum-v1: 3", "{", "Pendulum-v1: &a {b: *a}", "a: {b: 1, b: 2}"],
 )
 def test_a_file_without_entries_is_refused(tmp_path: Path, content: str) -> None:
-    """Whatever else it holds."""
-    assert "ppo.yml" in refusal(asked(zoo(tmp_path, content)), tmp_path)
+    """A file that holds no entries is refused, whatever else it holds."""
+    assert "ppo.yml" in refusal(request_for(zoo_file(tmp_path, content)), tmp_path)

@@ -1,4 +1,4 @@
-"""`rlexp import`: whole or not at all, marked for ever, and a result like any other afterwards."""
+"""`rlexp import`: all results or none are imported, and they stay marked as imported."""
 
 import json
 import os
@@ -35,19 +35,19 @@ UNIT = ("--steps-unit", "environment")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The study's folder, in which commands are given."""
+    """The folder of the workspace, in which commands run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
     return tmp_path
 
 
 def give(*words: str, code: int = 0) -> str:
-    """Give a command that ends with this code; what it prints."""
+    """Run a command that must end with this code; returns its output."""
     return command_line.give(Path.cwd(), *words, code=code)
 
 
 def refused(*words: str) -> str:
-    """Give a command that is refused in one line; that line."""
+    """Run a command that must be refused; returns its one-line error."""
     with pytest.raises(RlexpError) as error:
         give(*words)
     assert "\n" not in str(error.value)
@@ -65,7 +65,7 @@ def rows(label: str, task: str, seeds: Sequence[int], *, height: float = 0.0) ->
 
 
 def table(*lines: str, name: str = "scores.csv", header: str = HEADER) -> str:
-    """Write a table; its name."""
+    """Write a table; returns its name."""
     Path(name).write_text("\n".join((header, *lines, "")))
     return name
 
@@ -86,10 +86,10 @@ def files() -> dict[str, bytes]:
 
 
 def test_from_a_table_to_a_report() -> None:
-    """Everything that looks at runs looks at imported ones, and says what they are."""
-    told = give("import", "csv", two_labels(), "--experiment", "alpha", *UNIT)
-    assert "imported 20 runs from csv into experiment alpha" in told
-    following = told.strip().splitlines()[-1].partition(": ")[2]
+    """Every command that reads runs shows imported runs and marks them."""
+    output = give("import", "csv", two_labels(), "--experiment", "alpha", *UNIT)
+    assert "imported 20 runs from csv into experiment alpha" in output
+    following = output.strip().splitlines()[-1].partition(": ")[2]
     assert "rlexp report alpha" == following
     give(*shlex.split(following)[1:], "--format", "md,json", "-o", "out")
     page = Path("out/report.md").read_text()
@@ -106,50 +106,53 @@ def test_from_a_table_to_a_report() -> None:
     assert {0, 1, 2, 3, 4} == {row["seed"] for row in listed}
 
 
-def test_training_is_said_to_be_training() -> None:
-    """Returns of training are no evaluations: the import, `show` and the report say so."""
+def test_returns_of_training_are_marked() -> None:
+    """The import, `show` and the report state that the returns come from training."""
     path = table(*rows("ppo", "Toy-v0", [0, 1]))
-    told = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
-    assert "the policy changed while they were played" in told
+    output = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
+    assert "during which the policy changed" in output
     assert "2 runs imported from csv: training episodes" in give("show", "alpha")
     assert "imported from csv: training episodes" in give("show", "alpha/ppo-test-0")
     give("report", "alpha", "--format", "md", "-o", "out")
     assert "Returns of ppo are those of training" in Path("out/report.md").read_text()
 
 
-def test_what_is_recorded() -> None:
-    """Names and sums of the files, the original name, the unit, and the command."""
+def test_the_source_is_recorded() -> None:
+    """Records have names and sums of the files, the original run name, the unit and the command."""
     path = table(*rows("ppo", "Toy-v0", [7]))
     frames = ("--steps-unit", "frames", "--frame-skip", "4")
     give("import", "csv", path, "--experiment", "alpha", *frames)
-    plain = json.loads(give("show", "alpha/ppo-test-7", "--provenance", "--json"))["content"]
-    imported = plain["imported"]
+    content = json.loads(give("show", "alpha/ppo-test-7", "--provenance", "--json"))["content"]
+    imported = content["imported"]
     assert [path] == [file["name"] for file in imported["files"]]
     assert ("ppo/Toy-v0/7", 7, "csv") == (imported["name"], imported["seed"], imported["kind"])
     assert {"unit": "frames", "per": 4, "environment_steps": 1} == imported["steps"]
-    assert ["rlexp", "import", "csv", path] == plain["command"][:4]
+    assert ["rlexp", "import", "csv", path] == content["command"][:4]
     shown = json.loads(give("show", "alpha/ppo-test-7", "--json"))
     assert (25, 25) == (shown["step"], shown["steps"])
 
 
-def test_the_same_again() -> None:
-    """Importing what is there changes no byte, and says so."""
+def test_importing_again_changes_nothing() -> None:
+    """A second import of the same content changes no byte and says so."""
     path = two_labels()
     give("import", path, "--experiment", "alpha", *UNIT)
     before = files()
-    told = give("import", path, "--experiment", "alpha", *UNIT)
-    assert "nothing new: experiment alpha holds these 20 runs already" in told
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "nothing new: experiment alpha already holds these 20 runs" in output
     assert before == files()
 
 
-def test_more_seeds_and_labels() -> None:
-    """What is new is added, and what is there stays as it is."""
+def test_new_seeds_and_labels_are_added() -> None:
+    """New runs are added, and existing runs stay unchanged."""
     first = table(*rows("ppo", "Toy-v0", [0, 1]))
     give("import", first, "--experiment", "alpha", *UNIT)
     before = files()
     more = table(*rows("ppo", "Toy-v0", [1, 2]), *rows("a2c", "Toy-v0", [9]), name="more.csv")
-    told = give("import", more, "--experiment", "alpha", *UNIT)
-    assert "imported 2 runs from csv into experiment alpha; 1 of them were there before" in told
+    output = give("import", more, "--experiment", "alpha", *UNIT)
+    assert (
+        "imported 2 runs from csv into experiment alpha; 1 further ones were imported before"
+        in output
+    )
     kept = [path for path in before if path.endswith(("spec.json", "events.jsonl"))]
     after = files()
     assert {path: before[path] for path in kept} == {path: after[path] for path in kept}
@@ -160,14 +163,14 @@ def test_more_seeds_and_labels() -> None:
 
 
 def test_other_content_is_refused() -> None:
-    """A run that is there is neither overwritten nor doubled, and nothing else is imported."""
+    """An existing run is neither replaced nor doubled, and nothing else is imported."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     before = files()
     other = table(*rows("ppo", "Toy-v0", [1]), *rows("ppo", "Toy-v0", [0], height=9))
-    told = refused("import", other, "--experiment", "alpha", *UNIT)
-    assert "imported before with other content" in told
+    output = refused("import", other, "--experiment", "alpha", *UNIT)
+    assert "imported before with other content" in output
     assert before == files()
-    again = shlex.split(told.partition("'rlexp ")[2].partition("'")[0])
+    again = shlex.split(output.partition("'rlexp ")[2].partition("'")[0])
     give(*again)
     give("import", other, "--experiment", "alpha", *UNIT)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
@@ -185,25 +188,25 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha"), "csv does not define the unit of its steps"),
         (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is no name"),
         (("--experiment", "alpha", *UNIT, "--metric", "x"), "--metric is for tensorboard, mlflow"),
-        (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and this is csv"),
+        (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and the source is csv"),
     ],
 )
-def test_odd_options(words: Sequence[str], what: str) -> None:
-    """What makes no sense is refused in a line that says what does."""
+def test_wrong_options_are_refused(words: Sequence[str], what: str) -> None:
+    """Options that contradict each other give a one-line error that names the right ones."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     assert what in refused("import", "csv", path, *words)
     assert {} == files()
 
 
 def our_runs(folder: Path) -> None:
-    """An experiment of rlexp's own."""
+    """An experiment that rlexp itself trained."""
     made = stored(Layout(folder / "runs"))
     for seed in range(3):
         made.complete(seed, 1.0)
 
 
-def test_names_that_are_taken(folder: Path) -> None:
-    """Nothing is put among runs of ours, nor into a folder that is something else."""
+def test_names_of_other_experiments_are_refused(folder: Path) -> None:
+    """Nothing is imported into a trained experiment or into a folder of another kind."""
     our_runs(folder)
     path = table(*rows("ppo", "Toy-v0", [0]))
     before = files()
@@ -213,36 +216,36 @@ def test_names_that_are_taken(folder: Path) -> None:
     assert before == files()
 
 
-def test_a_rehearsal_writes_nothing() -> None:
-    """With --dry-run everything is read and said, and nothing is there afterwards."""
+def test_a_dry_run_writes_nothing() -> None:
+    """With --dry-run the sources are read and shown, and no file is written."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    told = give("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
-    assert "would import 1 run from csv into experiment alpha" in told
+    output = give("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
+    assert "would import 1 run from csv into experiment alpha" in output
     assert not Path("runs").exists()
 
 
-def test_json_says_everything() -> None:
-    """One document has every run with its state, what was left out, and the next command."""
+def test_json_has_all_runs() -> None:
+    """The document has every run with its state, the parts left out, and the next command."""
     lines = [f"{row},1" for row in rows("ppo", "Toy-v0", [0])]
     path = table(*lines, "ppo,Toy-v0,1,10,1.0,1", header=f"{HEADER},color")
-    words = ("import", path, "--experiment", "alpha", *UNIT)
-    value = give_json(Path.cwd(), "import-outcome", *words)
+    arguments = ("import", path, "--experiment", "alpha", *UNIT)
+    value = give_json(Path.cwd(), "import-outcome", *arguments)
     assert ["completed", "interrupted"] == [run["state"] for run in value["runs"]]
     assert ["scores.csv, column 'color'"] == value["left_out"]
     assert ["rlexp report alpha"] == [step["command"] for step in value["next"]]
     assert [2] == [group["runs"] for group in value["groups"]]
 
 
-def test_a_rehearsal_leads_to_no_report() -> None:
-    """With --dry-run no next command is given, as there is no experiment to report on."""
+def test_a_dry_run_suggests_no_report() -> None:
+    """With --dry-run there is no next command, because there is no experiment to report."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    words = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
-    value = give_json(Path.cwd(), "import-outcome", *words)
+    arguments = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
+    value = give_json(Path.cwd(), "import-outcome", *arguments)
     assert (True, []) == (value["dry_run"], value["next"])
 
 
-def test_runs_without_a_score() -> None:
-    """What diverged, and what ended early, are missing everywhere, with the reason."""
+def test_runs_without_a_score_are_missing() -> None:
+    """Runs that diverged or ended early are missing in all outputs, with the reason."""
     path = table(
         *rows("ppo", "Toy-v0", [0]),
         *rows("ppo", "Toy-v0", [1])[:6],
@@ -250,13 +253,13 @@ def test_runs_without_a_score() -> None:
         "ppo,Toy-v0,2,40,nan",
         "ppo,Toy-v0,2,50,1e6",
     )
-    told = give("import", path, "--experiment", "alpha", *UNIT)
-    assert "interrupted, its records end at step 30 of 100" in told
-    assert "failed, its return at step 40 is nan, which is no number" in told
-    assert "--steps 30 under a name of its own" in told
-    found = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
-    assert ["completed", "interrupted", "failed"] == [found[seed]["state"] for seed in range(3)]
-    assert [None, None] == [found[seed]["score"] for seed in (1, 2)]
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "interrupted, its records end at step 30 of 100" in output
+    assert "failed, its return at step 40 is nan, which is no number" in output
+    assert "--steps 30 under a name of its own" in output
+    result = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
+    assert ["completed", "interrupted", "failed"] == [result[seed]["state"] for seed in range(3)]
+    assert [None, None] == [result[seed]["score"] for seed in (1, 2)]
     give("report", "alpha", "--format", "md", "-o", "out")
     page = Path("out/report.md").read_text()
     assert "Runs without a score: 2 of 3" in page
@@ -274,8 +277,8 @@ def test_runs_without_a_score() -> None:
         ("compare", "alpha", "--adaptive"),
     ],
 )
-def test_nothing_is_executed(words: Sequence[str]) -> None:
-    """What would run something refuses in a line, even where a run is not complete."""
+def test_commands_that_execute_runs_refuse_imported_ones(words: Sequence[str]) -> None:
+    """`rlexp run`, `evaluate` and others refuse imported runs in one line."""
     lines = rows("ppo", "CartPole-v1", [0]) + rows("a2c", "CartPole-v1", [1])[:6]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
     before = files()
@@ -284,8 +287,8 @@ def test_nothing_is_executed(words: Sequence[str]) -> None:
     assert before == {k: v for k, v in files().items() if not k.endswith(".lock")}
 
 
-def test_our_runs_beside_theirs(folder: Path) -> None:
-    """Together in one report, what is not known of the imported ones is said, and not guessed."""
+def test_trained_and_imported_runs_share_a_report(folder: Path) -> None:
+    """Unknown values of the imported runs are reported as unknown."""
     our_runs(folder)
     path = table(*rows("a2c", "CartPole-v1", range(3)))
     give("import", path, "--experiment", "theirs", *UNIT)
@@ -296,8 +299,8 @@ def test_our_runs_beside_theirs(folder: Path) -> None:
     assert "actions in evaluations: ppo true; a2c not known" in page
 
 
-def test_labels_of_every_kind() -> None:
-    """Names that mean something to a page, a sheet, a shell or a file system are only names."""
+def test_any_printable_label_is_accepted() -> None:
+    """Labels that HTML, spreadsheets, shells or file systems would interpret stay plain names."""
     hostile = ["</script><b>x", "=cmd|' /C calc'!A0", "[link=file:///x]", "../../x", "ü ß 漢"]
     lines = [row for label in hostile for row in rows(label, "Toy-v0", range(2))]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
@@ -310,28 +313,28 @@ def test_labels_of_every_kind() -> None:
 
 
 def layout() -> Layout:
-    """Where runs are."""
+    """The layout of `runs/`."""
     return Layout(Path("runs"))
 
 
-def test_what_is_edited_is_found() -> None:
-    """The ledger holds imported records to what they were."""
+def test_edited_imported_records_are_found() -> None:
+    """The ledger detects changes of imported records."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     [journal] = Path("runs").rglob("events.jsonl")
     journal.write_text(journal.read_text().replace("10.0", "99.0"))
-    told = give("verify", code=1)
-    assert "edited" in told
+    output = give("verify", code=1)
+    assert "edited" in output
 
 
-def test_a_folder_that_cannot_be_written(folder: Path) -> None:
-    """It is said before anything is read."""
+def test_a_read_only_folder_is_refused(folder: Path) -> None:
+    """The error comes before any source is read."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     (folder / "runs").write_text("no folder")
     assert "cannot write to" in refused("import", path, "--experiment", "alpha", *UNIT)
 
 
 def by_evaluations() -> list[str]:
-    """What the library's own callback would write, of three seeds."""
+    """The files that EvalCallback of stable-baselines3 writes, for three seeds."""
     for seed in range(3):
         returns = [[10.0 * n + seed, 11.0 * n] for n in range(1, 11)]
         write_evaluations(Path(f"logs/seed_{seed}"), range(10, 101, 10), returns)
@@ -339,19 +342,19 @@ def by_evaluations() -> list[str]:
 
 
 def by_monitors() -> list[str]:
-    """What the library's Monitor writes, of two environments in each of two runs."""
+    """The files that Monitor of stable-baselines3 writes, for two environments in two runs."""
     for seed in range(2):
         write_monitors(Path(f"logs/seed_{seed}"), [20, 30, 50], [40, 60])
     return ["logs", "--label", "ppo", "--task", "Toy-v0"]
 
 
 def by_event_files() -> list[str]:
-    """A run of CleanRL."""
+    """TensorBoard files of a run of CleanRL."""
     return ["tensorboard", str(RECORDED / "cleanrl"), *UNIT]
 
 
 def by_store() -> list[str]:
-    """A store of MLflow."""
+    """An SQLite store of MLflow."""
     with closing(sqlite3.connect("mlflow.db")) as connection:
         connection.executescript((RECORDED / "mlflow.sql").read_text())
     return ["mlflow", "sqlite:///mlflow.db", *UNIT]
@@ -374,23 +377,25 @@ def by_archive() -> list[str]:
         (by_archive, 3, 3),
     ],
 )
-def test_every_kind(make: Callable[[], list[str]], runs: int, scores: int) -> None:
-    """From each kind of source to a report, a comparison and a ledger that agrees."""
-    words = ("import", *make(), "--experiment", "alpha")
-    give(*words)
-    found = json.loads(give("ls", "alpha", "--json"))["rows"]
-    assert (runs, scores) == (len(found), sum(row["score"] is not None for row in found))
+def test_every_kind_of_source_is_imported(
+    make: Callable[[], list[str]], runs: int, scores: int
+) -> None:
+    """Each kind of source leads to a report, a comparison and a ledger that matches."""
+    arguments = ("import", *make(), "--experiment", "alpha")
+    give(*arguments)
+    result = json.loads(give("ls", "alpha", "--json"))["rows"]
+    assert (runs, scores) == (len(result), sum(row["score"] is not None for row in result))
     give("report", "alpha", "--format", "md", "-o", "out")
     assert "imported from other tools" in Path("out/report.md").read_text()
-    if len({row["label"] for row in found}) > 1:
+    if len({row["label"] for row in result}) > 1:
         assert "imported from other tools" in give("compare", "alpha")
     assert "Records that differ" not in Path("out/report.md").read_text()
     give("verify")
-    assert "nothing new" in give(*words)
+    assert "nothing new" in give(*arguments)
 
 
-def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that comes late is refused, and loses none of the other's runs."""
+def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later import is refused, and no run of the earlier one is lost."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     first = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
     late = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
@@ -407,71 +412,73 @@ def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "was changed by another command meanwhile: repeat this command" in refused(*words)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
     give(*words)
-    told = give("verify")
-    assert "alpha: 3 of 3 attempts match the ledger" in told
-    assert "foreign" not in told
+    output = give("verify")
+    assert "alpha: 3 of 3 attempts match the ledger" in output
+    assert "foreign" not in output
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:secret@127.0.0.1:1/x", "file:///x", "://"])
-def test_addresses_of_no_server(address: str) -> None:
-    """MLflow is not asked to open what it may write to, or try for minutes to reach."""
-    told = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
-    assert "is no address of an MLflow server, which begins with http:// or https://" in told
+def test_addresses_that_are_no_server_are_refused(address: str) -> None:
+    """MLflow never opens a database that it could write to or an unreachable address."""
+    output = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
+    assert (
+        "is not the address of an MLflow server, which begins with http:// or https://" in output
+    )
     assert {} == files()
 
 
-def test_the_log_of_an_imported_run() -> None:
-    """There is none, and that is not for the run's silence."""
+def test_an_imported_run_has_no_log() -> None:
+    """`rlexp logs` names the import as the reason."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     run = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
-    told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
-    assert ("", 0) == (told.stdout, told.exit_code)
-    assert "was imported from csv, and holds no log" in told.stderr
-    give(*shlex.split(re.findall(r"'rlexp (.*?)'", told.stderr)[0]))
+    output = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
+    assert ("", 0) == (output.stdout, output.exit_code)
+    assert "was imported from csv and has no log" in output.stderr
+    give(*shlex.split(re.findall(r"to see its source: rlexp (.*)", output.stderr)[0]))
 
 
-def test_tables_of_our_own_come_back() -> None:
-    """What was exported is imported with the same scores, run by run."""
+def test_exported_tables_can_be_imported() -> None:
+    """Exported tables are imported with the same score for every run."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     give("export", "csv", "alpha", "--output", "own", "--level", "episodes")
-    told = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
-    assert "did you mean" not in told
+    output = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
+    assert "did you mean" not in output
     first, second = (json.loads(give("ls", name, "--json"))["rows"] for name in ("alpha", "beta"))
     keys = ("label", "task", "seed", "state", "score")
     assert [[r[k] for k in keys] for r in first] == [[r[k] for k in keys] for r in second]
 
 
-def test_known_scores_are_looked_up_once_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand in many files, and hundreds of runs must not take minutes."""
-    asked: list[str] = []
+def test_reference_scores_are_read_once_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading them for each of hundreds of runs would take minutes."""
+    request: list[str] = []
 
     def look(task: str, folder: Path) -> dict[str, Any]:
-        asked.append(task)
+        request.append(task)
         return {}
 
     monkeypatch.setattr(import_command, "known_reference", look)
     give("import", two_labels(), "--experiment", "alpha", *UNIT, "--dry-run")
-    assert ["Acrobot-v1", "CartPole-v1"] == sorted(asked)
+    assert ["Acrobot-v1", "CartPole-v1"] == sorted(request)
 
 
 def test_secrets_are_masked() -> None:
-    """What a parameter's name says is secret stands in no file."""
-    words = by_store()
+    """The value of a parameter with a secret name is in no file."""
+    arguments = by_store()
     with closing(sqlite3.connect("mlflow.db")) as connection, connection:
         query = "INSERT INTO params SELECT 'api_key', 'hunter2hunter2', run_uuid FROM runs"
         connection.execute(query)
-    give("import", *words, "--experiment", "alpha")
+    give("import", *arguments, "--experiment", "alpha")
     assert not any(b"hunter2" in content for content in files().values())
 
 
-def test_a_name_that_is_given_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two imports at once under one name, one is refused, and the other is whole."""
+def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the two imports is refused, and the other is complete."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    words = ("import", path, "--experiment", "alpha", *UNIT)
-    give(*words)
+    arguments = ("import", path, "--experiment", "alpha", *UNIT)
+    give(*arguments)
     before = files()
     monkeypatch.setattr("rlexp.app.commands.import_results.found_before", lambda _: None)
-    assert "was created by another command meanwhile" in refused(*words)
+    assert "was created by another command meanwhile" in refused(*arguments)
     assert before == files()
 
 
@@ -480,7 +487,7 @@ CALLS = ("write_run", "write_journal", "write_experiment", "_name", "sync")
 
 
 def killed(words: Sequence[str], number: int) -> bool:
-    """Give a command in a process that is killed at a certain call; whether it was."""
+    """Run a command in a process that is killed at a given call; returns whether it was killed."""
     child = os.fork()
     if child == 0:
         _kill_at(number)
@@ -503,38 +510,38 @@ def _kill_at(number: int) -> None:
 
         return call
 
-    for own in CALLS:
-        setattr(store, own, deadly(getattr(store, own)))
+    for values in CALLS:
+        setattr(store, values, deadly(getattr(store, values)))
 
 
-def test_killed_at_any_moment() -> None:
-    """What was killed is no experiment, and the same command again does everything."""
-    words = ("import", table(*rows("ppo", "Toy-v0", range(2))), "--experiment", "alpha", *UNIT)
+def test_an_import_killed_at_any_moment_can_be_repeated() -> None:
+    """A killed import leaves no experiment, and repeating the command imports everything."""
+    arguments = ("import", table(*rows("ppo", "Toy-v0", range(2))), "--experiment", "alpha", *UNIT)
     number = 0
-    while killed(words, number := number + 1):
+    while killed(arguments, number := number + 1):
         if "alpha" in (there := [e.name for e in layout().experiments()]):
             # It was all there, and only its name was not yet made durable.
             assert "2 of 2 attempts match" in give("verify")
         assert set(there) <= {"alpha"}
-        give(*words)
+        give(*arguments)
         assert "2 of 2 attempts match" in give("verify")
         assert [] == list(Path("runs").glob(".import-*"))
         give("rm", "alpha", "--yes")
     assert number > len(CALLS)
 
 
-def test_killed_while_adding() -> None:
-    """No number of what was there changes, until everything that is new is there."""
+def test_a_killed_addition_changes_no_number() -> None:
+    """Numbers of existing runs stay the same until all new runs are present."""
     first = ("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     more = table(*rows("ppo", "Toy-v0", [1, 2]), name="more.csv")
-    words = ("import", more, "--experiment", "alpha", *UNIT)
+    arguments = ("import", more, "--experiment", "alpha", *UNIT)
     number, seen = 0, set[int]()
     give(*first)
-    while killed(words, number := number + 1):
+    while killed(arguments, number := number + 1):
         [row] = json.loads(give("ls", "--group", "--json"))["rows"]
         seen.add(row["n"])
         give("verify")
-        give(*words)
+        give(*arguments)
         [row] = json.loads(give("ls", "--group", "--json"))["rows"]
         assert (3, 3) == (row["planned"], row["n"])
         assert "3 of 3 attempts match" in give("verify")

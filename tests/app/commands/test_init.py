@@ -1,4 +1,4 @@
-"""`rlexp init` writes a study that works as printed, and never over anything."""
+"""`rlexp init` writes a workspace whose printed commands work, and overwrites nothing."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def below(folder: Path) -> dict[str, str]:
 
 
 def test_every_file_is_written(tmp_path: Path) -> None:
-    """The scaffold is what it says it is."""
+    """The written files are those that the command lists."""
     init(str(tmp_path / "new" / "study"))
 
     assert files("study") == below(tmp_path / "new" / "study")
@@ -33,7 +33,7 @@ def test_every_file_is_written(tmp_path: Path) -> None:
 
 @long
 def test_printed_commands_work_when_pasted(tmp_path: Path) -> None:
-    """A shell that is given the printed commands, one after the other, meets no error."""
+    """The printed commands run in a shell, one after the other, without an error."""
     ended = rlexp(tmp_path, "init", "my 'first' study")
     printed = re.findall(r"^To .+?: (.+)$", ended.out, re.MULTILINE)
     script = "\n".join(["set -e", f'rlexp() {{ {shlex.quote(sys.executable)} -m rlexp "$@"; }}'])
@@ -57,18 +57,18 @@ def test_printed_commands_work_when_pasted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*files("x"), "conf/environment/corridor.yaml"])
 def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
-    """One file that exists already is named, and no other is written."""
+    """An existing file is named, and no other file is written."""
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine")
 
-    with pytest.raises(ConfigError, match=re.escape(f"holds {name} already")):
+    with pytest.raises(ConfigError, match=re.escape(f"already holds {name}")):
         init(str(tmp_path))
     assert below(tmp_path) == {name: "mine"}
 
 
 def test_second_time_is_refused(tmp_path: Path) -> None:
-    """All files are there already, and stay as they are."""
+    """All files exist already and stay unchanged."""
     init(str(tmp_path))
     (tmp_path / "corridor.py").write_text("changed")
 
@@ -77,18 +77,18 @@ def test_second_time_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "corridor.py").read_text() == "changed"
 
 
-def test_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
-    """A dangling link counts as a file that exists."""
+def test_a_dangling_link_counts_as_an_existing_file(tmp_path: Path) -> None:
+    """A dangling link is not followed."""
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "README.md").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(ConfigError, match=r"holds README\.md already"):
+    with pytest.raises(ConfigError, match=r"already holds README\.md"):
         init(str(tmp_path / "study"))
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_what_was_written_before_a_failure_is_taken_back(tmp_path: Path) -> None:
-    """A file where a folder should be ends it, and leaves all as it was."""
+def test_a_failure_removes_written_files(tmp_path: Path) -> None:
+    """A file in place of a folder stops the command, and the folder is as before."""
     (tmp_path / "sweeps").write_text("a file")
 
     with pytest.raises(ConfigError, match=r"cannot write .*sweeps.*choose another folder"):
@@ -98,7 +98,7 @@ def test_what_was_written_before_a_failure_is_taken_back(tmp_path: Path) -> None
 
 
 def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    """There is nowhere to write to."""
+    """A file cannot be the folder of a workspace."""
     (tmp_path / "study").touch()
 
     with pytest.raises(ConfigError, match="cannot write"):
@@ -106,7 +106,7 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_present_folder_needs_no_cd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the folder itself, the first command is not to go there."""
+    """In the present folder, no `cd` command is suggested."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unrelated.txt").touch()
 

@@ -1,4 +1,4 @@
-"""Commands that only read records: with `--json`, standard output is one document of its schema."""
+"""Commands that only read records print one document of their schema with `--json`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.show import ShowPart, show
 from rlexp.app.results import document
 from rlexp.store.layout import Layout
 
@@ -38,7 +38,7 @@ COMMANDS = [
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """Two labels, with a completed run and a failed one, and a score that JSON has no number for."""
+    """Two labels with a completed run, a failed one, and a score that JSON cannot hold."""
     alpha = stored(Layout(tmp_path / "runs"), "alpha", configuration(), configuration("a2c"))
     alpha.complete(0, 100.0)
     alpha.complete(1, float("nan"))
@@ -50,7 +50,7 @@ def alpha(tmp_path: Path) -> Stored:
 def test_standard_output_is_one_document(
     alpha: Stored, tmp_path: Path, words: tuple[str, ...], schema: str
 ) -> None:
-    """The document begins with its schema, and nothing is printed besides."""
+    """The document begins with its schema, and nothing else is printed."""
     names = {"RUN": alpha.run(0).folder.name, "OTHER": alpha.run(0, "a2c").folder.name}
     printed = rlexp(tmp_path, *(names.get(word, word) for word in words), "--json")
     assert printed.document(schema)
@@ -64,7 +64,7 @@ def test_standard_output_is_one_document(
 def test_the_command_line_prints_what_the_use_case_returns(
     alpha: Stored, tmp_path: Path, target: Callable[[Stored], str]
 ) -> None:
-    """The JSON of `rlexp show` is the document of the result that `show` returns in Python."""
-    result = document(show(target(alpha), Part.RESULT, study(tmp_path)))
+    """The JSON of `rlexp show` is the document of the result of `show` in Python."""
+    result = document(show(target(alpha), ShowPart.RESULT, study(tmp_path)))
     name = result.pop("schema")["name"]
     assert result == rlexp(tmp_path, "show", target(alpha), "--json").document(name)

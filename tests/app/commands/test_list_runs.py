@@ -1,4 +1,4 @@
-"""`rlexp ls`: every experiment and every run is listed, whatever state its folder is in."""
+"""`rlexp ls` lists every experiment and every run, whatever the state of its folder."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.list_runs import Selection, list_runs
+from rlexp.app.commands.list_runs import ListRequest, list_runs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """Three test seeds: one completed, one failed, one never run."""
+    """Three test seeds: one completed, one failed, one never started."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.complete(0, 100.0)
     alpha.attempt(1, failed())
@@ -36,18 +36,18 @@ def alpha(tmp_path: Path) -> Stored:
 
 
 def rows(folder: Path, *words: str) -> Rows:
-    """The rows as machines read them."""
+    """The rows of the JSON document."""
     read: Rows = rlexp(folder, "ls", *words, "--json").document("listing")["rows"]
     return read
 
 
 def text(folder: Path, *words: str) -> str:
-    """The listing as people read it."""
+    """The text output."""
     return rlexp(folder, "ls", *words).out
 
 
 def test_an_experiment_is_one_row(alpha: Stored, tmp_path: Path) -> None:
-    """What is planned, done, failed and missing is counted, and the IQM of the rest given."""
+    """The row counts planned, done, failed and missing runs, and has the IQM of the scores."""
     (row,) = rows(tmp_path)
     expected = {
         "experiment": "alpha",
@@ -72,8 +72,8 @@ def test_an_experiment_is_one_row(alpha: Stored, tmp_path: Path) -> None:
     assert expected == row
 
 
-def test_a_failure_counts_as_the_worst_score_where_it_was_declared(tmp_path: Path) -> None:
-    """The IQM of a listing is that of the summary: one completed run at 100, one worst at -10."""
+def test_a_failure_counts_as_the_declared_worst_score(tmp_path: Path) -> None:
+    """The IQM equals that of the summary: one completed run at 100, one failed run at -10."""
     beta = stored(Layout(tmp_path / "runs"), "beta", failures="worst")
     beta.complete(0, 100.0)
     beta.attempt(1, failed())
@@ -82,23 +82,23 @@ def test_a_failure_counts_as_the_worst_score_where_it_was_declared(tmp_path: Pat
 
 
 def test_test_scores_are_never_mixed_with_tuning_scores(alpha: Stored, tmp_path: Path) -> None:
-    """An experiment with runs of two phases plans both, and shows the IQM of the test phase."""
+    """An experiment with runs of two phases shows the IQM of the test phase."""
     alpha.complete(0, 1000.0, phase=Phase.TUNING)
     (row,) = rows(tmp_path)
     assert ("tuning, test", 5, 100.0) == (row["phase"], row["planned"], row["estimate"])
 
 
 def test_a_run_is_one_row(alpha: Stored, tmp_path: Path) -> None:
-    """Runs are listed in order of their seeds, those never started included."""
-    found = rows(tmp_path, "alpha")
+    """Runs are listed in order of their seeds, including runs that never started."""
+    result = rows(tmp_path, "alpha")
     assert [(0, "completed", 100.0), (1, "failed", None), (2, "planned", None)] == [
-        (r["seed"], r["state"], r["score"]) for r in found
+        (r["seed"], r["state"], r["score"]) for r in result
     ]
-    assert ("nan", "a loss is NaN") == (found[1]["failure"], found[1]["reason"])
+    assert ("nan", "a loss is NaN") == (result[1]["failure"], result[1]["reason"])
 
 
-def test_people_see_what_all_rows_share_once(alpha: Stored, tmp_path: Path) -> None:
-    """Label, task and phase stand above the table where all runs have the same."""
+def test_shared_values_are_printed_above_the_table(alpha: Stored, tmp_path: Path) -> None:
+    """Label, task and phase are printed once if all runs share them."""
     shown = text(tmp_path, "alpha").splitlines()
     assert shown[0] == "ppo · CartPole-v1 · test"
     assert shown[1].split() == ["run", "seed", "state", "failure", "score", "step", "last"]
@@ -126,11 +126,11 @@ def test_conditions_select_rows(
     conditions: tuple[str, ...],
     seeds: list[int],
 ) -> None:
-    """Conditions are and-ed; a missing number is neither more nor less than any other."""
-    found = rows(
+    """A row must fulfil all conditions; `<` and `>` are false for a missing number."""
+    result = rows(
         tmp_path, "alpha", *(word for condition in conditions for word in ("--where", condition))
     )
-    assert seeds == [row["seed"] for row in found]
+    assert seeds == [row["seed"] for row in result]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_missing_values_are_sorted_last(
     sort: str,
     seeds: list[int],
 ) -> None:
-    """Whichever way a column is sorted, rows without a value stand at the end."""
+    """Rows without a value come last in both sort directions."""
     alpha.complete(2, 50.0)
     assert seeds == [r["seed"] for r in rows(tmp_path, "alpha", "--sort", sort)]
 
@@ -151,30 +151,30 @@ def test_missing_values_are_sorted_last(
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection("alpha", where=("scor>1",)), "no column 'scor'; did you mean 'score'"),
-        (Selection("alpha", sort="-scor"), "no column 'scor'; did you mean 'score'"),
-        (Selection("alpha", where=("score",)), "'score' is no condition; write COLUMN=VALUE"),
-        (Selection("alpha", where=("score>much",)), "'much' is no number"),
-        (Selection("alpha", where=("state>1",)), "state holds words"),
-        (Selection(where=("seed=1",)), "rlexp ls EXPERIMENT"),
+        (ListRequest("alpha", where=("scor>1",)), "no column 'scor'; did you mean 'score'"),
+        (ListRequest("alpha", sort="-scor"), "no column 'scor'; did you mean 'score'"),
+        (ListRequest("alpha", where=("score",)), "'score' is not a condition; write COLUMN=VALUE"),
+        (ListRequest("alpha", where=("score>much",)), "'much' is not a number"),
+        (ListRequest("alpha", where=("state>1",)), "state holds text"),
+        (ListRequest(where=("seed=1",)), "rlexp ls EXPERIMENT"),
     ],
 )
-def test_a_condition_that_makes_no_sense_is_refused(
-    alpha: Stored, tmp_path: Path, selection: Selection, message: str
+def test_a_wrong_condition_is_refused(
+    alpha: Stored, tmp_path: Path, selection: ListRequest, message: str
 ) -> None:
-    """The message says what is wrong and what is allowed."""
+    """The error names the mistake and the allowed forms."""
     with pytest.raises(ConfigError, match=message):
         list_runs(selection, study(tmp_path))
 
 
 def test_an_unknown_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """The message names the nearest experiment and all others."""
+    """The error suggests the nearest experiment and lists all others."""
     with pytest.raises(RecordError, match=r"no experiment 'alpa'.*did you mean 'alpha'"):
-        list_runs(Selection("alpa"), study(tmp_path))
+        list_runs(ListRequest("alpa"), study(tmp_path))
 
 
 def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
-    """One row a configuration: label, task, n, IQM with its interval, failed, missing."""
+    """Each configuration is one row with label, task, n, IQM, interval, failed and missing runs."""
     grid = stored(Layout(tmp_path / "runs"), "grid", configuration(), configuration("a2c"))
     for seed, score in enumerate((10.0, 20.0, 30.0)):
         grid.complete(seed, score)
@@ -195,43 +195,43 @@ def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [False, True])
-def test_empty_runs_say_so_in_one_line(tmp_path: Path, make: bool) -> None:
-    """No runs/, or nothing in it, is nothing wrong."""
+def test_an_empty_runs_folder_is_no_error(tmp_path: Path, make: bool) -> None:
+    """Without `runs/`, or with an empty one, the output is one line."""
     if make:
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "README.md").touch()
     shown = text(tmp_path)
-    assert f"{tmp_path / 'runs'} holds no runs yet; 'rlexp run' makes some\n" == shown
+    assert f"{tmp_path / 'runs'} holds no runs yet; to start some, use 'rlexp run'\n" == shown
     assert rows(tmp_path) == []
 
 
-def test_no_row_fulfils_the_conditions(alpha: Stored, tmp_path: Path) -> None:
-    """A selection without rows is told apart from an experiment without runs."""
+def test_no_matching_row_differs_from_no_runs(alpha: Stored, tmp_path: Path) -> None:
+    """The message for conditions without a match differs from that for no runs."""
     shown = text(tmp_path, "alpha", "--where", "seed>7", "--where", "state=failed")
-    assert shown == "none of 3 rows fulfils seed>7 and state=failed\n"
+    assert shown == "no row of 3 matches seed>7 and state=failed\n"
 
 
 def damage_spec(alpha: Stored) -> str:
-    """Half of a file."""
+    """Truncate the specification."""
     alpha.run(0).spec.write_text('{"schema": 1')
     return "spec.json cannot be read"
 
 
 def lose_spec(alpha: Stored) -> str:
-    """A file that is gone."""
+    """Delete the specification."""
     alpha.run(0).spec.unlink()
     return "spec.json is missing"
 
 
 def change_spec(alpha: Stored) -> str:
-    """A file that somebody edited."""
+    """Edit the specification."""
     path = alpha.run(0).spec
     path.write_text(path.read_text().replace("CartPole", "CartPull"))
     return "its content no longer has its id"
 
 
 def fill_journal_with_a_folder(alpha: Stored) -> str:
-    """A folder where a file should be."""
+    """Put a folder in place of the journal."""
     journal = alpha.run(0).attempt(1).journal
     journal.unlink()
     journal.mkdir()
@@ -239,14 +239,14 @@ def fill_journal_with_a_folder(alpha: Stored) -> str:
 
 
 def make_spec_a_pipe(alpha: Stored) -> str:
-    """A pipe, which nobody writes to."""
+    """Put a pipe without a writer in place of the specification."""
     alpha.run(0).spec.unlink()
     os.mkfifo(alpha.run(0).spec)
     return "it is not a regular file"
 
 
 def replace_attempts_by_a_file(alpha: Stored) -> str:
-    """A file where a folder should be."""
+    """Put a file in place of the folder of attempts."""
     folder = alpha.run(0).folder / "attempts"
     folder.rename(alpha.run(0).folder / "elsewhere")
     folder.touch()
@@ -254,7 +254,7 @@ def replace_attempts_by_a_file(alpha: Stored) -> str:
 
 
 def exchange_runs(alpha: Stored) -> str:
-    """The folder of another run."""
+    """Replace the folder by that of another run."""
     first, second = alpha.run(0).folder, alpha.run(1).folder
     first.rename(first.with_name("old"))
     second.rename(first)
@@ -273,10 +273,10 @@ def exchange_runs(alpha: Stored) -> str:
         exchange_runs,
     ],
 )
-def test_a_damaged_run_is_listed_with_what_is_wrong(
+def test_a_damaged_run_is_listed_with_its_problem(
     alpha: Stored, tmp_path: Path, damage: Any
 ) -> None:
-    """Whatever happened to a folder, the run stays in the listing and has no score."""
+    """A damaged run stays in the listing and has no score."""
     problem = damage(alpha)
     name = alpha.run(0).folder.name
     (row,) = [r for r in rows(tmp_path, "alpha") if r["run"] == name]
@@ -288,8 +288,8 @@ def test_a_damaged_run_is_listed_with_what_is_wrong(
     assert problem in text(tmp_path, "alpha")
 
 
-def test_unreadable_lines_are_told_and_the_rest_is_kept(alpha: Stored, tmp_path: Path) -> None:
-    """A journal with a bad line still gives the run's score, and says that a line is lost."""
+def test_unreadable_journal_lines_are_counted(alpha: Stored, tmp_path: Path) -> None:
+    """A journal with an unreadable line still gives the score, and the line is counted."""
     journal = alpha.run(0).attempt(1).journal
     journal.write_bytes(b"nonsense\n" + journal.read_bytes())
     row = rows(tmp_path, "alpha")[0]
@@ -301,7 +301,7 @@ def test_unreadable_lines_are_told_and_the_rest_is_kept(alpha: Stored, tmp_path:
 def test_an_experiment_without_its_definition_is_listed(
     alpha: Stored, tmp_path: Path, content: str | None
 ) -> None:
-    """Runs whose question is lost are still there, under what their specs suggest."""
+    """Runs without a definition are listed by their specifications."""
     if content is None:
         alpha.paths.definition.unlink()
     else:
@@ -309,12 +309,12 @@ def test_an_experiment_without_its_definition_is_listed(
     (row,) = rows(tmp_path)
     assert ("alpha", "ppo", 0) == (row["experiment"], row["label"], row["planned"])
     assert "experiment.json" in row["problem"]
-    found = rows(tmp_path, "alpha")
-    assert {(0, "completed"), (1, "failed")} == {(r["seed"], r["state"]) for r in found}
+    result = rows(tmp_path, "alpha")
+    assert {(0, "completed"), (1, "failed")} == {(r["seed"], r["state"]) for r in result}
 
 
 def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
-    """Links in circles and to nowhere, pipes, names that a terminal would obey: all are listed."""
+    """Circular and dangling links, pipes and names with escape codes are listed safely."""
     root = tmp_path / "runs"
     (root / "nowhere").symlink_to("gone")
     (root / "circle").symlink_to("circle")
@@ -333,18 +333,16 @@ def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
     assert len(rows(tmp_path)) == 6
 
 
-def test_a_score_that_is_no_number_is_shown_as_that(alpha: Stored, tmp_path: Path) -> None:
-    """NaN is null in JSON, which has no NaN, and has no place in an order."""
+def test_a_nan_score_is_shown_as_nan(alpha: Stored, tmp_path: Path) -> None:
+    """NaN is null in JSON, and NaN scores are sorted last."""
     alpha.complete(2, float("nan"))
-    found = rows(tmp_path, "alpha", "--sort", "-score")
-    assert [100.0, None, None] == [r["score"] for r in found]
+    result = rows(tmp_path, "alpha", "--sort", "-score")
+    assert [100.0, None, None] == [r["score"] for r in result]
     assert "nan" in text(tmp_path, "alpha")
 
 
-def test_a_run_that_the_definition_does_not_ask_for_is_listed(
-    alpha: Stored, tmp_path: Path
-) -> None:
-    """A folder that came from elsewhere is shown, and counts for nothing."""
+def test_an_unplanned_run_is_listed(alpha: Stored, tmp_path: Path) -> None:
+    """A run outside the definition is shown but not counted."""
     other = stored(Layout(tmp_path / "runs"), "other", configuration(steps=200))
     run = other.complete(0, 7.0)
     run.folder.rename(alpha.paths.folder / run.folder.name)
@@ -357,8 +355,8 @@ def test_a_run_that_the_definition_does_not_ask_for_is_listed(
     assert (3, 1, 100.0) == (row["planned"], row["done"], row["estimate"])
 
 
-def test_runs_that_is_a_file_is_one_line(tmp_path: Path) -> None:
-    """A file in place of the folder is a mistake with a name."""
+def test_a_file_in_place_of_runs_is_a_one_line_error(tmp_path: Path) -> None:
+    """A file in place of the folder `runs/` gives a one-line error."""
     (tmp_path / "runs").touch()
     with pytest.raises(RecordError, match="runs cannot be read: Not a directory"):
-        list_runs(Selection(), study(tmp_path))
+        list_runs(ListRequest(), study(tmp_path))

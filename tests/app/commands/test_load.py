@@ -1,4 +1,4 @@
-"""`rlexp.load`: records and scores as plain arrays, with nothing missing hidden."""
+"""`rlexp.load`: records and scores as arrays that show missing runs."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from rlexp.store.layout import Layout
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """PPO: two completed, one failed; A2C: one running or lost, two never started."""
+    """PPO: two completed runs, one failed; A2C: one lost or running, two never started."""
     alpha = stored(Layout(tmp_path / "runs"), "alpha", configuration(), configuration("a2c"))
     alpha.complete(0, 100.0)
     alpha.attempt(1, failed())
@@ -26,8 +26,8 @@ def alpha(tmp_path: Path) -> Stored:
     return alpha
 
 
-def test_the_table_has_a_row_for_every_run_that_was_asked_for(alpha: Stored) -> None:
-    """Failed and missing runs stand in it, with NaN for a score."""
+def test_the_table_has_a_row_for_every_planned_run(alpha: Stored) -> None:
+    """Failed and missing runs have rows with NaN as score."""
     table = rlexp.load(alpha.paths.folder).table
     assert ("run", "label", "task", "phase", "state", "seed", "score", "step") == table.dtype.names
     assert [
@@ -44,8 +44,8 @@ def test_the_table_has_a_row_for_every_run_that_was_asked_for(alpha: Stored) -> 
         table["score"][0] = 1.0
 
 
-def test_records_stand_beside_the_table(alpha: Stored) -> None:
-    """The i-th record is that of the i-th row."""
+def test_records_are_in_the_order_of_the_table(alpha: Stored) -> None:
+    """Record i belongs to row i."""
     loaded = rlexp.load(str(alpha.paths.folder))
     assert loaded.table["state"].tolist() == [str(r.state) for r in loaded.records]
     assert loaded.records[2].reason == "a loss is NaN"
@@ -53,16 +53,16 @@ def test_records_stand_beside_the_table(alpha: Stored) -> None:
 
 
 def test_scores_are_those_of_completed_runs(alpha: Stored) -> None:
-    """A failure is no score, and one configuration is never mixed with another."""
+    """Failed runs have no score, and configurations are never mixed."""
     loaded = rlexp.load(alpha.paths.folder)
     assert [100.0, 80.0] == loaded.scores("ppo").tolist()
     assert [] == loaded.scores("a2c", "CartPole-v1").tolist()
-    with pytest.raises(ProtocolError, match="2 configurations match, say which one"):
+    with pytest.raises(ProtocolError, match="2 configurations match; name label and task"):
         loaded.scores()
 
 
-def test_scores_of_phases_are_apart(alpha: Stored) -> None:
-    """A tuning score is given only where the tuning phase is asked for."""
+def test_scores_of_phases_are_separate(alpha: Stored) -> None:
+    """A tuning score is returned only for the tuning phase."""
     alpha.complete(0, 7.0, phase=Phase.TUNING)
     loaded = rlexp.load(alpha.paths.folder)
     assert [7.0] == loaded.scores("ppo", phase="tuning").tolist()
@@ -70,8 +70,8 @@ def test_scores_of_phases_are_apart(alpha: Stored) -> None:
     assert [] == loaded.scores(phase="selection").tolist()
 
 
-def test_curves_hold_every_run_and_name_what_is_missing_nan(alpha: Stored) -> None:
-    """Rows are runs in order of their seeds, columns all steps at which any was evaluated."""
+def test_curves_have_nan_for_missing_evaluations(alpha: Stored) -> None:
+    """Rows are runs in order of seeds; columns are all steps with an evaluation."""
     loaded = rlexp.load(alpha.paths.folder)
     steps, returns = loaded.curves("ppo")
     assert [50, 100] == steps.tolist()
@@ -91,14 +91,16 @@ def test_curves_hold_every_run_and_name_what_is_missing_nan(alpha: Stored) -> No
         ({"phase": "tests"}, "no phase 'tests'; did you mean 'test'"),
     ],
 )
-def test_unknown_words_are_refused(alpha: Stored, words: dict[str, str], message: str) -> None:
-    """A slip gives no empty array."""
+def test_unknown_labels_tasks_and_phases_are_refused(
+    alpha: Stored, words: dict[str, str], message: str
+) -> None:
+    """A typing error raises an error instead of returning an empty array."""
     with pytest.raises(ProtocolError, match=message):
         rlexp.load(alpha.paths.folder).scores(**words)
 
 
 def test_damaged_runs_are_named(alpha: Stored) -> None:
-    """A run that cannot be read keeps its row, and what is wrong is told."""
+    """A run that cannot be read keeps its row, and its problem is named."""
     alpha.run(0).spec.write_text("{")
     loaded = rlexp.load(alpha.paths.folder)
     assert ("damaged", State.PLANNED) == (loaded.table["state"][0], loaded.records[0].state)
@@ -107,13 +109,13 @@ def test_damaged_runs_are_named(alpha: Stored) -> None:
 
 
 def test_an_experiment_without_runs_loads(tmp_path: Path) -> None:
-    """What was planned is there before anything ran."""
+    """Planned runs have rows before any run has started."""
     loaded = rlexp.load(stored(Layout(tmp_path / "runs")).paths.folder)
     assert ["planned"] * 3 == loaded.table["state"].tolist()
 
 
-def test_what_is_no_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """The message names the nearest experiment, or what is damaged."""
+def test_a_folder_that_is_no_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
+    """The error suggests the nearest experiment or names the damage."""
     with pytest.raises(RecordError, match=r"no experiment .*; did you mean 'alpha'"):
         rlexp.load(tmp_path / "runs" / "alpa")
     alpha.paths.definition.write_text("{")
@@ -122,7 +124,7 @@ def test_what_is_no_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None
 
 
 def test_importing_rlexp_imports_nothing_heavy() -> None:
-    """`import rlexp` costs nothing until something is loaded."""
+    """`import rlexp` imports no heavy module until a function is used."""
     code = "import sys, rlexp; print([m for m in ('numpy', 'torch', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""`rlexp logs`: the output of a run, harmless to the terminal."""
+"""`rlexp logs`: the log of a run, printed safely."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """A run of two attempts, each with an output of its own."""
+    """A run with two attempts, each with a log."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.attempt(0, log="first\n")
     alpha.attempt(0, completed(1.0), log="one\ntwo\nthree\n")
@@ -41,13 +41,13 @@ def test_the_output_of_an_attempt_is_printed(
     options: tuple[str, ...],
     expected: str,
 ) -> None:
-    """The last attempt if none is named, the last lines if so many are asked for."""
+    """The default is the last attempt; `--lines` prints the last lines."""
     printed = rlexp(tmp_path, "logs", "ppo-test-0", *options)
     assert (0, expected) == (printed.code, printed.out)
 
 
-def test_machines_get_the_lines_and_how_many_there_are(alpha: Stored, tmp_path: Path) -> None:
-    """The JSON names run, attempt and file, and holds the lines that were asked for."""
+def test_json_has_lines_and_their_number(alpha: Stored, tmp_path: Path) -> None:
+    """The document names run, attempt and file, and holds the requested lines."""
     document = rlexp(tmp_path, "logs", "ppo-test-0", "-n", "2", "--json").document("log")
     run = alpha.run(0)
     assert document == {
@@ -62,7 +62,7 @@ def test_machines_get_the_lines_and_how_many_there_are(alpha: Stored, tmp_path: 
 
 
 def test_control_characters_are_harmless(tmp_path: Path) -> None:
-    """Escape codes, bells and bytes that are no text become visible; tabs and lines stay."""
+    """Escape codes, bells and invalid bytes become visible; tabs and lines stay."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.attempt(0, log=b"\x1b]0;title\x07[bold]a\tb[/bold]\r\nc\rd \xff\xe2\x80\xae:smile:\n")
     printed = rlexp(tmp_path, "logs", "ppo-test-0").out
@@ -72,8 +72,8 @@ def test_control_characters_are_harmless(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_an_empty_log_says_so_on_standard_error(tmp_path: Path, missing: bool) -> None:
-    """Standard output stays empty, so that a pipe gets nothing that the run did not print."""
+def test_the_note_on_an_empty_log_is_on_standard_error(tmp_path: Path, missing: bool) -> None:
+    """Standard output stays empty, so that a pipe gets only what the run printed."""
     run = stored(Layout(tmp_path / "runs")).attempt(0)
     if missing:
         run.attempt(1).log.unlink()
@@ -82,12 +82,12 @@ def test_an_empty_log_says_so_on_standard_error(tmp_path: Path, missing: bool) -
     assert expected == (printed.code, printed.out, printed.err)
 
 
-def test_what_is_not_there_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """An attempt that was not made, a run that was not attempted, a count below zero."""
+def test_unknown_attempts_and_negative_counts_are_refused(alpha: Stored, tmp_path: Path) -> None:
+    """An unknown attempt, a run without attempts and a negative count are refused."""
     write_run(alpha.run(1), alpha.spec(1))
     with pytest.raises(RecordError, match=r"no attempt 3 \(there are: 1, 2\)"):
         logs("ppo-test-0", 3, None, study(tmp_path))
-    with pytest.raises(RecordError, match="was not attempted yet"):
+    with pytest.raises(RecordError, match="has not started yet"):
         logs("ppo-test-1", None, None, study(tmp_path))
     with pytest.raises(ConfigError, match="--lines=-1 is negative"):
         logs("ppo-test-0", None, -1, study(tmp_path))

@@ -1,4 +1,4 @@
-"""`rlexp power`: numbers of seeds from an effect size or from a pilot, or why there is none."""
+"""`rlexp power`: numbers of seeds from an effect size or a pilot, or the reason for none."""
 
 import math
 import re
@@ -28,32 +28,34 @@ Scores = Mapping[str, tuple[float, ...]]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    """An empty study."""
+def empty_workspace(tmp_path: Path) -> Workspace:
+    """An empty workspace."""
     return study(tmp_path)
 
 
 @pytest.fixture
-def say(place: Workspace) -> Callable[..., str]:
-    """What the command prints for people."""
-    return partial(give, place.folder, "power")
+def output_of(empty_workspace: Workspace) -> Callable[..., str]:
+    """The text output of the command."""
+    return partial(give, empty_workspace.folder, "power")
 
 
 @pytest.fixture
-def plan(place: Workspace) -> Callable[..., Any]:
+def plan(empty_workspace: Workspace) -> Callable[..., Any]:
     """The plan as a result."""
 
     def planned(target: str | None = None, **request: Any) -> Any:
-        return power(PowerRequest(target=target, **request), place)
+        return power(PowerRequest(target=target, **request), empty_workspace)
 
     return planned
 
 
-def pilot(place: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+def pilot(empty_workspace: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
     """An experiment whose labels reached these scores."""
-    there = stored(place.layout, name, *map(configuration, scores), **{"test": 3, **more})
-    for label, own in scores.items():
-        for seed, score in enumerate(own):
+    there = stored(
+        empty_workspace.layout, name, *map(configuration, scores), **{"test": 3, **more}
+    )
+    for label, values in scores.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
     return there
 
@@ -67,33 +69,33 @@ def complete(there: Stored, own: Configuration, seed: int, score: float) -> None
 @pytest.mark.parametrize(
     ("effect", "seeds"), [(0.5, 64), (0.8, 26), (1.0, 17), (1.5, 9), (2.0, 6), (-1.0, 17)]
 )
-def test_an_effect_needs_so_many_seeds(
+def test_seeds_for_an_effect_match_textbooks(
     plan: Callable[..., Any], effect: float, seeds: int
 ) -> None:
-    """The table that every textbook has, of the two-sided t test with 80 % power."""
+    """The seeds equal the textbook table of the two-sided t test with 80 % power."""
     assert seeds == plan(effect=effect).seeds
 
 
 @pytest.mark.parametrize(
     ("seeds", "effect"), [(3, 3.07), (5, 2.02), (10, 1.32), (20, 0.91), (30, 0.74)]
 )
-def test_so_many_seeds_find_an_effect(say: Callable[..., str], seeds: int, effect: float) -> None:
-    """The other way round: what a fixed number of seeds can find."""
-    text = say("--seeds", str(seeds))
-    assert f"{seeds} seeds of each label find an effect of {effect:.2f} standard" in text
+def test_seeds_detect_an_effect(output_of: Callable[..., str], seeds: int, effect: float) -> None:
+    """A fixed number of seeds gives the detectable effect."""
+    text = output_of("--seeds", str(seeds))
+    assert f"{seeds} seeds per label detect an effect of {effect:.2f} standard" in text
     assert re.search(rf"^ +{seeds} +{effect:.2f}$", text, re.MULTILINE)
 
 
 def test_level_and_power_are_settings(plan: Callable[..., Any]) -> None:
-    """A stricter test and a greater chance to find need more seeds."""
-    found = plan(effect=1.0, overrides=("alpha=0.01", "power=0.9"))
-    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == found.seeds > 17
-    assert (0.01, 0.9) == (found.alpha, found.power)
+    """A lower level and a higher power need more seeds."""
+    result = plan(effect=1.0, overrides=("alpha=0.01", "power=0.9"))
+    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == result.seeds > 17
+    assert (0.01, 0.9) == (result.alpha, result.power)
 
 
-def test_a_pilot_tells_the_spread(place: Workspace, plan: Callable[..., Any]) -> None:
-    """Each label by itself, and both by the root of their mean variance."""
-    pilot(place, PILOT)
+def test_a_pilot_gives_the_spread(empty_workspace: Workspace, plan: Callable[..., Any]) -> None:
+    """Each label has its spread; both together have the root of their mean variance."""
+    pilot(empty_workspace, PILOT)
     rows = plan("alpha", difference=10.0).pilots
     assert ["ppo", "a2c", "ppo and a2c"] == [row.pilot for row in rows]
     deviations = [row.standard_deviation for row in rows]
@@ -102,43 +104,49 @@ def test_a_pilot_tells_the_spread(place: Workspace, plan: Callable[..., Any]) ->
     assert all(row.low <= row.seeds <= row.high for row in rows)
 
 
-def test_the_widest_spread_leads(place: Workspace, say: Callable[..., str]) -> None:
-    """The sentence is about the label that needs most, with how well the pilot tells that."""
-    pilot(place, PILOT)
-    text = say("alpha", "--difference", "10.0")
-    assert "by 17 seeds of each label, by the spread of ppo. Its 3 runs do not tell" in text
+def test_the_label_with_the_widest_spread_decides(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """The sentence names the label that needs most seeds, and the range of that number."""
+    pilot(empty_workspace, PILOT)
+    text = output_of("alpha", "--difference", "10.0")
+    assert "17 seeds per label are needed, by the spread of ppo. Its 3 runs estimate" in text
     assert "At least, at most: by the 95% chi-square interval" in text
 
 
-def test_seeds_of_a_pilot_find_a_difference(place: Workspace, plan: Callable[..., Any]) -> None:
-    """An effect in standard deviations becomes a difference in units of the scores."""
-    pilot(place, PILOT)
+def test_seeds_and_a_pilot_give_a_detectable_difference(
+    empty_workspace: Workspace, plan: Callable[..., Any]
+) -> None:
+    """The effect in standard deviations is converted to units of the scores."""
+    pilot(empty_workspace, PILOT)
     rows = plan("alpha", seeds=10).pilots
-    wanted = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
-    assert wanted == pytest.approx([row.detectable for row in rows[:2]])
+    expected = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
+    assert expected == pytest.approx([row.detectable for row in rows[:2]])
 
 
 def test_several_tasks_are_planned_for_together(
-    place: Workspace, plan: Callable[..., Any]
+    empty_workspace: Workspace, plan: Callable[..., Any]
 ) -> None:
-    """With anchors one apart a normalised score is as a raw one; two tasks need fewer seeds."""
+    """With anchors at 0 and 1, normalised scores equal raw ones; two tasks need fewer seeds."""
     anchors = {"random": 0.0, "threshold": 1.0, "source": "made up"}
     tasks = [replace(configuration("ppo", t), reference=anchors) for t in ("One-v1", "Two-v1")]
-    there = stored(place.layout, "alpha", *tasks, test=3)
-    for own in tasks:
+    there = stored(empty_workspace.layout, "alpha", *tasks, test=3)
+    for values in tasks:
         for seed, score in enumerate(PILOT["ppo"]):
-            complete(there, own, seed, score)
-    found = plan("alpha", difference=10.0)
-    (row,) = found.pilots
-    assert ("normalised score", 6) == (found.unit, row.n)
+            complete(there, values, seed, score)
+    result = plan("alpha", difference=10.0)
+    (row,) = result.pilots
+    assert ("normalised score", 6) == (result.unit, row.n)
     assert row.standard_deviation == pytest.approx(10.0)
     # 8.4 = 17 / 2 seeds on each task, and fewer degrees of freedom are lost.
     assert 9 == row.seeds
 
 
-def test_one_label_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
-    """A label by itself stands for both sides."""
-    pilot(place, PILOT)
+def test_a_single_label_stands_for_both_sides(
+    empty_workspace: Workspace, plan: Callable[..., Any]
+) -> None:
+    """The spread of a single label is used for both sides of the pair."""
+    pilot(empty_workspace, PILOT)
     rows = plan("alpha/a2c", difference=4.0).pilots
     assert [("a2c", 17)] == [(row.pilot, row.seeds) for row in rows]
 
@@ -146,89 +154,105 @@ def test_one_label_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> Non
 @pytest.mark.parametrize(
     ("scores", "reason"),
     [
-        ({"ppo": ()}, "ppo: no score on CartPole-v1: it tells no spread"),
-        ({"ppo": (math.nan,) * 3}, "ppo: no score on CartPole-v1: it tells no spread"),
-        ({"ppo": (10.0,)}, "There is nothing to plan by"),
-        ({"ppo": (10.0, 10.0, 10.0)}, "There is nothing to plan by"),
+        ({"ppo": ()}, "ppo: no score on CartPole-v1, so its spread is unknown"),
+        ({"ppo": (math.nan,) * 3}, "ppo: no score on CartPole-v1, so its spread is unknown"),
+        ({"ppo": (10.0,)}, "The number of seeds cannot be planned"),
+        ({"ppo": (10.0, 10.0, 10.0)}, "The number of seeds cannot be planned"),
     ],
 )
-def test_what_tells_no_spread_gets_a_reason(
-    place: Workspace, say: Callable[..., str], scores: Scores, reason: str
+def test_a_pilot_without_spread_gives_a_reason(
+    empty_workspace: Workspace, output_of: Callable[..., str], scores: Scores, reason: str
 ) -> None:
-    """No run, NaN, one seed, equal scores: no number, and a reason in words."""
-    pilot(place, scores)
-    text = say("alpha", "--difference", "1.0")
+    """No runs, NaN, one seed and equal scores give a reason instead of a number."""
+    pilot(empty_workspace, scores)
+    text = output_of("alpha", "--difference", "1.0")
     assert reason in text
-    assert "There is nothing to plan by" in text
+    assert "The number of seeds cannot be planned" in text
     assert "is found with" not in text
 
 
-def test_failures_tell_no_spread(place: Workspace, say: Callable[..., str]) -> None:
-    """All runs of a label failed: it says so, and the other label is planned by."""
-    there = pilot(place, {"ppo": PILOT["ppo"], "a2c": ()})
+def test_a_label_of_failed_runs_is_left_out(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """The warning names the label, and the other label gives the plan."""
+    there = pilot(empty_workspace, {"ppo": PILOT["ppo"], "a2c": ()})
     for seed in range(3):
         there.attempt(seed, failed(), label="a2c")
-    text = say("alpha", "--difference", "10.0")
+    text = output_of("alpha", "--difference", "10.0")
     assert "Warning: a2c: no score on CartPole-v1" in text
-    assert "by 17 seeds of each label, by the spread of ppo" in text
+    assert "17 seeds per label are needed, by the spread of ppo" in text
 
 
-def test_a_nan_is_no_part_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
-    """The spread is that of the finite scores, and n says how many these are."""
-    pilot(place, {"ppo": (*PILOT["ppo"], math.nan)}, test=4)
+def test_nan_scores_are_left_out_of_a_pilot(
+    empty_workspace: Workspace, plan: Callable[..., Any]
+) -> None:
+    """The spread is that of the finite scores, and n counts them."""
+    pilot(empty_workspace, {"ppo": (*PILOT["ppo"], math.nan)}, test=4)
     (row,) = plan("alpha", difference=10.0).pilots
     assert (3, 17) == (row.n, row.seeds)
 
 
-def test_a_label_without_a_task_is_named(place: Workspace, say: Callable[..., str]) -> None:
-    """A label that was not asked for on every task tells nothing about all of them."""
+def test_a_label_without_a_task_is_named(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """A label without runs on every task cannot serve as a pilot."""
     cells = [configuration("ppo"), configuration("a2c"), configuration("ppo", "Pendulum-v1")]
-    there = stored(place.layout, "alpha", *cells, test=3)
-    for own in there.experiment.configurations:
+    there = stored(empty_workspace.layout, "alpha", *cells, test=3)
+    for values in there.experiment.configurations:
         for seed in range(3):
-            complete(there, own, seed, 10.0 * seed)
-    assert "Warning: a2c: it was not asked for on every task" in say("alpha", "--seeds", "5")
+            complete(there, values, seed, 10.0 * seed)
+    assert "Warning: a2c: it has no runs on some of the tasks" in output_of(
+        "alpha", "--seeds", "5"
+    )
 
 
-def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]) -> None:
-    """The spread of runs that trained longer is another one, and the plan says so."""
-    there = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c", steps=200))
-    for label, own in PILOT.items():
-        for seed, score in enumerate(own):
+def test_unequal_budgets_cause_a_warning(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """Runs that trained longer may have another spread, and the plan warns about it."""
+    there = stored(
+        empty_workspace.layout, "alpha", configuration("ppo"), configuration("a2c", steps=200)
+    )
+    for label, values in PILOT.items():
+        for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
-    text = say("alpha", "--difference", "10.0")
+    text = output_of("alpha", "--difference", "10.0")
     assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
     assert "by the spread of ppo" in text
 
 
-def test_two_labels_that_are_the_same(place: Workspace, plan: Callable[..., Any]) -> None:
-    """Equal scores of both labels have the spread of one, known better by twice the runs."""
-    pilot(place, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
-    one, other, both = plan("alpha", difference=10.0).pilots
-    assert 17 == one.seeds == other.seeds == both.seeds
-    assert both.high < one.high == other.high
+def test_two_identical_labels_have_the_spread_of_one(
+    empty_workspace: Workspace, plan: Callable[..., Any]
+) -> None:
+    """The spread is the same, with a narrower interval from twice the runs."""
+    pilot(empty_workspace, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
+    item, other, both = plan("alpha", difference=10.0).pilots
+    assert 17 == item.seeds == other.seeds == both.seeds
+    assert both.high < item.high == other.high
 
 
-def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[..., str]) -> None:
-    """An experiment with tuning runs only is planned by them; it has no others."""
-    there = stored(place.layout, "tuned", test=0)
+def test_tuning_runs_are_the_pilot_without_test_runs(
+    empty_workspace: Workspace, output_of: Callable[..., str]
+) -> None:
+    """An experiment with only tuning runs is planned by these."""
+    there = stored(empty_workspace.layout, "tuned", test=0)
     for seed, score in enumerate((10.0, 20.0)):
         there.complete(seed, score, phase=Phase.TUNING)
-    assert "by the spread of ppo" in say("tuned", "--difference", "10.0")
+    assert "by the spread of ppo" in output_of("tuned", "--difference", "10.0")
 
 
 @pytest.mark.parametrize(
     ("target", "options", "problem"),
     [
-        (None, {}, "say what is to be found"),
-        ("alpha", {}, "say what is to be found"),
-        (None, {"difference": 1.0}, "--difference is in units of scores"),
-        ("alpha", {"effect": 1.0}, "--effect needs no pilot"),
-        (None, {"effect": 1.0, "difference": 1.0}, "two ways to say the same"),
-        (None, {"effect": 0.0}, "no number of seeds detects an effect of 0"),
-        (None, {"effect": math.nan}, "must be a finite number"),
-        ("alpha", {"difference": 0.0}, "the difference must be a finite number other than 0"),
-        ("alpha", {"difference": math.inf}, "must be a finite number"),
+        (None, {}, "give the effect to detect"),
+        ("alpha", {}, "give the effect to detect"),
+        (None, {"difference": 1.0}, "--difference is in units of the scores"),
+        ("alpha", {"effect": 1.0}, "takes no pilot"),
+        (None, {"effect": 1.0, "difference": 1.0}, "exclude each other"),
+        (None, {"effect": 0.0}, "no number of seeds finds an effect of 0"),
+        (None, {"effect": math.nan}, "must be finite numbers"),
+        ("alpha", {"difference": 0.0}, "name a difference worth finding"),
+        ("alpha", {"difference": math.inf}, "must be finite numbers"),
         (None, {"effect": 1.0, "overrides": ("alpha=0",)}, "alpha=0"),
         (None, {"effect": 1.0, "overrides": ("power=0.01",)}, "power = 0.01 must lie between"),
         (None, {"effect": 1.0, "overrides": ("powr=0.9",)}, "did you mean 'power'?"),
@@ -236,43 +260,43 @@ def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[.
         ("alpha/ppa", {"seeds": 3}, "alpha has no label 'ppa'; did you mean 'ppo'?"),
     ],
 )
-def test_mistakes_are_one_line(
-    place: Workspace,
+def test_mistakes_are_one_line_errors(
+    empty_workspace: Workspace,
     plan: Callable[..., Any],
     target: str | None,
     options: dict[str, Any],
     problem: str,
 ) -> None:
-    """What is asked for wrongly is refused with what to write instead."""
-    pilot(place, PILOT)
+    """Wrong options give an error that names the right ones."""
+    pilot(empty_workspace, PILOT)
     with pytest.raises(RlexpError, match=re.escape(problem)) as refused:
         plan(target, **options)
     assert isinstance(refused.value, ConfigError | RecordError)
     assert "\n" not in str(refused.value)
 
 
-def test_machines_get_a_plan_by_effect(place: Workspace) -> None:
+def test_json_has_a_plan_by_effect(empty_workspace: Workspace) -> None:
     """With --json there is one document, whose table has common numbers of seeds."""
-    words = ("power", "--effect", "1", "--seeds", "10")
-    found = give_json(place.folder, "power-by-effect", *words)
-    assert (17, 10) == (found["seeds"], found["planned"])
-    assert {"seeds", "detectable", "power"} == found["table"][0].keys()
-    assert detectable_effect(10) == found["detectable"]
+    arguments = ("power", "--effect", "1", "--seeds", "10")
+    result = give_json(empty_workspace.folder, "power-by-effect", *arguments)
+    assert (17, 10) == (result["seeds"], result["planned"])
+    assert {"seeds", "detectable", "power"} == result["table"][0].keys()
+    assert detectable_effect(10) == result["detectable"]
 
 
-def test_machines_get_a_plan_by_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
+def test_json_has_a_plan_by_pilot(empty_workspace: Workspace, plan: Callable[..., Any]) -> None:
     """With --json there is one document, equal to the result to the last bit."""
-    pilot(place, PILOT)
-    words = ("power", "alpha", "--difference", "10")
-    found = give_json(place.folder, "power-by-pilot", *words)
-    assert to_json(plan("alpha", difference=10.0)) == found
-    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in found["pilots"]]
+    pilot(empty_workspace, PILOT)
+    arguments = ("power", "alpha", "--difference", "10")
+    result = give_json(empty_workspace.folder, "power-by-pilot", *arguments)
+    assert to_json(plan("alpha", difference=10.0)) == result
+    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in result["pilots"]]
 
 
 def test_the_kind_of_plan_depends_on_the_target(
-    place: Workspace, plan: Callable[..., Any]
+    empty_workspace: Workspace, plan: Callable[..., Any]
 ) -> None:
-    """A pilot leads to a plan by its spread, and an effect to one that needs no experiment."""
-    pilot(place, PILOT)
+    """A target gives a plan by a pilot, and no target a plan by an effect."""
+    pilot(empty_workspace, PILOT)
     assert isinstance(plan("alpha", seeds=5), PilotPlan)
     assert isinstance(plan(seeds=5), EffectPlan)

@@ -1,4 +1,4 @@
-"""`rlexp report`: files, exit codes, and what is told."""
+"""`rlexp report`: its files, exit codes and output."""
 
 import subprocess
 import sys
@@ -25,11 +25,13 @@ FEW = (*QUICK, "section=[verdicts,checklist,missing]")
 
 def alpha(folder: Path) -> Stored:
     """Two labels with four scores each."""
-    own = stored(study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4)
+    values = stored(
+        study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
+    )
     for seed in range(4):
-        own.complete(seed, 400.0 + seed)
-        own.complete(seed, 100.0 + seed, label="a2c")
-    return own
+        values.complete(seed, 400.0 + seed)
+        values.complete(seed, 100.0 + seed, label="a2c")
+    return values
 
 
 def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
@@ -40,7 +42,7 @@ def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
 
 
 def said(folder: Path, *words: str, code: int = 0) -> str:
-    """What the command prints, of a report whose other sections do not matter."""
+    """The output of the command for a report with few sections."""
     return give(folder, "report", "alpha", *settings(FEW), *words, code=code)
 
 
@@ -59,7 +61,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_page_is_written_beside_the_runs(tmp_path: Path) -> None:
-    """Under `reports/` in the study, named after the experiment."""
+    """The default folder is `reports/` in the workspace, named after the experiment."""
     alpha(tmp_path)
     written = write(tmp_path, settings=FEW)
     assert (tmp_path / "reports" / "alpha" / "report.html",) == written.files
@@ -67,7 +69,7 @@ def test_a_page_is_written_beside_the_runs(tmp_path: Path) -> None:
 
 
 def test_several_experiments_share_a_report(tmp_path: Path) -> None:
-    """Its folder names both."""
+    """The name of the folder has the names of both experiments."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta", configuration("dqn"))
     write(tmp_path, "alpha", "beta", settings=FEW)
@@ -75,7 +77,7 @@ def test_several_experiments_share_a_report(tmp_path: Path) -> None:
 
 
 def test_every_format_writes_its_files(tmp_path: Path) -> None:
-    """All of them from one study of numbers."""
+    """All formats are written from one computed report."""
     alpha(tmp_path)
     write(tmp_path, formats=(",".join(FORMATS),), output=str(tmp_path / "out"))
     written = files(tmp_path / "out")
@@ -84,31 +86,33 @@ def test_every_format_writes_its_files(tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    """Whenever and wherever the report is written."""
+    """The bytes do not depend on the time and place of writing."""
     alpha(tmp_path)
     for name in ("first", "second"):
         write(tmp_path, formats=FORMATS, output=str(tmp_path / name))
     assert files(tmp_path / "first") == files(tmp_path / "second")
 
 
-def test_settings_may_be_changed_once(tmp_path: Path) -> None:
-    """The words of `--set` reach the numbers."""
+def test_settings_can_be_changed_for_one_report(tmp_path: Path) -> None:
+    """Values of `--set` change the numbers."""
     alpha(tmp_path)
-    words = ("interval=percentile", "section=[aggregates]", "metric=[mean]")
-    write(tmp_path, overrides=words, formats=("csv",), output=str(tmp_path / "out"))
+    arguments = ("interval=percentile", "section=[aggregates]", "metric=[mean]")
+    write(tmp_path, overrides=arguments, formats=("csv",), output=str(tmp_path / "out"))
     assert {"aggregates.csv", "aggregates-figure.csv"} == files(tmp_path / "out").keys()
     assert b"percentile" in files(tmp_path / "out")["aggregates.csv"]
 
 
-def test_a_study_may_have_settings_of_its_own(tmp_path: Path) -> None:
-    """Its `conf/report.yaml` stands in place of ours."""
+def test_a_workspace_can_have_settings(tmp_path: Path) -> None:
+    """`conf/report.yaml` of the workspace replaces the packaged one."""
     alpha(tmp_path)
     (tmp_path / "conf").mkdir()
     ours = (Path(__file__).parents[3] / "conf" / "report.yaml").read_text()
-    own = "\n".join(
+    values = "\n".join(
         "  - section: [aggregates]" if "- section:" in line else line for line in ours.splitlines()
     )
-    (tmp_path / "conf" / "report.yaml").write_text(own.replace("interval: t ", "interval: bca "))
+    (tmp_path / "conf" / "report.yaml").write_text(
+        values.replace("interval: t ", "interval: bca ")
+    )
     write(tmp_path, formats=("csv",), output=str(tmp_path / "out"))
     assert {"aggregates.csv", "aggregates-figure.csv", "anchors.csv"} >= (
         files(tmp_path / "out").keys()
@@ -116,12 +120,12 @@ def test_a_study_may_have_settings_of_its_own(tmp_path: Path) -> None:
     assert b"BCa" in files(tmp_path / "out")["aggregates.csv"]
 
 
-def test_a_study_may_have_a_section_of_its_own(tmp_path: Path) -> None:
-    """One class and one yaml."""
+def test_a_workspace_can_have_a_section(tmp_path: Path) -> None:
+    """A class and a YAML file add a section."""
     alpha(tmp_path)
     (tmp_path / "conf" / "section").mkdir(parents=True)
-    own = "# Mine.\nmine:\n  _target_: my_section.Mine\n  word: hello\n"
-    (tmp_path / "conf" / "section" / "mine.yaml").write_text(own)
+    values = "# Mine.\nmine:\n  _target_: my_section.Mine\n  word: hello\n"
+    (tmp_path / "conf" / "section" / "mine.yaml").write_text(values)
     (tmp_path / "my_section.py").write_text(
         "from dataclasses import dataclass\n"
         "from rlexp.reports.drawing.blocks import Part, Text\n"
@@ -153,7 +157,7 @@ def test_a_study_may_have_a_section_of_its_own(tmp_path: Path) -> None:
 
 
 def test_verdicts_and_files_are_printed(tmp_path: Path) -> None:
-    """The command prints the verdict, the file, and the command that makes sense next."""
+    """The command prints the verdict, the file and the next command."""
     alpha(tmp_path)
     text = said(tmp_path)
     assert "ppo is better than a2c: a difference of 300" in text
@@ -161,28 +165,28 @@ def test_verdicts_and_files_are_printed(tmp_path: Path) -> None:
     assert text.endswith("To compare in the terminal: rlexp compare alpha\n")
 
 
-def test_machines_get_json(tmp_path: Path) -> None:
-    """With `--json` there is one document, with files, notices, checks and the next command."""
+def test_json_has_files_and_notices(tmp_path: Path) -> None:
+    """With `--json` there is one document with files, notices, checks and the next command."""
     alpha(tmp_path)
-    found = give_json(tmp_path, "report-files", "report", "alpha", *settings(FEW))
-    assert [str(tmp_path / "reports" / "alpha" / "report.html")] == found["files"]
+    result = give_json(tmp_path, "report-files", "report", "alpha", *settings(FEW))
+    assert [str(tmp_path / "reports" / "alpha" / "report.html")] == result["files"]
     assert (False, ["ppo", "a2c"], []) == (
-        found["unchanged"],
-        found["labels"],
-        found["failed_checks"],
+        result["unchanged"],
+        result["labels"],
+        result["failed_checks"],
     )
-    assert ("notice", "good") == (found["notices"][0]["kind"], found["notices"][0]["tone"])
-    assert ["rlexp compare alpha"] == [step["command"] for step in found["next"]]
+    assert ("notice", "good") == (result["notices"][0]["kind"], result["notices"][0]["tone"])
+    assert ["rlexp compare alpha"] == [step["command"] for step in result["next"]]
 
 
-def test_one_label_is_compared_with_nothing(tmp_path: Path) -> None:
-    """The report of a single label leads to no comparison, which would be refused."""
+def test_one_label_suggests_no_comparison(tmp_path: Path) -> None:
+    """The report of a single label suggests no comparison, which would be refused."""
     stored(study(tmp_path).layout).complete(0, 1.0)
     assert () == write(tmp_path, settings=FEW).next
 
 
 def test_many_files_are_not_named_one_by_one(tmp_path: Path) -> None:
-    """The command names ten files, and prints how many more there are."""
+    """The command names ten files and the number of further files."""
     alpha(tmp_path)
     text = give(tmp_path, "report", "alpha", *settings(QUICK), "--format", "csv")
     count = len(files(tmp_path / "reports" / "alpha"))
@@ -192,49 +196,49 @@ def test_many_files_are_not_named_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("strict", "code"), [(True, 3), (False, 0)])
 def test_strict_refuses_missing_data(tmp_path: Path, strict: bool, code: int) -> None:
-    """The report is written all the same."""
-    own = stored(study(tmp_path).layout)
-    own.complete(0, 1.0)
-    own.attempt(1, failed())
+    """The exit code is 3, and the report is written."""
+    values = stored(study(tmp_path).layout)
+    values.complete(0, 1.0)
+    values.attempt(1, failed())
     said(tmp_path, *(["--strict"] if strict else []), code=code)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
-def test_strict_passes_what_is_complete(tmp_path: Path) -> None:
-    """Nothing is missing, nothing is refused."""
+def test_strict_accepts_complete_data(tmp_path: Path) -> None:
+    """Without missing runs the exit code is 0."""
     alpha(tmp_path)
     said(tmp_path, "--strict")
 
 
 def test_strict_refuses_another_phase(tmp_path: Path) -> None:
-    """Tuning runs are reported with a loud warning, and not accepted."""
-    own = stored(study(tmp_path).layout)
+    """A report of tuning runs has a warning and exit code 3."""
+    values = stored(study(tmp_path).layout)
     for seed in range(2):
-        own.complete(seed, 1.0, phase=Phase.TUNING)
+        values.complete(seed, 1.0, phase=Phase.TUNING)
     assert "These are tuning runs, not test runs" in said(tmp_path, "--strict", code=3)
 
 
 @pytest.mark.parametrize("runs", ["none", "failed", "one", "constant", "nan"])
-def test_bad_input_gets_a_report_that_says_so(tmp_path: Path, runs: str) -> None:
-    """Never a traceback."""
-    own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"))
+def test_bad_input_gives_a_report_with_a_warning(tmp_path: Path, runs: str) -> None:
+    """Unusable records give a report with a warning instead of a traceback."""
+    values = stored(study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"))
     for label in ("ppo", "a2c"):
         for seed in range(3):
             if runs == "failed":
-                own.attempt(seed, failed(), label=label)
+                values.attempt(seed, failed(), label=label)
             elif runs in {"constant", "nan"}:
-                own.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
+                values.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
             elif runs == "one" and seed == 0:
-                own.complete(seed, 1.0, label=label)
+                values.complete(seed, 1.0, label=label)
     written = write(tmp_path, formats=FORMATS)
-    words = {
+    arguments = {
         "none": "No run has a score: 6 of 6 (6 planned)",
         "failed": "No run has a score: 6 of 6 (6 failed (nan))",
         "one": "one run",
         "constant": "all runs are equal",
         "nan": "completed without a finite score",
     }
-    assert any(words[runs] in notice.text for notice in written.notices)
+    assert any(arguments[runs] in notice.text for notice in written.notices)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +258,7 @@ def test_bad_input_gets_a_report_that_says_so(tmp_path: Path, runs: str) -> None
 def test_a_mistake_is_one_line_and_writes_nothing(
     tmp_path: Path, options: dict[str, Any], words: str
 ) -> None:
-    """What was wrong, and what is allowed."""
+    """The error names the mistake and the allowed values."""
     alpha(tmp_path)
     with pytest.raises(RlexpError) as caught:
         write(tmp_path, **options)
@@ -263,8 +267,8 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert not (tmp_path / "reports").exists()
 
 
-def test_a_file_is_no_folder_to_write_to(tmp_path: Path) -> None:
-    """The mistake is told."""
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    """The error names the path."""
     alpha(tmp_path)
     (tmp_path / "taken").write_text("")
     with pytest.raises(
@@ -273,8 +277,8 @@ def test_a_file_is_no_folder_to_write_to(tmp_path: Path) -> None:
         write(tmp_path, output=str(tmp_path / "taken"), settings=FEW)
 
 
-def test_a_folder_is_no_file_to_write_to(tmp_path: Path) -> None:
-    """The mistake is told."""
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    """The error names the path."""
     alpha(tmp_path)
     (tmp_path / "taken" / "report.html").mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
@@ -282,17 +286,17 @@ def test_a_folder_is_no_file_to_write_to(tmp_path: Path) -> None:
 
 
 def test_formats_are_read_once_each() -> None:
-    """Repeated, or told apart by commas."""
+    """Repeated or comma-separated formats are written once each."""
     assert ["csv", "html"] == read_formats(["csv,html", "csv"])
 
 
 def test_phases_are_read() -> None:
-    """No word means: whichever the targets have."""
+    """Without a phase, the phase of the targets is used."""
     assert (Phase.TUNING, None) == (read_phase("tuning"), read_phase(None))
 
 
 def test_a_report_needs_no_learning_library(tmp_path: Path) -> None:
-    """It reads records, quickly."""
+    """Writing a report imports no learning library."""
     alpha(tmp_path)
     probe = (
         "import sys\n"
@@ -301,9 +305,9 @@ def test_a_report_needs_no_learning_library(tmp_path: Path) -> None:
         "heavy = {'torch', 'stable_baselines3', 'matplotlib', 'gymnasium'}\n"
         "print(code, sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
     )
-    words = ["report", "alpha", "--set", "repetitions=200", "--set", "curve_repetitions=100"]
+    arguments = ["report", "alpha", "--set", "repetitions=200", "--set", "curve_repetitions=100"]
     done = subprocess.run(
-        [sys.executable, "-c", probe, *words],
+        [sys.executable, "-c", probe, *arguments],
         cwd=tmp_path,
         capture_output=True,
         text=True,

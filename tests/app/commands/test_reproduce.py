@@ -1,4 +1,4 @@
-"""`rlexp reproduce` runs again what was recorded, from the code that it was recorded with."""
+"""`rlexp reproduce` repeats recorded runs with their recorded code."""
 
 import shutil
 from pathlib import Path
@@ -24,68 +24,73 @@ PRESENT = "import sys\nsys.exit('the present code was imported')\n"
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> GitStudy:
-    """A study with a run whose code is gone from the working tree."""
-    place = trained(committed(tmp_path_factory.mktemp("a study"), "reproduced_task"))
-    (place.folder / f"{place.module}.py").write_text(PRESENT)
-    (place.folder / f"{place.module}_constants.py").write_text("SCALE = 3.0\n")
-    return place
+    """A workspace with a run whose code is gone from the working tree."""
+    location = trained(committed(tmp_path_factory.mktemp("a study"), "reproduced_task"))
+    (location.folder / f"{location.module}.py").write_text(PRESENT)
+    (location.folder / f"{location.module}_constants.py").write_text("SCALE = 3.0\n")
+    return location
 
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs in processes that import nothing anew but the code of the study."""
+    """Start runs in processes with modules imported in advance, except the workspace's code."""
     warm_up(monkeypatch, local)
 
 
 @pytest.fixture
 def copied(tmp_path: Path, original: GitStudy) -> GitStudy:
-    """A copy of that study, which a test may spoil."""
+    """A copy of that workspace, which a test may damage."""
     shutil.copytree(original.folder, tmp_path / "copy")
     return GitStudy(tmp_path / "copy", original.module)
 
 
 def recorded(place: GitStudy, **changes: Any) -> None:
-    """Change what was recorded of the attempt."""
+    """Change the recorded provenance of the attempt."""
     path = place.run().attempt(1).provenance
     publish_json(path, {**read_json(path), **changes})
 
 
 def state(folder: Path) -> list[str]:
-    """All that git knows of a checkout, and every file in it but the records."""
-    told = [git(folder, *words.split()) for words in ("status -s", "worktree list", "stash list")]
-    told += [git(folder, *words.split()) for words in ("branch -a", "diff", "for-each-ref")]
+    """The git state of a checkout, and all its files except the records."""
+    output = [
+        git(folder, *arguments.split())
+        for arguments in ("status -s", "worktree list", "stash list")
+    ]
+    output += [
+        git(folder, *arguments.split()) for arguments in ("branch -a", "diff", "for-each-ref")
+    ]
     files = [p for p in sorted(folder.iterdir()) if p.is_file()]
-    return told + [p.read_text() for p in files]
+    return output + [p.read_text() for p in files]
 
 
 def answered(place: GitStudy, wanted: ReproductionRequest) -> tuple[int, dict[str, Any]]:
-    """The exit code, and the answer as JSON."""
+    """The exit code and the JSON document."""
     result = reproduce("tiny", wanted, place.study, Silent())
     return exit_code(complete=result.reproduced, interrupted=result.interrupted), document(result)
 
 
 def test_identical_after_the_code_has_changed(original: GitStudy) -> None:
-    """A run is rebuilt from commit, changes and untracked files; the working tree stays as it is."""
+    """The code is rebuilt from commit, patch and untracked files; the working tree stays."""
     before = state(original.folder)
     result = reproduce(original.name, ReproductionRequest(), original.study, Silent())
     assert f"{original.name}: identical" in "".join(reproduction_lines(result))
-    assert "with 2 uncommitted changes, in a worktree of its own" in result.warnings[0]
+    assert "with 2 uncommitted changes, in a separate git worktree" in result.warnings[0]
     assert result.reproduced
     assert before == state(original.folder)
 
 
 @pytest.mark.usefixtures("warm")
 def test_other_packages_are_named(copied: GitStudy) -> None:
-    """A version that decides numbers is named with the command that installs the old one."""
+    """A changed package that decides numbers is named with the command to install the old one."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "numpy": "2.0.1", "rich": "13.0.0"})
     hook = copied.folder / ".git" / "hooks" / "post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {copied.folder}/hooked\n")
     hook.chmod(0o755)
-    code, told = answered(copied, ReproductionRequest())
+    code, output = answered(copied, ReproductionRequest())
     assert 0 == code
-    assert ["identical"] == [run["verdict"] for run in told["runs"]]
-    (around,) = told["surroundings"]
+    assert ["identical"] == [run["verdict"] for run in output["runs"]]
+    (around,) = output["surroundings"]
     assert [("numpy", "2.0.1")] == [(c["name"], c["then"]) for c in around["decisive"]]
     assert "pip install numpy==2.0.1" == around["install"]
     assert ["rich"] == [c["name"] for c in around["others"]]
@@ -93,43 +98,46 @@ def test_other_packages_are_named(copied: GitStudy) -> None:
 
 
 def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None:
-    """With --strict nothing runs where a deciding version differs."""
+    """With --strict nothing runs if a deciding package differs."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "gymnasium": "1.0.0"})
-    wanted = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
+    expected = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
     with pytest.raises(
-        SurroundingsDiffer, match=r"gymnasium 1.0.0 then, .* now; pip install"
+        SurroundingsDiffer,
+        match=r"gymnasium 1.0.0 then, .* now; to install the original packages: pip install",
     ) as e:
-        reproduce("tiny", wanted, copied.study, Silent())
+        reproduce("tiny", expected, copied.study, Silent())
     assert 3 == e.value.exit_code
     assert [] == [run.attempts() for run in Layout(tmp_path / "kept").experiment("tiny").runs()]
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
 @pytest.mark.usefixtures("warm")
-def test_reading_the_clock_is_different(tmp_path: Path) -> None:
-    """A run that is not decided by its seeds differs; where, and what finds out why, is said."""
-    place = trained(committed(tmp_path / "study", "clocked_task"), " + time.time() % 1.0")
-    code, told = answered(place, ReproductionRequest())
+def test_a_run_that_reads_the_clock_differs(tmp_path: Path) -> None:
+    """The first difference is named, and the check that finds its cause."""
+    location = trained(committed(tmp_path / "study", "clocked_task"), " + time.time() % 1.0")
+    code, output = answered(location, ReproductionRequest())
     assert 1 == code
-    (run,) = told["runs"]
+    (run,) = output["runs"]
     assert "different" == run["verdict"]
     assert (32, "evaluated", "returns[0]") == tuple(
         run["divergence"][key] for key in ("step", "event", "field")
     )
     assert run["divergence"]["first"] != run["divergence"]["second"]
-    assert f"rlexp doctor --determinism {place.name} --allow-import clocked_task" in run["cause"]
+    assert (
+        f"rlexp doctor --determinism {location.name} --allow-import clocked_task" in run["cause"]
+    )
 
 
 @pytest.mark.usefixtures("warm")
-def test_ignored_files_are_missing(tmp_path: Path) -> None:
-    """What depends on a file that git ignores fails, and this is said to be the likely cause."""
-    place = committed(tmp_path / "study", "ignoring_task")
-    (place.folder / "secret.txt").write_text("1")
-    trained(place, " + len(Path(__file__).with_name('secret.txt').read_text())")
-    code, told = answered(place, ReproductionRequest())
+def test_a_missing_ignored_file_is_the_likely_cause(tmp_path: Path) -> None:
+    """A run that needs a file that git ignores fails, and the output names this cause."""
+    location = committed(tmp_path / "study", "ignoring_task")
+    (location.folder / "secret.txt").write_text("1")
+    trained(location, " + len(Path(__file__).with_name('secret.txt').read_text())")
+    code, output = answered(location, ReproductionRequest())
     assert 1 == code
-    (run,) = told["runs"]
+    (run,) = output["runs"]
     assert "failed" == run["verdict"]
     assert "FileNotFoundError" in run["reason"]
     assert "files that git ignores" in run["cause"]
@@ -137,30 +145,33 @@ def test_ignored_files_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("warm")
 def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
-    """Outside of git the present folder has to do, which is said; records can be kept."""
-    place = GitStudy(tmp_path / "study", "nowhere_task")
-    place.folder.mkdir()
-    train(place, "seeds.test=2", "budget.steps=32", "budget.evaluation_every=null")
-    wanted = ReproductionRequest(runs=1, output=str(tmp_path / "kept"))
-    code, told = answered(place, wanted)
+    """Outside git the present folder is used with a warning; records can be kept."""
+    location = GitStudy(tmp_path / "study", "nowhere_task")
+    location.folder.mkdir()
+    train(location, "seeds.test=2", "budget.steps=32", "budget.evaluation_every=null")
+    expected = ReproductionRequest(runs=1, output=str(tmp_path / "kept"))
+    code, printed = answered(location, expected)
     assert 0 == code
-    assert "no commit was recorded: the present code of this folder runs" in told["warnings"]
-    assert ["identical"] == [run["verdict"] for run in told["runs"]]
+    assert (
+        "no commit was recorded: the repetition uses the present code of this folder"
+        in printed["warnings"]
+    )
+    assert ["identical"] == [run["verdict"] for run in printed["runs"]]
     (kept,) = Layout(tmp_path / "kept").experiment("tiny").runs()
-    assert f"tiny/{kept.folder.name}" == told["runs"][0]["run"]
-    with pytest.raises(ConfigError, match=r"is there and not empty"):
-        reproduce("tiny", wanted, place.study, Silent())
+    assert f"tiny/{kept.folder.name}" == printed["runs"][0]["run"]
+    with pytest.raises(ConfigError, match=r"already exists and is not an empty folder"):
+        reproduce("tiny", expected, location.study, Silent())
 
 
-def test_code_of_runs_is_not_imported_unasked(original: GitStudy) -> None:
-    """What only the files of a run name is imported only if the user says so."""
+def test_code_of_runs_must_be_allowed(original: GitStudy) -> None:
+    """A module that only records name is imported only with --allow-import."""
     study = Workspace(original.folder, original.study.layout)
     with pytest.raises(RecordError, match=r"rlexp reproduce tiny --allow-import reproduced_task"):
         reproduce("tiny", ReproductionRequest(), study, Silent())
 
 
-def test_missing_patch(copied: GitStudy) -> None:
-    """Where the changes are lost nothing runs, and the files are named."""
+def test_a_missing_patch_is_refused(copied: GitStudy) -> None:
+    """Without the patch nothing runs, and the changed files are named."""
     copied.run().attempt(1).patch.unlink()
     with pytest.raises(
         RecordError, match=r"diff.patch is missing: .*reproduced_task_constants.py"
@@ -168,8 +179,8 @@ def test_missing_patch(copied: GitStudy) -> None:
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_damaged_patch(copied: GitStudy) -> None:
-    """A patch that does not apply is refused with git's reason, and leaves no worktree."""
+def test_a_damaged_patch_is_refused(copied: GitStudy) -> None:
+    """The error has git's reason, and no worktree remains."""
     patch = copied.run().attempt(1).patch
     patch.write_text(patch.read_text().replace("-SCALE = 1.0", "-SCALE = 9.0"))
     with pytest.raises(RecordError, match=r"diff.patch does not apply to commit .*: error: "):
@@ -177,8 +188,8 @@ def test_damaged_patch(copied: GitStudy) -> None:
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
-def test_commit_that_is_gone(copied: GitStudy) -> None:
-    """A commit that the repository does not hold is said in one line, with where it came from."""
+def test_an_unknown_commit_is_refused(copied: GitStudy) -> None:
+    """The one-line error names the commit and the repository of the run."""
     code = {"commit": "d" * 40, "remote": "ssh://example.org/study", "dirty": [], "untracked": []}
     recorded(copied, code=code)
     with pytest.raises(
@@ -187,21 +198,21 @@ def test_commit_that_is_gone(copied: GitStudy) -> None:
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_commit_that_is_none(copied: GitStudy) -> None:
-    """What is no commit never reaches git."""
+def test_an_invalid_commit_is_not_passed_to_git(copied: GitStudy) -> None:
+    """A recorded text that is not a commit is refused."""
     recorded(copied, code={"commit": "--upload-pack=touch x", "dirty": [], "untracked": []})
     with pytest.raises(RecordError, match=r"provenance.json is damaged: .* is not a commit"):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_no_repository(copied: GitStudy) -> None:
-    """Outside of the repository, the one that is needed is named."""
+def test_a_folder_outside_the_repository_is_refused(copied: GitStudy) -> None:
+    """The error names the repository that is needed."""
     shutil.rmtree(copied.folder / ".git")
     with pytest.raises(RecordError, match=r"the run's code is commit .* is in no git checkout"):
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_run_that_is_not_completed(copied: GitStudy) -> None:
+def test_a_run_that_is_not_completed_is_refused(copied: GitStudy) -> None:
     """Only a completed run can be reproduced."""
     journal = copied.run().attempt(1).journal
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
@@ -211,8 +222,8 @@ def test_run_that_is_not_completed(copied: GitStudy) -> None:
         reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_phase_without_runs(copied: GitStudy) -> None:
-    """A phase that has no completed run is refused with those that have."""
+def test_a_phase_without_completed_runs_is_refused(copied: GitStudy) -> None:
+    """The error lists the phases with completed runs."""
     with pytest.raises(
         RecordError, match=r"no completed run of phase 'tset'; did you mean 'test'"
     ):

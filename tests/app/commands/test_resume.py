@@ -1,4 +1,4 @@
-"""`rlexp resume` before anything runs: what it takes up, what it leaves, what it refuses."""
+"""`rlexp resume` before anything runs: the experiments that it continues, skips and refuses."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from stored_runs import (
 )
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
-from rlexp.app.commands.resume import requests
+from rlexp.app.commands.resume import phase_requests
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.reading.provenance import read_recorded
 from rlexp.app.reading.survey import survey
@@ -50,57 +50,63 @@ REAL = {
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """Three planned runs: one is completed, one was interrupted, one was never begun."""
-    own = stored(study(tmp_path).layout)
-    own.complete(0, 100.0)
-    own.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
-    return own
+    """Three planned runs: one completed, one interrupted, one never started."""
+    values = stored(study(tmp_path).layout)
+    values.complete(0, 100.0)
+    values.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
+    return values
 
 
-def asked(
+def requests_of(
     own: Stored, folder: Path, *words: str, settings: dict[str, Any] | None = None
 ) -> list[Any]:
-    """What the records of an experiment ask for; `settings` are those of its attempts."""
+    """The requests of an experiment's records; `settings` are those of its attempts."""
     for seed in () if settings is None else (0, 1):
         publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
-    found = survey(own.paths)
-    return list(requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume")))
+    result = survey(own.paths)
+    return list(
+        phase_requests(result, read_recorded(result), words, study(folder), ("rlexp", "resume"))
+    )
 
 
-def test_records_ask_for_what_their_definition_says(alpha: Stored, tmp_path: Path) -> None:
-    """Every planned run of each phase that was begun, of no other."""
-    (request,) = asked(alpha, tmp_path)
+def test_requests_follow_the_definition(alpha: Stored, tmp_path: Path) -> None:
+    """There is a request for each phase with runs, with every planned run."""
+    (request,) = requests_of(alpha, tmp_path)
     assert (Phase.TEST, [0, 1, 2]) == (request.phase, [s.seed for s in request.specs()])
     alpha.attempt(0, phase=Phase.TUNING)
-    assert [Phase.TUNING, Phase.TEST] == [r.phase for r in asked(alpha, tmp_path)]
+    assert [Phase.TUNING, Phase.TEST] == [r.phase for r in requests_of(alpha, tmp_path)]
 
 
-def test_what_changes_no_number_stays_as_it_was_last(alpha: Stored, tmp_path: Path) -> None:
-    """Cadence and time limit come from the newest attempt, and words win over it."""
+def test_operational_settings_of_the_last_attempt_are_kept(alpha: Stored, tmp_path: Path) -> None:
+    """Checkpoint and time settings come from the latest attempt; overrides replace them."""
     settings = {"checkpoint_every": 500, "checkpoint_minutes": None, "timeout": 60.0}
-    (request,) = asked(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
-    wanted = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
-    assert wanted == request.budget.operational()
-    (request,) = asked(alpha, tmp_path, "executor.workers=3")
+    (request,) = requests_of(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
+    expected = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
+    assert expected == request.budget.operational()
+    (request,) = requests_of(alpha, tmp_path, "executor.workers=3")
     assert 3 == request.executor.workers
 
 
 def test_damaged_settings_give_way_to_the_configuration(alpha: Stored, tmp_path: Path) -> None:
-    """How often checkpoints are made decides no number, so nothing is refused for it."""
-    (request,) = asked(alpha, tmp_path, settings={"checkpoint_every": "often"})
+    """Damaged checkpoint settings are replaced by those of the configuration."""
+    (request,) = requests_of(alpha, tmp_path, settings={"checkpoint_every": "often"})
     assert (None, 10.0) == (request.budget.checkpoint_every, request.budget.checkpoint_minutes)
     alpha.run(0).attempt(1).settings.write_text("{")
-    (request,) = asked(alpha, tmp_path)
+    (request,) = requests_of(alpha, tmp_path)
     assert 10.0 == request.budget.checkpoint_minutes
 
 
 @pytest.mark.parametrize(
     "word", ["algorithm=a2c", "seeds.test=9", "budget.steps=5", "compute.threads=2", "+a.b=1"]
 )
-def test_words_that_change_a_number_are_refused(alpha: Stored, tmp_path: Path, word: str) -> None:
-    """In one line, which says what may be changed."""
-    with pytest.raises(ConfigError, match=re.escape(f"{word}: what is continued stays")) as error:
-        asked(alpha, tmp_path, word)
+def test_overrides_that_change_a_number_are_refused(
+    alpha: Stored, tmp_path: Path, word: str
+) -> None:
+    """The one-line error lists the allowed overrides."""
+    with pytest.raises(
+        ConfigError, match=re.escape(f"{word}: 'rlexp resume' does not change")
+    ) as error:
+        requests_of(alpha, tmp_path, word)
     assert "budget.checkpoint_minutes" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -108,60 +114,62 @@ def test_words_that_change_a_number_are_refused(alpha: Stored, tmp_path: Path, w
 def test_code_that_only_records_name_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The packages that an attempt was once allowed are not allowed for that."""
+    """Packages that an earlier attempt was allowed to import are not allowed automatically."""
     monkeypatch.chdir(tmp_path)
     canary = tmp_path / "executed"
     (tmp_path / "foreign.py").write_text(f"open({str(canary)!r}, 'w')\n")
     environment = {**configuration().environment, "imports": ["foreign"]}
-    own = stored(
+    values = stored(
         study(tmp_path).layout, "alpha", replace(configuration(), environment=environment)
     )
-    own.attempt(0, [ended(Ending.INTERRUPTED)])
-    publish_json(own.run(0).attempt(1).settings, {"allowed": ["foreign"]})
-    words = ("alpha", "executor.workers=2")
+    values.attempt(0, [ended(Ending.INTERRUPTED)])
+    publish_json(values.run(0).attempt(1).settings, {"allowed": ["foreign"]})
+    arguments = ("alpha", "executor.workers=2")
     with pytest.raises(RecordError, match="foreign; if you trust it") as error:
-        resume(words, DRY, study(tmp_path), console())
+        resume(arguments, DRY, study(tmp_path), console())
     command = "rlexp resume alpha executor.workers=2 --allow-import foreign"
     assert str(error.value).endswith(command)
     assert not canary.exists()
 
 
-def test_one_run_is_taken_up_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan has this run only."""
-    own = real(tmp_path)
-    own.attempt(1, [ended(Ending.INTERRUPTED)])
-    assert 0 == resume([f"alpha/{own.spec(1).name}"], DRY, study(tmp_path), console())
+def test_a_single_run_can_be_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan contains only this run."""
+    values = real(tmp_path)
+    values.attempt(1, [ended(Ending.INTERRUPTED)])
+    assert 0 == resume([f"alpha/{values.spec(1).name}"], DRY, study(tmp_path), console())
     assert "  1 run × 100 environment steps" in output(capsys)
 
 
-def test_a_run_that_nobody_asks_for_is_left(alpha: Stored, tmp_path: Path) -> None:
-    """Its own command has to be repeated."""
+def test_an_unplanned_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
+    """The error suggests repeating the command that defined the run."""
     other = replace(alpha, experiment=replace(alpha.experiment, configurations=(REAL_ONE,)))
     other.attempt(0, [ended(Ending.INTERRUPTED)])
-    with pytest.raises(RecordError, match=r"does not ask for run ppo-test-0-"):
+    with pytest.raises(
+        RecordError, match=r"run ppo-test-0-.* is not part of the present definition"
+    ):
         resume([other.spec(0).name], DRY, study(tmp_path), console())
 
 
-def test_everything_unfinished_is_taken_up(
+def test_all_unfinished_experiments_are_continued(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What has ended is not named; what another command drives is named and left."""
-    place = study(tmp_path)
-    finished = stored(place.layout, "beta", test=1)
+    """Finished experiments are not named; an experiment that another command runs is skipped."""
+    location = study(tmp_path)
+    finished = stored(location.layout, "beta", test=1)
     finished.complete(0, 1.0)
     real(tmp_path, "gamma")
     with hold(alpha.paths.lock, "alpha", now=time.time()):
-        assert 0 == resume([], DRY, place, console())
+        assert 0 == resume([], DRY, location, console())
     plan, *_, left = output(capsys).splitlines()
     driver = f"process {os.getpid()} on {os.uname().nodename}"
-    assert f"alpha is left to the command that drives it: {driver}" == left
+    assert f"alpha is skipped, because another command runs it: {driver}" == left
     assert plan.startswith("gamma · test phase")
 
 
-def test_damage_keeps_nothing_else_from_going_on(
+def test_a_damaged_experiment_does_not_stop_others(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is said, and shows in the exit code."""
+    """The damage is reported and changes the exit code."""
     alpha.paths.definition.write_text("{")
     real(tmp_path, "gamma")
     assert 2 == resume([], DRY, study(tmp_path), console())
@@ -173,91 +181,93 @@ def test_damage_keeps_nothing_else_from_going_on(
 
 
 def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Final failures are no reason to go on, until --retry asks for them."""
+    """A final failure is not continued without --retry."""
     assert 0 == resume([], DRY, study(tmp_path), console())
-    assert "nothing to continue" == output(capsys).strip()
-    own = real(tmp_path, runs=1)
-    own.attempt(0, failed())
+    assert "nothing to continue: no experiments under runs/" == output(capsys).strip()
+    values = real(tmp_path, runs=1)
+    values.attempt(0, failed())
     assert 0 == resume([], DRY, study(tmp_path), console())
-    assert "1 experiment under runs/, none of them unfinished" in output(capsys)
+    assert "1 experiment under runs/, all finished" in output(capsys)
     assert 0 == resume([], replace(DRY, retry=True), study(tmp_path), console())
     assert "1 run × 100" in output(capsys)
 
 
-def test_an_experiment_that_has_ended_stays_as_it_is(
+def test_a_finished_experiment_is_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Machines get the outcome of one phase; the exit code is that of 'rlexp run'."""
-    own = stored(study(tmp_path).layout, test=2)
-    own.complete(0, 1.0)
-    own.attempt(1, failed())
+    """The JSON has the result of one phase, with the exit code of `rlexp run`."""
+    values = stored(study(tmp_path).layout, test=2)
+    values.complete(0, 1.0)
+    values.attempt(1, failed())
     assert 1 == resume(["alpha"], LaunchOptions(), study(tmp_path), console(as_json=True))
     (outcome,) = json.loads(output(capsys))["parts"]
     summary = outcome["summary"]
     assert ("alpha", 0, 1) == (summary["experiment"], outcome["ran"], summary["cells"][0]["n"])
     again = {step["why"]: step["command"] for step in outcome["next"]}
-    assert "rlexp resume alpha --retry" == again["try the failed runs again"]
-    assert 1 == len(own.run(1).attempts())
+    assert "rlexp resume alpha --retry" == again["repeat the failed runs"]
+    assert 1 == len(values.run(1).attempts())
 
 
-def test_a_name_may_look_like_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An experiment whose name has an equals sign is found all the same."""
+def test_a_name_may_look_like_an_override(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An experiment whose name contains an equals sign is found."""
     stored(study(tmp_path).layout, "a=b", test=1).complete(0, 1.0)
     assert 0 == resume(["a=b"], LaunchOptions(), study(tmp_path), console())
     assert "a=b: nothing to run" in output(capsys)
 
 
-def test_a_sweep_goes_on_from_its_command(
+def test_a_sweep_continues_from_its_recorded_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its words are read again, but for how the machine was used."""
+    """Recorded overrides are used again, except those of executor and trackers."""
     made = begun(tmp_path, *WORDS, "executor.workers=7", "sweep.storage=sqlite:///else.db")
-    words = ("made_up", "executor.workers=2")
-    assert 0 == resume(words, DRY, made.study, console())
+    arguments = ("made_up", "executor.workers=2")
+    assert 0 == resume(arguments, DRY, made.study, console())
     said = output(capsys)
-    assert "left out of the command of made_up" in said
-    assert "sweep.storage=sqlite:///else.db; give it again" in said
+    assert "left out of the recorded command of made_up" in said
+    assert "sweep.storage=sqlite:///else.db; to use it, add it" in said
     assert "8 trials by random" in said
     assert "2 workers" in said
 
 
-def test_a_run_of_a_sweep_is_not_taken_up_alone(tmp_path: Path) -> None:
-    """How far it goes is decided by the others."""
+def test_a_run_of_a_sweep_cannot_be_continued_alone(tmp_path: Path) -> None:
+    """The sweep decides how long its runs train."""
     made = begun(tmp_path, *WORDS)
-    with pytest.raises(RecordError, match=r"continue that: rlexp resume made_up$"):
+    with pytest.raises(RecordError, match=r"continue the sweep: rlexp resume made_up$"):
         resume([f"made_up/{made.made[0].name}"], DRY, made.study, console())
 
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (("rlexp", "compare", "made_up"), r"is not recorded.* repeat it \('rlexp sweep …'\)"),
-        (("rlexp", "sweep", *WORDS, "+a.token=********"), "holds a secret"),
-        (("rlexp", "sweep", *WORDS[:-1], "experiment=other"), "leads to other, not to it"),
-        (("rlexp", "sweep", *WORDS, "algorithm=none"), "can no longer be given"),
+        (("rlexp", "compare", "made_up"), "is not recorded.* repeat the command 'rlexp sweep …'"),
+        (("rlexp", "sweep", *WORDS, "+a.token=********"), "contains a secret"),
+        (("rlexp", "sweep", *WORDS[:-1], "experiment=other"), "now defines other"),
+        (("rlexp", "sweep", *WORDS, "algorithm=none"), "is not valid any more"),
         (("rlexp", "sweep", *WORDS, "algorithm.n_steps=32"), "exists with another definition"),
-        (("rlexp", "sweep", "gone", *WORDS), "can no longer be given .it was given in study.: "),
+        (("rlexp", "sweep", "gone", *WORDS), "is not valid any more .it was typed in study.: "),
     ],
 )
-def test_a_sweep_whose_command_does_not_lead_to_it_is_refused(
+def test_a_sweep_with_an_unusable_command_is_refused(
     tmp_path: Path, command: tuple[str, ...], told: str
 ) -> None:
-    """Never another search under its name; the line says what to do."""
+    """No other search starts under its name; the error names the next step."""
     made = begun(tmp_path, *WORDS)
     record(made.paths, command)
     with pytest.raises((RecordError, ConfigError), match=told):
         resume(["made_up"], DRY, made.study, console())
 
 
-def test_a_sweep_stops_where_its_command_did(
+def test_a_sweep_stops_at_the_recorded_stage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A search that was asked for alone and is over is not unfinished."""
+    """A finished sweep with `--until search` is not unfinished."""
     made = stored_sweep(tmp_path)
     made.go_on(Stage.SEARCH)
     record(made.paths, ("rlexp", "sweep", *WORDS), until="search")
     assert 0 == resume([], DRY, made.study, console())
-    assert "none of them unfinished" in output(capsys)
+    assert "all finished" in output(capsys)
     record(made.paths, ("rlexp", "sweep", *WORDS), until="test")
     assert 0 == resume([], DRY, made.study, console())
     assert "made_up · ppo on CartPole-v1" in output(capsys)
@@ -267,18 +277,18 @@ REAL_ONE = replace(configuration(), agent=part("agent", "mlp", "rlexp.agents.mlp
 
 
 def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
-    """An experiment that could be run, of which nothing was."""
-    place = study(folder)
-    (request,) = _composed(place)
-    own = replace(request, label="ppo")
-    return stored(place.layout, name, own, test=runs)
+    """An experiment with real plug-ins, of which no run has started."""
+    location = study(folder)
+    (request,) = _composed(location)
+    values = replace(request, label="ppo")
+    return stored(location.layout, name, values, test=runs)
 
 
 def _composed(place: Any) -> list[Any]:
     from rlexp.app.execution.request import read_request
 
-    words = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
-    return list(read_request(words, place).experiment.configurations)
+    arguments = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
+    return list(read_request(arguments, place).experiment.configurations)
 
 
 def begun(folder: Path, *command: str) -> StoredSweep:
@@ -290,7 +300,7 @@ def begun(folder: Path, *command: str) -> StoredSweep:
 
 
 def record(paths: ExperimentPaths, command: Sequence[str], until: str = "test") -> None:
-    """Let every attempt say that this command asked for it."""
+    """Record this command in every attempt."""
     for run in paths.runs():
         for attempt in run.attempts():
             publish_json(attempt.provenance, {**PROVENANCE, "command": list(command)})

@@ -1,4 +1,4 @@
-"""`rlexp show`: what an experiment or a run has come to, and what defines it."""
+"""`rlexp show`: the scores and the definition of an experiment or a run."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.show import ShowPart, show
 from rlexp.engine.running import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
@@ -35,7 +35,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """Seed 0 crashed once and then completed, seed 1 failed, seed 2 was never started."""
+    """Seed 0 crashed once and then completed, seed 1 failed, seed 2 never started."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.attempt(0, failed(Failure.CRASHED, "killed by signal 11"))
     alpha.complete(0, 100.0)
@@ -43,21 +43,27 @@ def alpha(tmp_path: Path) -> Stored:
     return alpha
 
 
-OPTIONS = {Part.RESULT: (), Part.CONFIG: ("--config",), Part.PROVENANCE: ("--provenance",)}
+OPTIONS = {
+    ShowPart.RESULT: (),
+    ShowPart.CONFIG: ("--config",),
+    ShowPart.PROVENANCE: ("--provenance",),
+}
 
 
-def text(target: str, folder: Path, part: Part = Part.RESULT) -> str:
-    """What people read."""
+def text(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
+    """The text output."""
     return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 
-def plain(target: str, folder: Path, schema: str = "run-details", part: Part = Part.RESULT) -> Any:
-    """What machines read."""
+def json_of(
+    target: str, folder: Path, schema: str = "run-details", part: ShowPart = ShowPart.RESULT
+) -> Any:
+    """The JSON document."""
     return rlexp(folder, "show", target, *OPTIONS[part], "--json").document(schema)
 
 
 def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Path) -> None:
-    """Scores per seed, aggregate, failures with their reason, folder."""
+    """The output has scores per seed, the aggregate, failures with reasons, and the folder."""
     shown = text("alpha", tmp_path)
     assert "  seed 0        100.00\n" in shown
     assert "n = 1 of 3 runs (1 failed, 1 missing)" in shown
@@ -67,19 +73,19 @@ def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Pa
     assert shown.endswith("To see every run: rlexp ls alpha\n")
 
 
-def test_every_phase_that_has_runs_is_shown_apart(alpha: Stored, tmp_path: Path) -> None:
-    """Tuning scores stand in a block of their own."""
-    (test,) = plain("alpha", tmp_path, "experiment-details")["phases"]
+def test_every_phase_is_shown_separately(alpha: Stored, tmp_path: Path) -> None:
+    """Tuning scores are in a separate block."""
+    (test,) = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert test["phase"] == "test"
     alpha.complete(0, 3.0, phase=Phase.TUNING)
-    tuning, test = plain("alpha", tmp_path, "experiment-details")["phases"]
+    tuning, test = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert {"0": 3.0} == tuning["cells"][0]["scores"]
     assert {"0": 100.0} == test["cells"][0]["scores"]
     assert "ppo on CartPole-v1, tuning seeds" in text("alpha", tmp_path)
 
 
-def test_damaged_runs_of_an_experiment_are_told(alpha: Stored, tmp_path: Path) -> None:
-    """A run that cannot be read counts as missing, with what is wrong."""
+def test_damaged_runs_are_named(alpha: Stored, tmp_path: Path) -> None:
+    """A damaged run counts as missing, and its problem is named."""
     alpha.run(0).spec.write_text("{")
     shown = text("alpha", tmp_path)
     assert "n = 0 of 3 runs (1 failed, 2 missing)" in shown
@@ -87,9 +93,9 @@ def test_damaged_runs_of_an_experiment_are_told(alpha: Stored, tmp_path: Path) -
 
 
 def test_a_run_is_shown_with_its_evaluations_and_attempts(alpha: Stored, tmp_path: Path) -> None:
-    """Everything that is known of a run, evaluation by evaluation and attempt by attempt."""
+    """The output has every evaluation and every attempt of the run."""
     name = alpha.run(0).folder.name
-    value = plain(f"alpha/{name}", tmp_path)
+    value = json_of(f"alpha/{name}", tmp_path)
     assert ("completed", 100.0, 2) == (value["state"], value["score"], value["attempts"])
     expected = {"step": 50, "mean": 37.5, "min": 25.0, "max": 50.0, "episodes": 2}
     assert {**expected, "policy": "in training"} == value["evaluations"][0]
@@ -108,38 +114,36 @@ def test_a_run_is_shown_with_its_evaluations_and_attempts(alpha: Stored, tmp_pat
     assert f"rlexp logs alpha/{name}" in shown
 
 
-def test_an_attempt_that_runs_is_told_from_one_that_was_lost(
-    alpha: Stored, tmp_path: Path
-) -> None:
-    """Without an end, an attempt runs while its lease is held, at the step of its counter."""
+def test_a_running_attempt_differs_from_a_lost_one(alpha: Stored, tmp_path: Path) -> None:
+    """An attempt without an end is running while its lease is held; its counter has the step."""
     run = alpha.attempt(2, [evaluated(50, 1.0)])
     run.attempt(1).progress.write_bytes(PROGRESS.pack(70, 9))
     name = f"alpha/{run.folder.name}"
-    value = plain(name, tmp_path)
+    value = json_of(name, tmp_path)
     assert ("lost", "lost", 50) == (value["state"], value["history"][0]["state"], value["step"])
     with hold(run.lease, "the run", now=STARTED):
-        value = plain(name, tmp_path)
+        value = json_of(name, tmp_path)
     (attempt,) = value["history"]
     assert ("running", 70) == (value["state"], value["step"])
     assert ("running", 70) == (attempt["state"], attempt["step"])
 
 
-def test_long_histories_are_cut_for_people_only(alpha: Stored, tmp_path: Path) -> None:
-    """People see the last evaluations and how to see all; machines see all."""
+def test_long_histories_are_shortened_only_in_text(alpha: Stored, tmp_path: Path) -> None:
+    """The text has the last evaluations, and the JSON has all."""
     evaluations = [evaluated(step, 1.0) for step in range(1, 101)]
     run = alpha.attempt(2, [*evaluations, ended(Ending.INTERRUPTED)])
-    assert len(plain(run.folder.name, tmp_path)["evaluations"]) == 100
+    assert len(json_of(run.folder.name, tmp_path)["evaluations"]) == 100
     assert "the last 40 of 100; --json shows all" in text(run.folder.name, tmp_path)
 
 
 def test_the_configuration_is_yaml(alpha: Stored, tmp_path: Path) -> None:
-    """What is printed can be read back: a run's spec, an experiment's definition."""
+    """The printed specification and definition can be read back as YAML."""
     name = alpha.run(0).folder.name
     spec = json.loads(json.dumps(alpha.spec(0).plain()))
-    assert spec == yaml.safe_load(text(name, tmp_path, Part.CONFIG))
-    document = plain(name, tmp_path, "recorded-configuration", Part.CONFIG)
+    assert spec == yaml.safe_load(text(name, tmp_path, ShowPart.CONFIG))
+    document = json_of(name, tmp_path, "recorded-configuration", ShowPart.CONFIG)
     assert {"experiment": "alpha", "run": name, "content": spec} == document
-    definition = yaml.safe_load(text("alpha", tmp_path, Part.CONFIG))
+    definition = yaml.safe_load(text("alpha", tmp_path, ShowPart.CONFIG))
     assert ("alpha", "ppo") == (definition["name"], definition["configurations"][0]["label"])
 
 
@@ -154,20 +158,20 @@ def test_the_configuration_is_yaml(alpha: Stored, tmp_path: Path) -> None:
     ],
 )
 def test_the_outline_of_any_value_is_yaml(value: dict[str, Any]) -> None:
-    """Strings that YAML would take for something else are quoted."""
+    """Strings that YAML would read as another type are quoted."""
     assert value == (yaml.safe_load(outline(value)) or {})
 
 
 def test_provenance_is_that_of_the_last_attempt_with_packages_last(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """The commit comes first, the long list of packages at the end, and secrets are masked."""
-    told = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
-    run = alpha.attempt(1, completed(1.0), provenance=told, patch="diff --git a/x b/x\n")
-    shown = text(run.folder.name, tmp_path, Part.PROVENANCE)
+    """The commit comes first, the packages come last, and secrets are masked."""
+    output = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
+    run = alpha.attempt(1, completed(1.0), provenance=output, patch="diff --git a/x b/x\n")
+    shown = text(run.folder.name, tmp_path, ShowPart.PROVENANCE)
     assert shown.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
     assert "abcdefgh" not in shown
-    value = plain(run.folder.name, tmp_path, "provenance", Part.PROVENANCE)
+    value = json_of(run.folder.name, tmp_path, "provenance", ShowPart.PROVENANCE)
     content = value["content"]
     assert (2, "3.12.0") == (value["attempt"], content["python"])
     assert "a" * 40 == content["code"]["commit"]
@@ -178,29 +182,29 @@ def test_provenance_is_that_of_the_last_attempt_with_packages_last(
 def test_the_provenance_of_an_experiment_is_that_of_its_newest_run(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """Which run it is, is said."""
-    assert "run: ppo-test-" in text("alpha", tmp_path, Part.PROVENANCE)
+    """The output names the run."""
+    assert "run: ppo-test-" in text("alpha", tmp_path, ShowPart.PROVENANCE)
 
 
-def test_a_run_that_was_never_attempted_comes_from_nowhere(alpha: Stored, tmp_path: Path) -> None:
-    """Its result can be shown, its provenance cannot."""
+def test_a_run_that_never_started_has_no_provenance(alpha: Stored, tmp_path: Path) -> None:
+    """Its result can be shown, and its provenance is refused."""
     from rlexp.store.runs import write_run
 
     write_run(alpha.run(2), alpha.spec(2))
     name = alpha.run(2).folder.name
     assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path)
-    with pytest.raises(RecordError, match="was never attempted"):
-        show(name, Part.PROVENANCE, study(tmp_path))
+    with pytest.raises(RecordError, match="has not started yet"):
+        show(name, ShowPart.PROVENANCE, study(tmp_path))
 
 
 def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: Path) -> None:
-    """A name that is an experiment's is never taken for a run's; paths may be pasted."""
+    """The exact name of an experiment is never taken as a part of a run's name."""
     stored(Layout(tmp_path / "runs"), "ppo-test-0")
     for target in ("ppo-test-0", "runs/ppo-test-0/", str(tmp_path / "runs" / "ppo-test-0")):
-        assert plain(target, tmp_path, "experiment-details")["experiment"] == "ppo-test-0"
+        assert json_of(target, tmp_path, "experiment-details")["experiment"] == "ppo-test-0"
     name = alpha.run(0).folder.name
     for target in (f"runs/alpha/{name}", str(alpha.run(0).folder), name[:-3]):
-        assert plain(target, tmp_path)["run"] == name
+        assert json_of(target, tmp_path)["run"] == name
 
 
 @pytest.mark.parametrize(
@@ -218,32 +222,32 @@ def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: 
 def test_an_unknown_target_is_refused(
     alpha: Stored, tmp_path: Path, target: str, message: str
 ) -> None:
-    """The message says what there is."""
+    """The error lists the existing experiments."""
     with pytest.raises(RecordError, match=message):
-        show(target, Part.RESULT, study(tmp_path))
+        show(target, ShowPart.RESULT, study(tmp_path))
 
 
 def test_an_unreadable_neighbour_hides_no_run(alpha: Stored, tmp_path: Path) -> None:
-    """A link in circles beside an experiment does not keep its runs from being found."""
+    """A circular link beside an experiment does not hide its runs."""
     (tmp_path / "runs" / "circle").symlink_to("circle")
     name = alpha.run(0).folder.name
-    assert plain(name, tmp_path)["run"] == name
+    assert json_of(name, tmp_path)["run"] == name
 
 
-def test_an_experiment_without_definition_is_one_line(alpha: Stored, tmp_path: Path) -> None:
-    """What is wrong is said, and where its runs are listed."""
+def test_a_missing_definition_is_a_one_line_error(alpha: Stored, tmp_path: Path) -> None:
+    """The error names the command that lists the runs."""
     alpha.paths.definition.write_text("{")
     with pytest.raises(RecordError, match=r"experiment\.json cannot be read.*rlexp ls alpha"):
-        show("alpha", Part.RESULT, study(tmp_path))
+        show("alpha", ShowPart.RESULT, study(tmp_path))
 
 
-def test_many_scores_are_told_in_a_line(tmp_path: Path) -> None:
-    """From which to which, and the command that lists them; in the JSON they all are."""
-    own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
+def test_many_scores_are_summarised_in_a_line(tmp_path: Path) -> None:
+    """The text has the lowest and highest score; the JSON has all scores."""
+    values = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
     for seed in range(51):
-        own.complete(seed, 100.0 + seed)
+        values.complete(seed, 100.0 + seed)
     shown = text("alpha", tmp_path)
     assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in shown
     assert "seed 0  " not in shown
-    (phase,) = plain("alpha", tmp_path, "experiment-details")["phases"]
+    (phase,) = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert 51 == len(phase["cells"][0]["scores"])

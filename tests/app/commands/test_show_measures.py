@@ -1,4 +1,4 @@
-"""`rlexp show` of a run that was examined, or measures more of its episodes than returns."""
+"""`rlexp show` of runs with examinations or measures other than returns."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from command_line import rlexp
 from stored_runs import ended, evaluated, stored, study
 
-from rlexp.app.commands.show import Part, RunDetails, show
+from rlexp.app.commands.show import RunDetails, ShowPart, show
 from rlexp.records.events import Ending, Examined, Measures
 from rlexp.store.layout import Layout
 
@@ -29,24 +29,24 @@ def write(folder: Path, measures: Measures | None, *, examined: bool) -> str:
 
 
 def shown(name: str, folder: Path) -> list[list[str]]:
-    """The table of measures, as people read it; nothing where there is none."""
+    """The table of measures as printed; empty if there is none."""
     lines = rlexp(folder, "show", name).out.splitlines()
-    heading = "measures of the final policy, by episode"
+    heading = "measures of the final policy, per episode"
     if heading not in lines:
         return []
     rows = lines[lines.index(heading) + 2 :]
     return [line.split() for line in rows[: rows.index("")]]
 
 
-def test_measures_stand_beside_the_returns_of_both_distributions(tmp_path: Path) -> None:
-    """Returns first; an episode without a measure is not counted."""
+def test_measures_are_shown_with_returns(tmp_path: Path) -> None:
+    """Returns of both distributions come first; n counts episodes that have the measure."""
     name = write(tmp_path, {"success": (1.0, 0.0), "cost": (3.0, float("nan"))}, examined=True)
     rows = shown(name, tmp_path)
     assert ["return", "return", "cost", "success"] == [row[0] for row in rows]
     assert ["evaluation", "in_distribution", "evaluation", "evaluation"] == [r[1] for r in rows]
     document = rlexp(tmp_path, "show", name, "--json").document("run-details")
-    (evaluation, known, cost, _) = document["measures"]
-    assert (15.0, 40.0) == (evaluation["mean"], known["mean"])
+    (evaluation, existing, cost, _) = document["measures"]
+    assert (15.0, 40.0) == (evaluation["mean"], existing["mean"])
     assert {
         "measure": "cost",
         "distribution": "evaluation",
@@ -57,16 +57,16 @@ def test_measures_stand_beside_the_returns_of_both_distributions(tmp_path: Path)
     } == cost
 
 
-def test_a_run_that_measures_nothing_is_shown_as_before(tmp_path: Path) -> None:
-    """Its returns stand among the evaluations."""
+def test_a_run_without_measures_has_no_table(tmp_path: Path) -> None:
+    """Its returns are in the table of evaluations."""
     assert [] == shown(write(tmp_path, None, examined=False), tmp_path)
 
 
-def test_a_measure_that_no_episode_has_is_not_counted(tmp_path: Path) -> None:
-    """Nor are numbers whose sum is none."""
+def test_a_measure_without_finite_values_has_no_mean(tmp_path: Path) -> None:
+    """Values whose sum overflows have no mean either."""
     nan = float("nan")
     name = write(tmp_path, {"cost": (nan, nan), "huge": (1e308, 1e308)}, examined=False)
-    details = show(name, Part.RESULT, study(tmp_path))
+    details = show(name, ShowPart.RESULT, study(tmp_path))
     assert isinstance(details, RunDetails)
     cost, huge = details.measures
     assert (None, 0) == (cost.mean, cost.episodes)

@@ -1,4 +1,4 @@
-"""`rlexp status`: how far experiments are, to people and to machines."""
+"""`rlexp status`: the progress of experiments, as text and as JSON."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """One run that is completed, one that was interrupted, and one that has not ended."""
+    """One completed run, one interrupted run, and one that has not ended."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.attempt(0, completed(100.0))
     alpha.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
@@ -34,12 +34,12 @@ def alpha(tmp_path: Path) -> Stored:
 
 
 def test_runs_are_counted_by_state(alpha: Stored, tmp_path: Path) -> None:
-    """An experiment that no command drives has as many runs in each state as its folder says."""
+    """An experiment without an active command shows the number of runs in each state."""
     (experiment,) = status("alpha", study(tmp_path)).experiments
     assert not experiment.driven
     assert {"completed": 1, "interrupted": 1, "lost": 1} == experiment.runs
     assert rlexp(tmp_path, "status").out == (
-        "alpha: no command drives it\n  3 runs: 1 completed, 1 interrupted, 1 lost\n"
+        "alpha: not running\n  3 runs: 1 completed, 1 interrupted, 1 lost\n"
     )
 
 
@@ -56,7 +56,7 @@ def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
 
 
 def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -> None:
-    """Queued runs are named to machines, and counted for people with the jobs submitted for them."""
+    """The text counts queued runs and submitted jobs; the JSON names the runs."""
     name = alpha.run(2).folder.name
     write_order(alpha.paths, name, Order(after=1, settings={}, command=("rlexp",)))
     alpha.paths.jobs.mkdir(exist_ok=True)
@@ -64,20 +64,20 @@ def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
     assert {"waiting": [name], "taken": [], "jobs": {"slurm": 1}} == experiment["queued"]
     printed = rlexp(tmp_path, "status").out
-    assert "  1 ordered run not taken by a worker yet\n" in printed
-    assert "  1 job submitted to slurm for ordered runs\n" in printed
+    assert "  1 queued run not yet taken by a worker\n" in printed
+    assert "  1 job submitted to slurm for queued runs\n" in printed
 
 
 def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
-    """A run whose specification cannot be read counts for nothing, and is named with the reason."""
+    """A run with a damaged specification is named with the reason and not counted."""
     alpha.run(0).spec.write_text("{")
     printed = rlexp(tmp_path, "status", "alpha").out
     assert "  2 runs: 1 interrupted, 1 lost\n" in printed
     assert f"  damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in printed
 
 
-def test_a_sweep_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path: Path) -> None:
-    """`status` and `show` print what is wrong in the place of the sweep's progress."""
+def test_an_unreadable_sweep_is_reported(tmp_path: Path) -> None:
+    """`status` and `show` print the problem in place of the progress."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     definition = made.paths.definition.read_text()
@@ -89,16 +89,16 @@ def test_a_sweep_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path: Path) -
         assert f"  {experiment.sweep_problem}\n" in rlexp(tmp_path, command, "made_up").out
 
 
-def test_without_experiments_the_mistake_is_one_line(tmp_path: Path) -> None:
-    """The message says which command makes runs."""
-    with pytest.raises(RecordError, match="holds no runs yet; 'rlexp run' makes some"):
+def test_without_experiments_the_error_is_one_line(tmp_path: Path) -> None:
+    """The error names the command that starts runs."""
+    with pytest.raises(RecordError, match="holds no runs yet; to start some, use 'rlexp run'"):
         status(None, study(tmp_path))
 
 
-def test_watching_as_json_writes_one_document_a_line(
+def test_watching_as_json_writes_one_document_per_line(
     alpha: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every look is one line, and the last one is that at which no command drives anything."""
+    """Every update is one line; the last one comes when no command runs."""
     lease = hold(alpha.paths.lock, "experiment alpha", now=STARTED)
     lease.__enter__()
     monkeypatch.setattr(status_command, "PAUSE", 0.0)

@@ -1,4 +1,4 @@
-"""Sweeps as they stand when things went wrong, or are looked at too early: is it true, and short?"""
+"""The output of sweeps after failures, or before they have results."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ GRID = (
 )
 
 
-def told(made: StoredSweep) -> str:
-    """What `rlexp status` says of a sweep."""
+def output_of(made: StoredSweep) -> str:
+    """The output of `rlexp status` on a sweep."""
     return rlexp(made.study.folder, "status", "made_up").out
 
 
@@ -48,7 +48,7 @@ def never(_: RunSpec) -> None:
     ],
 )
 def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], said: str) -> None:
-    """Its name is free for the command that is right."""
+    """The name of a refused sweep can be used by a correct command."""
     made = stored_sweep(tmp_path)
     for options in (SweepOptions(dry_run=True), SweepOptions()):
         with pytest.raises(ConfigError, match=said.replace("[", r"\[")):
@@ -56,12 +56,12 @@ def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], s
     assert not made.paths.folder.exists()
 
 
-def test_selection_runs_are_no_damage(tmp_path: Path) -> None:
-    """While finalists are scored again, their runs belong to their trials."""
+def test_selection_runs_belong_to_their_trials(tmp_path: Path) -> None:
+    """Runs that score finalists again are not reported as damage."""
     made = stored_sweep(tmp_path)
     search = len(made.go_on(until=Stage.SEARCH).records)
     made.go_on(runs=search + 1)
-    said = told(made)
+    said = output_of(made)
     assert "selection 1/4 runs" in said
     assert "damaged" not in said
     listed = rlexp(tmp_path, "ls", "made_up").out
@@ -69,22 +69,22 @@ def test_selection_runs_are_no_damage(tmp_path: Path) -> None:
     assert 1 == len(rows)
     assert "trial " in rows[0]
     made.go_on()
-    assert "damaged" not in told(made)
+    assert "damaged" not in output_of(made)
 
 
-def test_grid_is_over_when_it_has_no_further_point(tmp_path: Path) -> None:
-    """Whoever looks sees the stage that the command left it in, and no trials to come."""
+def test_a_grid_ends_after_its_last_point(tmp_path: Path) -> None:
+    """The status has the stage at which the command ended, and no further trials."""
     made = stored_sweep(tmp_path, *GRID)
     sweeping = made.go_on(until=Stage.SEARCH)
     assert sweeping.stage is Stage.SELECTION
-    assert "selection 0/2 runs: 3/3 trials (3 complete)" in told(made)
+    assert "selection 0/2 runs: 3/3 trials (3 complete)" in output_of(made)
 
 
-def test_sweep_that_cannot_win_says_that_it_stopped(tmp_path: Path) -> None:
-    """Nothing is to come, so no time is left, and why is told to people and machines."""
+def test_a_sweep_without_a_possible_winner_is_stopped(tmp_path: Path) -> None:
+    """No remaining time is shown, and text and JSON have the reason."""
     made = stored_sweep(tmp_path, "sweep.stop_after=3", score=never)
     made.go_on()
-    said = told(made)
+    said = output_of(made)
     assert "it stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in said
     assert " left" not in said
     (experiment,) = status("made_up", made.study).experiments
@@ -93,13 +93,13 @@ def test_sweep_that_cannot_win_says_that_it_stopped(tmp_path: Path) -> None:
     assert experiment.sweep.seconds_left is None
 
 
-def test_unfinished_trials_do_not_run_without_a_command(tmp_path: Path) -> None:
+def test_unfinished_trials_are_not_running_without_a_command(tmp_path: Path) -> None:
     """After kill -9 a trial is unfinished, not running."""
     made = stored_sweep(tmp_path)
     sweeping = made.go_on(runs=3)
     spec = sweeping.take()
     assert spec is not None
-    said = told(made)
+    said = output_of(made)
     assert "4/8" not in said
     assert "3/8 trials (3 complete), 1 unfinished" in said
     (experiment,) = status("made_up", made.study).experiments
@@ -107,20 +107,20 @@ def test_unfinished_trials_do_not_run_without_a_command(tmp_path: Path) -> None:
     assert (0, 1) == (experiment.sweep.trials.running, experiment.sweep.trials.unfinished)
 
 
-def test_steps_of_attempts_that_were_lost_count(tmp_path: Path) -> None:
-    """What a killed command spent is in the steps that the next one shows."""
+def test_steps_of_lost_attempts_are_counted(tmp_path: Path) -> None:
+    """Environment steps of a killed command are in the total of the next one."""
     made = stored_sweep(tmp_path)
     sweeping = made.go_on(runs=2)
     watched = Watched(sweeping, None, 1, {"of a lost attempt": 50})
     assert 2 * 100 + 50 == watched.view().steps
 
 
-def test_halted_sweep_offers_what_can_help(
+def test_a_halted_sweep_does_not_suggest_retry_in_vain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Combinations that cannot be run fail again with --retry, so that is not offered."""
-    words = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
-    made = stored_sweep(tmp_path, *words, "budget.steps=100", score=by_seed)
+    """Combinations that cannot be built would fail again, so --retry is not suggested."""
+    arguments = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
+    made = stored_sweep(tmp_path, *arguments, "budget.steps=100", score=by_seed)
     made.go_on()
     assert 1 == sweep(None, made.words, SweepOptions(), made.study, console())
     captured = capsys.readouterr()
@@ -131,12 +131,12 @@ def test_halted_sweep_offers_what_can_help(
 
 
 def by_seed(spec: RunSpec) -> float:
-    """A score that no parameter changes."""
+    """A score that depends only on the seed."""
     return float(spec.seed)
 
 
-def test_trials_are_not_compared_by_the_scores_that_choose_them(tmp_path: Path) -> None:
-    """Before the choice there is no label to compare, so the report is about the search alone."""
+def test_before_the_selection_the_report_compares_no_labels(tmp_path: Path) -> None:
+    """Before a winner is selected, the report has only the search."""
     made = stored_sweep(tmp_path)
     made.go_on(until=Stage.SEARCH)
     notices = report(ReportRequest(targets=("made_up",)), made.study).notices
@@ -145,12 +145,14 @@ def test_trials_are_not_compared_by_the_scores_that_choose_them(tmp_path: Path) 
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
     assert "8 trials, 0 test runs planned" in page
     assert len(page) < 500_000
-    with pytest.raises(ConfigError, match="has no test run to compare yet; 'rlexp status"):
+    with pytest.raises(
+        ConfigError, match="has no test runs to compare yet; to see its progress: rlexp status"
+    ):
         compare(CompareRequest(targets=("made_up",)), made.study)
 
 
-def test_search_is_told_apart_from_a_test_of_nothing(tmp_path: Path) -> None:
-    """`rlexp show` says how far a search is, and nothing of scores that nobody asked for yet."""
+def test_a_search_shows_no_test_scores(tmp_path: Path) -> None:
+    """`rlexp show` has the progress of the search and no empty test scores."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     said = rlexp(tmp_path, "show", "made_up").out
@@ -159,11 +161,11 @@ def test_search_is_told_apart_from_a_test_of_nothing(tmp_path: Path) -> None:
 
 
 def test_runs_are_counted_where_the_definition_is_damaged(tmp_path: Path) -> None:
-    """What is on disk is there, though nobody knows what it was asked for."""
+    """Without a readable definition, all runs on disk are counted."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     made.paths.definition.write_text("{")
-    said = told(made)
+    said = output_of(made)
     assert "3 runs: 3 completed" in said
     assert "damaged: experiment.json" in said
 
@@ -182,8 +184,8 @@ def test_runs_are_counted_where_the_definition_is_damaged(tmp_path: Path) -> Non
         ("sweep.allocation=fixed", 2400 + 600 + 600),
     ],
 )
-def test_what_is_to_come_is_counted_stage_by_stage(tmp_path: Path, word: str, steps: int) -> None:
-    """At most so many steps before the first, and none after the last."""
+def test_remaining_runs_are_counted_by_stage(tmp_path: Path, word: str, steps: int) -> None:
+    """The maximum number of steps falls to 0 after the last stage."""
     made = stored_sweep(tmp_path, word)
     assert steps == remaining_steps(made.go_on(runs=0))
     assert 0 == remaining_steps(made.go_on())

@@ -1,4 +1,4 @@
-"""A sweep that is looked at: its status, its evidence, its trials again, its mirror."""
+"""Reading a sweep: its status, report, trials and Optuna storage."""
 
 import shlex
 from pathlib import Path
@@ -24,46 +24,48 @@ from rlexp.store.sweeps import read_selection, read_trials
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def test_evidence_adds_up(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Steps of the trials are those of the tuning runs; the winner has a score on every seed."""
+def test_steps_and_scores_of_the_evidence_are_consistent(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Steps of trials equal those of tuning runs; the winner has a score on every seed."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     evidence = gather(["made_up"], Phase.TEST, made.study)
-    (found,) = evidence.sweeps
+    (result,) = evidence.sweeps
     tuning = [s for s in made.made if s.phase is Phase.TUNING]
-    assert 100 * len(tuning) == found.costs["tuning"].steps == sum(t.spent for t in found.trials)
-    assert found.costs["tuning"].steps == max(t.ended_at for t in found.trials)
+    assert 100 * len(tuning) == result.costs["tuning"].steps == sum(t.spent for t in result.trials)
+    assert result.costs["tuning"].steps == max(t.ended_at for t in result.trials)
     assert {"tuned", "default"} == set(evidence.labels)
-    assert found.selection is not None
-    winner = found.trials[found.selection.winner]
+    assert result.selection is not None
+    winner = result.trials[result.selection.winner]
     assert (True, 3) == (winner.eligible, len(winner.scores))
     assert sum(winner.scores.values()) / 3 == winner.value
     assert (
-        max(t.parameters["algorithm.n_epochs"] for t in found.trials if t.eligible)
+        max(t.parameters["algorithm.n_epochs"] for t in result.trials if t.eligible)
         == (winner.parameters["algorithm.n_epochs"])
     )
-    assert 2 == sum(t.eligible for t in found.trials)
+    assert 2 == sum(t.eligible for t in result.trials)
 
 
 def test_screened_trials_ended_before_promoted_ones(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A promoted trial stands where its last run was, behind the screening of all."""
+    """A promoted trial is placed at its last run, after the screening of all trials."""
     made = finished_sweep(tmp_path, tmp_path_factory)
-    (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
-    screened = [t.ended_at for t in found.trials if not t.eligible]
-    promoted = [t.ended_at for t in found.trials if t.eligible]
+    (result,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    screened = [t.ended_at for t in result.trials if not t.eligible]
+    promoted = [t.ended_at for t in result.trials if t.eligible]
     assert max(screened) <= 800 < min(promoted)
     assert 800 + 2 * 2 * 100 == max(promoted)
 
 
-def test_status_says_how_far_a_sweep_is(tmp_path: Path) -> None:
-    """Stage, trials, the best so far and the cost are told, to people and to machines."""
+def test_status_shows_the_progress_of_a_sweep(tmp_path: Path) -> None:
+    """Text and JSON have the stage, the trials, the best trial and the cost."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=4)
-    told = rlexp(tmp_path, "status", "made_up").out
-    assert "no command drives it" in told
-    assert "search: 4/8 trials (4 complete)" in told
-    assert "400 environment steps" in told
+    printed = rlexp(tmp_path, "status", "made_up").out
+    assert "not running" in printed
+    assert "search: 4/8 trials (4 complete)" in printed
+    assert "400 environment steps" in printed
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
     counts = {"planned": 8, "ended": 4, "by_state": {"complete": 4}, "running": 0, "unfinished": 0}
     assert (counts, "search") == (experiment["sweep"]["trials"], experiment["sweep"]["stage"])
@@ -74,35 +76,35 @@ def test_status_says_how_far_a_sweep_is(tmp_path: Path) -> None:
 def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same command again says so, shows winner and cost, and names commands that work."""
+    """Repeating the command shows winner and cost, and suggests commands that work."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     before = len(made.paths.runs())
     assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
-    told = output(capsys)
+    printed = output(capsys)
     for text in ("nothing to run", "won made_up", "Scores by phase", "Cost: tuning 12 runs"):
-        assert text in told
+        assert text in printed
     assert before == len(made.paths.runs())
-    commands = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("To ")]
+    commands = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("To ")]
     assert ["report", "run", "sweep"] == [shlex.split(command)[1] for command in commands]
 
 
-def test_the_rehearsal_of_a_sweep_writes_nothing(
+def test_a_dry_run_of_a_sweep_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--dry-run` says what would be run at most, and leaves no folder."""
+    """`--dry-run` shows the maximum number of runs and creates no folder."""
     made = stored_sweep(tmp_path)
     assert 0 == sweep(None, made.words, SweepOptions(dry_run=True), made.study, console())
-    told = output(capsys)
+    printed = output(capsys)
     # 8 screened, 2 of them on 2 further seeds and on 2 to select by, winner and default on 3.
-    assert "at most 22 runs × 100 environment steps" in told
-    assert "2 finalists on 2 selection seeds" in told
+    assert "at most 22 runs × 100 environment steps" in printed
+    assert "2 finalists on 2 selection seeds" in printed
     assert not (tmp_path / "runs").exists()
 
 
-def test_more_trials_after_the_choice_are_refused(
+def test_more_trials_after_the_selection_are_refused(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """What would be chosen by knowing the winner is refused before anything starts."""
+    """The winner is already known, so nothing is started."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises(RecordError, match="has chosen its winner"):
         sweep(None, [*made.words, "sweep.trials=20"], SweepOptions(), made.study, console())
@@ -111,15 +113,15 @@ def test_more_trials_after_the_choice_are_refused(
 def test_every_trial_can_be_trained_again(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Trial 0 is a trial; without a number it is the winner; words may change seeds and budget."""
+    """The default trial is the winner; trial 0 works; overrides may change seeds and budget."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     trials = read_trials(made.paths)
     for number in (0, 5):
         request = request_again(Origin("made_up", number), ["seeds.test=4"], made.study)
-        (own,) = request.experiment.configurations
+        (values,) = request.experiment.configurations
         there = trials[number].configuration
         assert there is not None
-        assert there.fingerprint == own.fingerprint
+        assert there.fingerprint == values.fingerprint
         assert (f"made_up-trial-{number}", 4) == (
             request.experiment.name,
             request.experiment.seeds.test,
@@ -134,10 +136,10 @@ def test_every_trial_can_be_trained_again(
 def test_a_tenth_is_that_of_the_trials_budget(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The word `tenth` means the budget of the trial, or the one that is given beside it."""
+    """`tenth` means a tenth of the trial's budget, or of the budget in the command."""
     made, word = finished_sweep(tmp_path, tmp_path_factory), "budget.evaluation_every=tenth"
-    for words, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
-        request = request_again(Origin("made_up", 0), words, made.study)
+    for arguments, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
+        request = request_again(Origin("made_up", 0), arguments, made.study)
         budget = request.experiment.configurations[0].budget
         assert (steps, steps // 10) == (budget.steps, budget.evaluation_every)
 
@@ -151,17 +153,17 @@ def test_a_tenth_is_that_of_the_trials_budget(
         (0, "seeds.test=0", "seeds.test is empty"),
     ],
 )
-def test_what_a_trial_cannot_be_is_said(
+def test_overrides_that_change_a_trial_are_refused(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trial: int, word: str, said: str
 ) -> None:
-    """A number without a trial, and words that would make another trial of it, are refused."""
+    """A trial without a sweep and overrides of its hyperparameters are refused."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises((RecordError, ConfigError), match=said):
         request_again(Origin("made_up", trial), [word], made.study)
 
 
-def test_before_the_choice_the_best_so_far_is_trained(tmp_path: Path) -> None:
-    """A search that goes on has an incumbent, or else the best that was screened."""
+def test_before_the_selection_the_best_trial_is_trained(tmp_path: Path) -> None:
+    """A running search gives its incumbent, or its best screened trial."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=5)
     trials = read_trials(made.paths)[:5]
@@ -170,13 +172,13 @@ def test_before_the_choice_the_best_so_far_is_trained(tmp_path: Path) -> None:
     assert f"made_up-trial-{best.number}" == request.experiment.name
 
 
-def test_nobody_sees_a_test_seed_before_the_choice(tmp_path: Path) -> None:
-    """A trial that is trained again in mid-search gets test seeds of another root."""
+def test_a_trial_trained_during_the_search_uses_other_seeds(tmp_path: Path) -> None:
+    """Its test seeds have another root, so that no test seed of the sweep is used."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=5)
     roots = [
-        request_again(Origin("made_up", 1), words, made.study).experiment.seeds.root
-        for words in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
+        request_again(Origin("made_up", 1), arguments, made.study).experiment.seeds.root
+        for arguments in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
     ]
     assert [1, 7, 0] == roots
     with pytest.raises(ConfigError, match="its test seeds must stay unused until then"):
@@ -185,8 +187,8 @@ def test_nobody_sees_a_test_seed_before_the_choice(tmp_path: Path) -> None:
     assert 0 == request_again(Origin("made_up", 1), [], made.study).experiment.seeds.root
 
 
-def test_the_mirror_shows_what_was_judged_and_never_changes_it(tmp_path: Path) -> None:
-    """What a trial shows once it has ended stays, whatever promotion adds to it."""
+def test_the_optuna_storage_never_changes_ended_trials(tmp_path: Path) -> None:
+    """The values of an ended trial stay, even if its promotion adds runs."""
     made = stored_sweep(tmp_path)
     screened = mirrored(made.go_on(runs=8))
     whole = mirrored(made.go_on())
@@ -195,10 +197,10 @@ def test_the_mirror_shows_what_was_judged_and_never_changes_it(tmp_path: Path) -
     assert [1] * 8 == [len(trial.attributes["scores"]) for trial in whole]
 
 
-def test_failures_are_told_with_their_reason(
+def test_a_systematic_failure_stops_the_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A sweep that stops for a systematic failure says why, shows the log, and exits with 1."""
+    """The output has the reason and the log, and the exit code is 1."""
     made = stored_sweep(tmp_path, "sweep.stop_after=3", score=lambda _: None)
     made.go_on()
     assert 1 == sweep(None, [*made.words], SweepOptions(), made.study, console())
@@ -209,7 +211,7 @@ def test_failures_are_told_with_their_reason(
 
 
 def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
-    """Winner, history, parallel coordinates, importance and every trial are on the page."""
+    """The page has winner, history, parallel coordinates, importance and every trial."""
     made = stored_sweep(tmp_path, "sweep.trials=30")
     made.go_on()
     report(ReportRequest(targets=("made_up",)), made.study)
@@ -225,17 +227,17 @@ def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
 
 
 def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An experiment of many trials is one row, and shows its test runs only."""
+    """A sweep is one row of `ls`, and `show` has only its test runs."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     folder = made.study.folder
     assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in rlexp(folder, "ls").out
-    told = rlexp(folder, "show", "made_up").out
-    assert "tuned on CartPole-v1, test seeds" in told
-    assert "tuning seeds" not in told
+    printed = rlexp(folder, "show", "made_up").out
+    assert "tuned on CartPole-v1, test seeds" in printed
+    assert "tuning seeds" not in printed
 
 
 def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None:
-    """A finalist without a score on every selection seed cannot win while another has them all."""
+    """A finalist without a score on every selection seed cannot win against a complete one."""
 
     def breaks(spec: RunSpec) -> float | None:
         score = 10.0 * spec.algorithm["n_epochs"]
@@ -249,8 +251,8 @@ def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None
     assert 2 == len(selection.chosen.selection)
 
 
-def test_stages_are_named() -> None:
-    """`--until` takes search, selection and test, and says so to anything else."""
+def test_unknown_stages_are_refused() -> None:
+    """`--until` accepts search, selection and test, and the error lists them."""
     assert Stage.SEARCH is read_stage("search")
     with pytest.raises(ConfigError, match="did you mean 'selection'"):
         read_stage("selecton")

@@ -1,4 +1,4 @@
-"""Where a sweep is mirrored to: no SQLite file that several machines see."""
+"""The storage to which a sweep is copied must not be an SQLite file in a shared folder."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 def test_a_sqlite_file_in_a_shared_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is written, with what may be given instead."""
+    """The error comes before anything is written and names alternatives."""
     monkeypatch.setenv("RLEXP_SHARED", "1")
     made, file = stored_sweep(tmp_path), tmp_path / "study.db"
     said = f"sweep.storage: {file} is in a folder that several machines share, where SQLite files"

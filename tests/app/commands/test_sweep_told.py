@@ -1,4 +1,4 @@
-"""What a sweep tells people and machines while it goes on, and at its end."""
+"""The output of a sweep while it runs and at its end."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def test_winner_is_named_beside_the_best_on_tuning_seeds(tmp_path: Path) -> None:
-    """Selection seeds may prefer another finalist, and then the two differ."""
+    """Selection seeds may prefer another finalist, and then both are named."""
     made = stored_sweep(tmp_path, score=reversed_by_selection)
     selection = made.go_on().selection
     assert selection is not None
@@ -32,25 +32,25 @@ def test_winner_is_named_beside_the_best_on_tuning_seeds(tmp_path: Path) -> None
 
 
 def reversed_by_selection(spec: RunSpec) -> float:
-    """More epochs score better on tuning seeds, and worse on all others."""
+    """More epochs give higher scores on tuning seeds and lower scores on all others."""
     epochs: int = spec.algorithm["n_epochs"]
     return 10.0 * (epochs if spec.phase == "tuning" else -epochs)
 
 
-def test_machines_are_told_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON of a sweep's end has what people read of its cost."""
+def test_json_has_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON document has the same cost as the text."""
     made = stored_sweep(tmp_path)
     made.go_on()
     assert 0 == sweep(None, made.words, SweepOptions(), made.study, console(as_json=True))
     cost = json.loads(output(capsys))["cost"]
-    runs = {phase: (own["runs"], own["steps"]) for phase, own in cost.items()}
+    runs = {phase: (values["runs"], values["steps"]) for phase, values in cost.items()}
     assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
 
 
-def test_choice_without_a_test_is_offered_one(
+def test_a_selection_without_test_seeds_suggests_a_test(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only a test is a result, so the command for it is named."""
+    """The next command adds test seeds, because only test scores are a result."""
     made = stored_sweep(tmp_path, "seeds.test=0")
     made.go_on()
     assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
@@ -69,10 +69,10 @@ def test_choice_without_a_test_is_offered_one(
         (failed(), ["failed (nan): a loss is NaN"]),
     ],
 )
-def test_run_is_told_where_its_trial_does_not_tell_it(
+def test_interrupted_runs_are_printed(
     tmp_path: Path, events: list[Event], expected: list[str]
 ) -> None:
-    """After Ctrl-C, people see which runs ended unfinished; completed ones are told by trials."""
+    """After Ctrl-C, unfinished runs are printed; completed runs are in the lines of trials."""
     made = stored_sweep(tmp_path)
     sweeping = made.go_on(runs=0)
     spec = sweeping.take()
@@ -81,4 +81,4 @@ def test_run_is_told_where_its_trial_does_not_tell_it(
     lines = SweepLines(said.append, Watched(sweeping, None, 1, {}).view, quiet=False)
     started = RunStarted(time=0.0, attempt=1, pid=1, host="here")
     lines.ended(RunRecord.fold(spec, [[started, *events]]), again=False)
-    assert [f"  {spec.name} {one}" for one in expected] == said
+    assert [f"  {spec.name} {item}" for item in expected] == said

@@ -1,4 +1,4 @@
-"""`rlexp sync` pushes what is missing, nothing twice, and never where foreign records say."""
+"""`rlexp sync` pushes pending records once, and never to addresses that records name."""
 
 import os
 import shutil
@@ -37,13 +37,13 @@ second:
 
 @pytest.fixture(autouse=True)
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mirrors that import nothing anew."""
+    """Tracker processes with modules imported in advance."""
     warm_up(monkeypatch, mirror_client, MIRRORS)
 
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
-    """An experiment of two runs, of which nothing has begun."""
+    """An experiment of two runs, none of which has started."""
     made = ExperimentPaths(tmp_path / "runs" / "sample")
     write_experiment(made, experiment())
     for _, spec in experiment().specs(Phase.TEST):
@@ -52,7 +52,7 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def attempt(run: RunPaths, *events: Event, made_with: str = "1") -> None:
-    """A further attempt, in which this happened, with a version of a package."""
+    """Write a further attempt with these events and a version of a package."""
     folder = new_attempt(run, {}, {"packages": {"torch": made_with}}, "")
     journal = JournalWriter(folder.journal)
     for event in events:
@@ -61,19 +61,19 @@ def attempt(run: RunPaths, *events: Event, made_with: str = "1") -> None:
 
 
 def loss(step: int, value: float = 0.5) -> Measured:
-    """What a learner logs of its loss at a step."""
+    """A logged loss at a step."""
     return Measured(time=float(step), step=step, metrics={"loss": value})
 
 
 def synced(paths: ExperimentPaths, *words: str) -> tuple[int, list[dict[str, object]]]:
     """The exit code, and a row for each tracker."""
-    place = study(paths.folder.parent.parent)
-    pushed = sync([paths.name, *(words or [TENSORBOARD])], place, wait=30.0)
+    location = study(paths.folder.parent.parent)
+    pushed = sync([paths.name, *(words or [TENSORBOARD])], location, wait=30.0)
     return sync_exit_code(pushed), [asdict(row) for row in pushed.rows]
 
 
 def points(paths: ExperimentPaths, run: RunPaths) -> Counter[tuple[str, int, float]]:
-    """What TensorBoard shows of a run's losses."""
+    """The losses of a run in TensorBoard."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray
 
@@ -88,12 +88,12 @@ def points(paths: ExperimentPaths, run: RunPaths) -> Counter[tuple[str, int, flo
 
 
 def losses(steps: Sequence[int], value: float = 0.5) -> Counter[tuple[str, int, float]]:
-    """The same as it is recorded."""
+    """The recorded losses of a run."""
     return Counter(("loss", step, value) for step in steps)
 
 
-def test_the_second_time_changes_nothing(paths: ExperimentPaths) -> None:
-    """Not a byte, neither of the mirror nor of how far it is."""
+def test_a_second_sync_changes_nothing(paths: ExperimentPaths) -> None:
+    """Neither the tracker's files nor the stored positions change."""
     first, second = paths.runs()
     attempt(first, started(), loss(10), loss(20), evaluated(100, 5.0, final=True), ended())
     attempt(second, started(), loss(10), ended(40, failure=Failure.NAN))
@@ -111,10 +111,8 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("end", [ended(30, Ending.INTERRUPTED), None], ids=["stopped", "lost"])
-def test_a_run_that_goes_on_lacks_nothing_in_the_end(
-    paths: ExperimentPaths, end: Event | None
-) -> None:
-    """The step at which it stood is pushed when it is over, and nothing is pending meanwhile."""
+def test_a_continued_run_is_pushed_completely(paths: ExperimentPaths, end: Event | None) -> None:
+    """The last step is pushed once the run has ended, and nothing is pending before."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), loss(20), loss(30), *([end] if end else []))
     for _ in range(2):
@@ -125,8 +123,8 @@ def test_a_run_that_goes_on_lacks_nothing_in_the_end(
     assert points(paths, run) == losses([10, 20, 30, 40])
 
 
-def test_a_retry_with_other_numbers_shows_only_these(paths: ExperimentPaths) -> None:
-    """The environment was mended: nothing of the failed attempt is mixed with what came of it."""
+def test_a_retry_replaces_the_failed_attempt(paths: ExperimentPaths) -> None:
+    """Points of the failed attempt are not mixed with those of the retry."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10, 1.0), loss(20, 1.0), ended(20, failure=Failure.ENVIRONMENT))
     assert synced(paths)[0] == 0
@@ -135,8 +133,8 @@ def test_a_retry_with_other_numbers_shows_only_these(paths: ExperimentPaths) -> 
     assert points(paths, run) == losses([10, 20, 30], 8.0)
 
 
-def test_a_repeat_with_other_packages_shows_only_its_numbers(paths: ExperimentPaths) -> None:
-    """It began anew, for checkpoints of other versions are not continued from."""
+def test_a_restart_with_other_packages_replaces_the_points(paths: ExperimentPaths) -> None:
+    """The run started from step 0, because checkpoints of other versions are refused."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10, 1.0), loss(20, 1.0), loss(30, 1.0))
     assert synced(paths)[0] == 0
@@ -146,7 +144,7 @@ def test_a_repeat_with_other_packages_shows_only_its_numbers(paths: ExperimentPa
 
 
 def test_a_copy_is_another_experiment(paths: ExperimentPaths) -> None:
-    """It is pushed under its own name, and the first one stays."""
+    """A copied experiment is pushed under its own name, and the original stays."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), ended(10))
     assert synced(paths)[0] == 0
@@ -156,10 +154,10 @@ def test_a_copy_is_another_experiment(paths: ExperimentPaths) -> None:
     assert points(copy, copy.run(run.folder.name)) == losses([10]) == points(paths, run)
 
 
-def test_an_experiment_that_is_made_again_is_not_mixed_with_the_one_before(
+def test_a_new_experiment_with_an_old_name_gets_a_new_folder(
     paths: ExperimentPaths,
 ) -> None:
-    """Two folders, each with its own points once."""
+    """Each of the two folders has its own points once."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), ended(10))
     assert synced(paths)[0] == 0
@@ -170,8 +168,8 @@ def test_an_experiment_that_is_made_again_is_not_mixed_with_the_one_before(
     assert [len(list(f.glob("ppo-*/*tfevents*"))) for f in folders] == [1, 1]
 
 
-def test_a_study_that_moved_is_still_known(paths: ExperimentPaths, tmp_path: Path) -> None:
-    """What lies in the project's folder moves with it."""
+def test_a_moved_workspace_keeps_its_positions(paths: ExperimentPaths, tmp_path: Path) -> None:
+    """The files of the tracker in the workspace move with it."""
     attempt(paths.runs()[0], started(), loss(10), ended(10))
     assert synced(paths)[0] == 0
     (tmp_path / "moved").mkdir()
@@ -186,7 +184,7 @@ def test_a_study_that_moved_is_still_known(paths: ExperimentPaths, tmp_path: Pat
 def test_nothing_is_written_through_a_link(
     paths: ExperimentPaths, tmp_path: Path, linked: str
 ) -> None:
-    """A foreign folder may hold links: they are named, and what they lead to stays as it is."""
+    """Links in an experiment's folder are named, and their targets stay unchanged."""
     attempt(paths.runs()[0], started(), loss(10), ended(10))
     assert synced(paths)[0] == 0
     victim = tmp_path / "victim"
@@ -206,7 +204,7 @@ def test_nothing_is_written_through_a_link(
 def test_nothing_is_read_through_a_link(
     paths: ExperimentPaths, tmp_path: Path, linked: str
 ) -> None:
-    """Files beside `runs/` are not pushed; the other runs are."""
+    """Linked files outside `runs/` are not pushed; the other runs are."""
     first, second = paths.runs()
     for run in (first, second):
         attempt(run, started(), loss(10), ended(10))
@@ -224,8 +222,8 @@ def test_nothing_is_read_through_a_link(
     assert not points(paths, first)
 
 
-def test_a_pipe_holds_nobody_up(paths: ExperimentPaths) -> None:
-    """It is named, and the other runs are pushed."""
+def test_a_pipe_does_not_block_the_push(paths: ExperimentPaths) -> None:
+    """The pipe is named, and the other runs are pushed."""
     first, second = paths.runs()
     attempt(first, started())
     attempt(second, started(), loss(10), ended(10))
@@ -237,8 +235,8 @@ def test_a_pipe_holds_nobody_up(paths: ExperimentPaths) -> None:
     assert points(paths, second) == losses([10])
 
 
-def test_one_damaged_cursor_hides_no_other_tracker(paths: ExperimentPaths) -> None:
-    """What is wrong with it is said; the other one is told as it is."""
+def test_a_damaged_position_does_not_stop_other_trackers(paths: ExperimentPaths) -> None:
+    """The problem is named, and the state of the other tracker is shown."""
     write_tree(paths.folder.parent.parent, {"conf/tracker/second.yaml": SECOND})
     attempt(paths.runs()[0], started(), loss(10), ended(10))
     both = "tracker=[tensorboard,second]"
@@ -247,13 +245,17 @@ def test_one_damaged_cursor_hides_no_other_tracker(paths: ExperimentPaths) -> No
     cursors.unlink()
     cursors.mkdir()
     code, rows = synced(paths, both)
-    told = {row["tracker"]: row for row in rows}
-    assert (code, told["tensorboard"]["problem"], told["tensorboard"]["pending"]) == (69, None, 0)
-    assert told["second"]["problem"]
+    output = {row["tracker"]: row for row in rows}
+    assert (code, output["tensorboard"]["problem"], output["tensorboard"]["pending"]) == (
+        69,
+        None,
+        0,
+    )
+    assert output["second"]["problem"]
 
 
 def test_plain_secrets_in_settings_are_refused(paths: ExperimentPaths) -> None:
-    """Before anything is written or sent; a reference to a variable is the way."""
+    """The error comes before anything is written or sent and suggests a variable."""
     with pytest.raises(ConfigError, match="holds a secret in plain text") as caught:
         synced(paths, "tracker=[mlflow]", "tracker.mlflow.uri=http://bob:sesame@127.0.0.1")
     assert "sesame" not in str(caught.value)

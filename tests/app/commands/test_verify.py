@@ -1,4 +1,4 @@
-"""`rlexp verify`: what it says of records that are as they were written, and of odd ones."""
+"""`rlexp verify` on unchanged records, and on unusual records that are no fault."""
 
 import shutil
 import time
@@ -31,19 +31,19 @@ from rlexp.store.sealing import Seals
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def test_what_is_untouched_matches(tmp_path: Path) -> None:
-    """The last line says how many attempts, and the head to note."""
+def test_unchanged_records_match(tmp_path: Path) -> None:
+    """The last line has the number of attempts and the head to note."""
     made = sealed(tmp_path)
-    found = told(tmp_path)
+    result = told(tmp_path)
     head = head_of(made)[:12]
     assert (0, [f"alpha: 6 of 6 attempts match the ledger (head {head})"]) == (
-        found.code,
-        found.lines,
+        result.code,
+        result.lines,
     )
 
 
 def test_json_has_everything(tmp_path: Path) -> None:
-    """One entry an experiment, with its whole head."""
+    """The document has one entry per experiment, with the whole head."""
     made = sealed(tmp_path)
     made.run(2).model.unlink()
     printed = rlexp(tmp_path, "verify", "--json")
@@ -72,47 +72,52 @@ def test_json_has_everything(tmp_path: Path) -> None:
 
 
 def test_all_experiments_are_verified(tmp_path: Path) -> None:
-    """One that is wrong makes the exit code 1; the others are told of, too."""
+    """One faulty experiment makes the exit code 1; the others are verified, too."""
     sealed(tmp_path, "alpha", 1)
     beta = sealed(tmp_path, "beta", 1)
     assert 0 == told(tmp_path, None).code
     beta.run(0).model.write_text("other")
-    found = told(tmp_path, None)
-    assert 1 == found.code
-    starts = ["alpha: 2 of 2", f"edited: beta/{name_of(beta, 0)}", "beta: 1 of 2", "To remove it"]
+    result = told(tmp_path, None)
+    assert 1 == result.code
+    starts = [
+        "alpha: 2 of 2",
+        f"edited: beta/{name_of(beta, 0)}",
+        "beta: 1 of 2",
+        "To remove the run",
+    ]
     assert [True] * 4 == [
-        line.startswith(start) for line, start in zip(found.lines, starts, strict=True)
+        line.startswith(start) for line, start in zip(result.lines, starts, strict=True)
     ]
 
 
-def test_nothing_to_verify_is_said(tmp_path: Path) -> None:
-    """No experiment is no fault; a name that there is not is an error."""
-    found = told(tmp_path, None)
-    assert (0, True) == (found.code, found.lines[0].endswith("'rlexp run' makes some"))
+def test_an_empty_runs_folder_is_no_fault(tmp_path: Path) -> None:
+    """An unknown name is an error."""
+    result = told(tmp_path, None)
+    assert (0, True) == (result.code, result.lines[0].endswith("to start one, use 'rlexp run'"))
     with pytest.raises(RecordError, match="there is no experiment 'alpha'"):
         told(tmp_path)
 
 
-def test_without_a_ledger_nothing_is_promised(tmp_path: Path) -> None:
-    """Which is no fault; the next command enters what is there."""
+def test_a_missing_ledger_is_no_fault(tmp_path: Path) -> None:
+    """The next command enters the existing records."""
     made = stored(Layout(tmp_path / "runs"))
     made.complete(0, 1.0)
     made.paths.ledger.unlink()
-    found = told(tmp_path)
-    assert 0 == found.code
+    result = told(tmp_path)
+    assert 0 == result.code
     unsealed = (
         f"unsealed: alpha: 1 attempt of {name_of(made, 0)} ended and is not in the ledger; "
         "repeating the command that made them enters them"
     )
-    assert [unsealed, "alpha: without a ledger its 1 attempt cannot be verified"] == found.lines
+    assert [unsealed, "alpha: without a ledger its 1 attempt cannot be verified"] == result.lines
     write_experiment(made.paths, made.experiment)
     Seals(made.paths).enter_late()
     (line,) = told(tmp_path).lines
     assert line.startswith("alpha: 1 of 1 attempt matches the ledger, 1 entered late (head ")
 
 
-def test_what_a_command_drives_now_is_not_called_unsealed(tmp_path: Path) -> None:
-    """It will be entered in a moment."""
+def test_attempts_of_an_active_command_are_not_called_unsealed(tmp_path: Path) -> None:
+    """The command will enter them in the ledger."""
     made = sealed(tmp_path, runs=2)
     made.complete(0, 1.0)
     with hold(made.paths.lock, "experiment", now=time.time()):
@@ -121,34 +126,34 @@ def test_what_a_command_drives_now_is_not_called_unsealed(tmp_path: Path) -> Non
 
 
 def test_runs_that_have_not_ended_are_no_finding(tmp_path: Path) -> None:
-    """Neither those that were lost nor those that never began."""
+    """Lost runs and runs that never started are not reported."""
     made = sealed(tmp_path, runs=3)
     made.attempt(0, [evaluated(10, 1.0)])
     assert 1 == len(told(tmp_path).lines)
 
 
-def test_a_foreign_run_is_said(tmp_path: Path) -> None:
-    """One that the definition does not ask for is no fault."""
+def test_an_unplanned_run_is_a_remark(tmp_path: Path) -> None:
+    """A run outside the definition is no fault."""
     made = sealed(tmp_path, runs=2)
     keep(made, 7, completed(1.0))
-    found = told(tmp_path)
+    result = told(tmp_path)
     text = "the experiment's definition does not include it"
-    assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (found.code, found.lines[0])
+    assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (result.code, result.lines[0])
 
 
-def test_unreadable_lines_of_a_journal_are_said(tmp_path: Path) -> None:
-    """They were so when the attempt ended: no fault."""
+def test_unreadable_journal_lines_are_a_remark(tmp_path: Path) -> None:
+    """The lines were unreadable when the attempt ended, so they are no fault."""
     made = sealed(tmp_path, runs=2)
     attempt = made.attempt(0, completed(3.0)).attempts()[-1]
     edit(attempt.journal, '{"event":"evaluated"', "torn")
     Seals(made.paths).enter(made.run(0), attempt.number)
-    found = told(tmp_path)
+    result = told(tmp_path)
     text = "1 line of its journal cannot be read"
-    assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (found.code, found.lines[0])
+    assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (result.code, result.lines[0])
 
 
-def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(tmp_path: Path) -> None:
-    """It is no fault any more, and not forgotten either."""
+def test_a_run_repeated_after_a_manual_removal_is_a_remark(tmp_path: Path) -> None:
+    """The removal is no longer a fault, but it is still reported."""
     made = sealed(tmp_path)
     shutil.rmtree(made.run(4).folder)
     Seals(made.paths).enter_late()
@@ -156,24 +161,24 @@ def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(tmp_path: Path) ->
     gone = f"missing: alpha/{name_of(made, 4)}: it is gone, with 2 attempts"
     assert (1, gone) == (lost.code, lost.lines[0])
     keep(made, 4, completed(1.0))
-    found = told(tmp_path)
+    result = told(tmp_path)
     text = "it was run again after its records were removed by hand"
-    assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (found.code, found.lines[0])
+    assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (result.code, result.lines[0])
 
 
-def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    """The other experiments are verified all the same."""
+def test_an_unreadable_ledger_is_one_line(tmp_path: Path) -> None:
+    """The other experiments are verified."""
     made = sealed(tmp_path, runs=1)
     sealed(tmp_path, "beta", 1)
     made.paths.ledger.unlink()
     made.paths.ledger.mkdir()
-    found = told(tmp_path, None)
-    assert (1, True) == (found.code, "broken chain: alpha: ledger.jsonl cannot be" in str(found))
-    assert found.lines[-1].startswith("beta: 2 of 2 ")
+    result = told(tmp_path, None)
+    assert (1, True) == (result.code, "broken chain: alpha: ledger.jsonl cannot be" in str(result))
+    assert result.lines[-1].startswith("beta: 2 of 2 ")
 
 
 def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> None:
-    """Of a run that is unfinished they are a fault, of a completed one they are said."""
+    """They are a fault for an unfinished run and a remark for a completed one."""
     made = sealed(tmp_path, runs=2)
     unfinished = stored(Layout(tmp_path / "runs"), "beta")
     runs = [made.run(0), unfinished.attempt(0, [evaluated(10, 1.0)])]
@@ -182,13 +187,13 @@ def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> No
     assert 0 == told(tmp_path, None).code
     for run in runs:
         (run.checkpoints / "10" / "a").write_bytes(b"2")
-    found = told(tmp_path, None)
-    kinds = [line.partition(":")[0] for line in found.lines if "checkpoints" in line]
-    assert (1, ["remark", "damaged"]) == (found.code, kinds)
+    result = told(tmp_path, None)
+    kinds = [line.partition(":")[0] for line in result.lines if "checkpoints" in line]
+    assert (1, ["remark", "damaged"]) == (result.code, kinds)
 
 
 def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path) -> None:
-    """It is printed without its control characters, and nothing of its name is opened."""
+    """Its control characters are replaced, and no file of that name is opened."""
     made = sealed(tmp_path, runs=1)
     name = "\x1b[31m[link=file:///etc/passwd]<script>"
     ledger = read_ledger(made.paths)
@@ -196,7 +201,7 @@ def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path) -> None:
     entry = ledger.entries[1]
     assert isinstance(entry, SealedAttempt)
     append_entry(made.paths, replace(entry, run=name))
-    found = told(tmp_path)
-    assert 1 == found.code
-    assert "\x1b" not in "".join(found.lines)
-    assert any("[link=file:///etc/passwd]<script>" in line for line in found.lines)
+    result = told(tmp_path)
+    assert 1 == result.code
+    assert "\x1b" not in "".join(result.lines)
+    assert any("[link=file:///etc/passwd]<script>" in line for line in result.lines)

@@ -1,4 +1,4 @@
-"""`rlexp verify` on the ledger itself, on definitions, and on the choice of a sweep."""
+"""`rlexp verify` on the ledger, on definitions, and on the selection of a sweep."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ from rlexp.store.sweeps import read_trials
 
 @pytest.fixture(scope="module")
 def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a sweep that is at its end, entered in its ledger."""
+    """A folder with a completed sweep and its ledger."""
     sweep = stored_sweep(tmp_path_factory.mktemp("finished"))
     sweep.go_on()
     Seals(sweep.paths).enter_late()
@@ -34,28 +34,28 @@ def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def sweep(finished_sweep: Path, tmp_path: Path) -> ExperimentPaths:
-    """A copy of the finished sweep."""
+    """A copy of the completed sweep."""
     shutil.copytree(finished_sweep, tmp_path, dirs_exist_ok=True)
     return Layout(tmp_path / "runs").experiment("made_up")
 
 
 def test_a_broken_chain_is_a_fault(tmp_path: Path) -> None:
-    """Taking the line of a bad run out with the run shows."""
+    """Removing a run together with its ledger line breaks the chain."""
     made = sealed(tmp_path)
     lines = made.paths.ledger.read_bytes().splitlines(keepends=True)
     shutil.rmtree(made.run(2).folder)
-    own = name_of(made, 2).encode()
-    made.paths.ledger.write_bytes(b"".join(line for line in lines if own not in line))
-    found = told(tmp_path)
+    values = name_of(made, 2).encode()
+    made.paths.ledger.write_bytes(b"".join(line for line in lines if values not in line))
+    result = told(tmp_path)
     expected = (
         "broken chain: alpha: line 5 does not follow from line 4: "
         "a line was changed, moved or taken out"
     )
-    assert (1, expected) == (found.code, found.lines[0])
+    assert (1, expected) == (result.code, result.lines[0])
 
 
-def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(tmp_path: Path) -> None:
-    """A consistent forgery has every sum right, and not the line that a paper names."""
+def test_a_rewritten_ledger_is_found_by_a_noted_head(tmp_path: Path) -> None:
+    """A consistent forgery has correct sums, but not the head that was noted."""
     made = sealed(tmp_path)
     noted = head_of(made)[:12]
     assert 0 == told(tmp_path, head=noted.upper()).code
@@ -70,25 +70,25 @@ def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(tmp_path: Path) ->
         for attempt in made.run(seed).attempts():
             Seals(made.paths).enter(made.run(seed), attempt.number)
     assert 0 == told(tmp_path).code
-    found = told(tmp_path, head=noted)
+    result = told(tmp_path, head=noted)
     expected = (
         f"rewritten: alpha: no line of the ledger has the sum {noted}: "
         "it was rewritten, or cut, since then"
     )
-    assert (1, expected) == (found.code, found.lines[0])
+    assert (1, expected) == (result.code, result.lines[0])
 
 
 @pytest.mark.parametrize("head", ["", "12", "x" * 12, "1" * 65])
-def test_a_head_that_is_none_is_refused(tmp_path: Path, head: str) -> None:
-    """With what one looks like."""
-    with pytest.raises(ConfigError, match="is no head: write the 12 digits"):
+def test_an_invalid_head_is_refused(tmp_path: Path, head: str) -> None:
+    """The error shows the form of a head."""
+    with pytest.raises(ConfigError, match="is not the head of a ledger"):
         told(tmp_path, head=head)
     with pytest.raises(ConfigError, match="rlexp verify EXPERIMENT --head HEX"):
         told(tmp_path, None, "12345678")
 
 
 def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(tmp_path: Path) -> None:
-    """The definition may be the one before; so it is entered before anything else is."""
+    """The ledger gets the new definition first, so the old one on disk is no fault."""
     made = sealed(tmp_path)
     before = made.paths.definition.read_bytes()
     write_experiment(made.paths, read_experiment(stored(Layout(tmp_path / "other")).paths))
@@ -99,22 +99,22 @@ def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(tmp_path: Path
     assert 0 == told(tmp_path).code
 
 
-def test_a_definition_that_is_put_back_later_is_a_fault(tmp_path: Path) -> None:
-    """Once something was entered after it, a definition was written; and no entry hides that."""
+def test_an_old_definition_restored_later_is_a_fault(tmp_path: Path) -> None:
+    """After further entries the new definition must have been written."""
     made = sealed(tmp_path)
     before = made.paths.definition.read_bytes()
     write_experiment(made.paths, read_experiment(stored(Layout(tmp_path / "other")).paths))
     keep(made, 0, completed(1.0))
     made.paths.definition.write_bytes(before)
     for score in (2.0, 3.0):
-        found = told(tmp_path)
-        assert "edited: alpha: experiment.json is not what was written" in found.lines
+        result = told(tmp_path)
+        assert "edited: alpha: experiment.json is not what was written" in result.lines
         keep(made, 0, completed(score))
 
 
 @pytest.mark.parametrize("name", ["selection.json", "adaptive.json"])
-def test_a_document_that_was_withdrawn_may_not_be_there(tmp_path: Path, name: str) -> None:
-    """Its command was killed before it wrote it; what lies there later was not written by one."""
+def test_a_withdrawn_document_may_be_missing(tmp_path: Path, name: str) -> None:
+    """Its command was killed before writing it; a later file of that name is a fault."""
     made = sealed(tmp_path)
     path = made.paths.folder / name
     publish_document(made.paths, path, {})
@@ -122,27 +122,27 @@ def test_a_document_that_was_withdrawn_may_not_be_there(tmp_path: Path, name: st
     keep(made, 0, completed(1.0))
     assert 0 == told(tmp_path).code
     path.symlink_to("experiment.json")
-    found = told(tmp_path)
-    assert (1, f"edited: alpha: {name} is not what was written") == (found.code, found.lines[0])
+    result = told(tmp_path)
+    assert (1, f"edited: alpha: {name} is not what was written") == (result.code, result.lines[0])
     path.unlink()
     publish_document(made.paths, path, {})
     assert 0 == told(tmp_path).code
 
 
 def test_an_edited_definition_is_not_forgotten_when_it_is_written_again(tmp_path: Path) -> None:
-    """A command that takes it up says what it found."""
+    """A command that continues the experiment records the edit."""
     made = sealed(tmp_path)
     edit(made.paths.definition, '"test": 5', '"test": 6')
     write_experiment(made.paths, stored(Layout(tmp_path / "other"), test=9).experiment)
-    found = told(tmp_path)
+    result = told(tmp_path)
     expected = "edited: alpha: experiment.json had been edited when a command wrote it again"
-    assert (1, expected) == (found.code, found.lines[0])
+    assert (1, expected) == (result.code, result.lines[0])
 
 
-def test_a_sweep_with_its_choice_matches(sweep: ExperimentPaths, tmp_path: Path) -> None:
-    """Trials and choice are compared, too."""
-    found = told(tmp_path, "made_up")
-    assert (0, 1) == (found.code, len(found.lines))
+def test_an_unchanged_sweep_matches(sweep: ExperimentPaths, tmp_path: Path) -> None:
+    """Trials and selection are compared, too."""
+    result = told(tmp_path, "made_up")
+    assert (0, 1) == (result.code, len(result.lines))
     assert len(read_trials(sweep)) == 8
 
 
@@ -155,7 +155,7 @@ def test_a_sweep_with_its_choice_matches(sweep: ExperimentPaths, tmp_path: Path)
         ("experiment.json", '"trials": 8', '"trials": 9', "experiment.json is not what was"),
     ],
 )
-def test_an_edited_choice_is_named(
+def test_an_edited_selection_is_named(
     sweep: ExperimentPaths,
     tmp_path: Path,
     name: str,
@@ -163,28 +163,31 @@ def test_an_edited_choice_is_named(
     after: str,
     expected: str,
 ) -> None:
-    """What was chosen, and what it was chosen from."""
+    """Edits of the selection and of the trials are found."""
     path = sweep.folder / name
     if before:
         edit(path, before, after)
     else:
         path.write_text(path.read_text() + "{}\n")
-    found = told(tmp_path, "made_up")
-    assert (1, True) == (found.code, any(f"edited: made_up: {expected}" in x for x in found.lines))
+    result = told(tmp_path, "made_up")
+    assert (1, True) == (
+        result.code,
+        any(f"edited: made_up: {expected}" in x for x in result.lines),
+    )
 
 
-def test_a_choice_that_is_gone_is_missing(sweep: ExperimentPaths, tmp_path: Path) -> None:
-    """So that it cannot be made again with the test scores known."""
+def test_a_deleted_selection_is_missing(sweep: ExperimentPaths, tmp_path: Path) -> None:
+    """A selection must not be made again with known test scores."""
     sweep.selection.unlink()
     sweep.trials.unlink()
-    found = told(tmp_path, "made_up")
-    assert 1 == found.code
+    result = told(tmp_path, "made_up")
+    assert 1 == result.code
     for name in ("selection.json", "trials.jsonl"):
-        assert f"missing: made_up: {name} is gone" in found.lines
+        assert f"missing: made_up: {name} is gone" in result.lines
 
 
-def test_a_choice_that_was_planted_is_said(tmp_path: Path) -> None:
-    """A file that no command wrote is in no ledger."""
+def test_a_forged_selection_is_reported(tmp_path: Path) -> None:
+    """A selection that no command wrote has no entry in the ledger."""
     made = sealed(tmp_path, runs=1)
     made.paths.selection.write_text("{}")
     assert "unsealed: alpha: selection.json is not in the ledger" in told(tmp_path).lines

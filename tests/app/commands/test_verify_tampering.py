@@ -1,4 +1,4 @@
-"""`rlexp verify` names what was edited, copied or taken away."""
+"""`rlexp verify` finds edited, copied and deleted records."""
 
 import shutil
 from pathlib import Path
@@ -90,13 +90,13 @@ TAMPERING: dict[str, tuple[Spoil, str]] = {
 
 @pytest.mark.parametrize(("spoil", "expected"), TAMPERING.values(), ids=TAMPERING)
 def test_tampering_is_named(tmp_path: Path, spoil: Spoil, expected: str) -> None:
-    """By what was done to which file of which run, in one line, and by the exit code."""
+    """The line names the kind of change, the file and the run, and the exit code is 1."""
     made = sealed(tmp_path)
     assert 0 == told(tmp_path).code
     spoil(made)
-    found = told(tmp_path)
-    assert 1 == found.code
-    faults = [x for x in found.lines if x.startswith(("missing:", "edited:", "copied:"))]
+    result = told(tmp_path)
+    assert 1 == result.code
+    faults = [x for x in result.lines if x.startswith(("missing:", "edited:", "copied:"))]
     names = {str(seed): name_of(made, seed) for seed in range(5)}
     for seed, name in names.items():
         expected = expected.replace(f"{{{seed}}}", name)
@@ -104,59 +104,59 @@ def test_tampering_is_named(tmp_path: Path, spoil: Spoil, expected: str) -> None
 
 
 def test_a_run_copied_over_another_is_named_with_its_source(tmp_path: Path) -> None:
-    """Every file that only one run can have; the attempt that the other has not is missing."""
+    """Every copied file is named; an attempt that the source lacks is missing."""
     made = sealed(tmp_path)
     copy_folder(made)
-    found = told(tmp_path)
+    result = told(tmp_path)
     where, source = f"alpha/{name_of(made, 4)}", name_of(made, 3)
-    assert 1 == found.code
-    assert f"missing: {where}: attempt 2 is gone" in found.lines
+    assert 1 == result.code
+    assert f"missing: {where}: attempt 2 is gone" in result.lines
     copied = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
-    assert f"copied: {where}: {copied}" in found.lines
-    assert found.lines[-2].startswith("alpha: 4 of 6 attempts match the ledger (head ")
+    assert f"copied: {where}: {copied}" in result.lines
+    assert result.lines[-2].startswith("alpha: 4 of 6 attempts match the ledger (head ")
 
 
 def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path) -> None:
-    """Its specification tells whose it is."""
+    """The specification shows to which run the records belong."""
     made = sealed(tmp_path)
     rename(made)
-    found = told(tmp_path)
-    assert 1 == found.code
+    result = told(tmp_path)
+    assert 1 == result.code
     source = name_of(made, 3)
     expected = f"copied: alpha/ppo-test-5-0123456789: attempts/1/events.jsonl is that of {source}"
-    assert expected in found.lines
+    assert expected in result.lines
 
 
 def test_copies_are_found_without_a_ledger(tmp_path: Path) -> None:
-    """Two runs never have one journal."""
+    """Two runs never have the same journal."""
     made = stored(Layout(tmp_path / "runs"))
     for seed in range(2):
         made.complete(seed, 1.0 + seed)
     shutil.copy(made.run(0).attempt(1).journal, made.run(1).attempt(1).journal)
-    found = told(tmp_path)
+    result = told(tmp_path)
     names = sorted(name_of(made, seed) for seed in range(2))
-    assert 1 == found.code
+    assert 1 == result.code
     expected = f"copied: alpha/{names[1]}: attempts/1/events.jsonl is that of {names[0]}"
-    assert expected in found.lines
+    assert expected in result.lines
 
 
-def test_a_wrong_record_can_be_made_anew(tmp_path: Path) -> None:
-    """The command that is printed removes it, and what is made in its place matches."""
+def test_a_faulty_record_can_be_made_again(tmp_path: Path) -> None:
+    """The suggested command removes it, and the repeated run matches."""
     made = sealed(tmp_path)
     edit(made.run(2).attempt(1).journal, "21.0", "91.0")
     *_, hint = told(tmp_path).lines
     target = f"alpha/{name_of(made, 2)}"
     command = f"rlexp rm {target} --yes"
-    assert f"To remove it, so that repeating its command makes it anew: {command}" == hint
+    assert f"To remove the run, so that repeating its command makes it again: {command}" == hint
     assert remove(target, study(tmp_path), yes=True).removed
     assert 0 == told(tmp_path).code
     keep(made, 2, completed(5.0))
-    found = told(tmp_path)
-    assert (0, True) == (found.code, found.lines[-1].startswith("alpha: 6 of 6 "))
+    result = told(tmp_path)
+    assert (0, True) == (result.code, result.lines[-1].startswith("alpha: 6 of 6 "))
 
 
 def test_verifying_writes_nothing(tmp_path: Path) -> None:
-    """Whatever it finds."""
+    """Verification changes no file, whatever it finds."""
     made = sealed(tmp_path)
     copy_folder(made)
     with made.paths.ledger.open("ab") as file:

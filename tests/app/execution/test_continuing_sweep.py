@@ -55,11 +55,14 @@ def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
     change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
-    printed = output(capsys)
+    told = output(capsys)
     assert (
-        f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in printed
+        f"1 run starts from step 0, because its checkpoint at step 50 was refused: {change}"
+        in told
     )
-    again = next(line for line in printed.splitlines() if "to continue all the same: " in line)
+    again = next(
+        line for line in told.splitlines() if "to continue from these checkpoints anyway: " in line
+    )
     assert again.endswith(" --until search --allow-drift")
     allowed = replace(options, allow_drift=True)
     assert 0 == sweep(None, made.words, allowed, made.study, console())

@@ -6,7 +6,7 @@ import pytest
 from command_line import rlexp
 from stored_runs import Stored, completed, ended, evaluated, stored, study
 
-from rlexp.app.commands.list_runs import ExperimentRow, Selection, list_runs
+from rlexp.app.commands.list_runs import ExperimentRow, ListRequest, list_runs
 from rlexp.app.commands.status import status
 from rlexp.records.events import Checkpointed, Continued, Ending, Refused
 
@@ -34,7 +34,7 @@ def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None
     shown = rlexp(tmp_path, "show", alpha.run(0).folder.name).out
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert "100 of 100 environment steps in 6 min 40 s in 3 attempts" in lines
-    assert "2 checkpoints, 3.0 s and 1.2 MB in all, 0.8 % of the time" in lines
+    assert "2 checkpoints, 3.0 s and 1.2 MB in total, 0.8 % of the time" in lines
     rows = [line for line in lines if " here" in line]
     assert ["step 0", "checkpoint at step 40", "checkpoint at step 40"] == [
         row.split(" ", 3)[3].partition(state)[0].strip()
@@ -75,10 +75,10 @@ def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: P
     assert (1, 1, 2) == (past.continued, past.restarted, past.refused)
 
 
-def test_ls_has_columns_for_continued_and_restarted_runs(alpha: Stored, tmp_path: Path) -> None:
-    """The columns appear for experiments and for runs."""
-    (row,) = list_runs(Selection(), study(tmp_path)).rows
+def test_listings_have_columns_for_them(alpha: Stored, tmp_path: Path) -> None:
+    """Of experiments and of runs."""
+    (row,) = list_runs(ListRequest(), study(tmp_path)).rows
     assert isinstance(row, ExperimentRow)
     assert (1, 1) == (row.continued, row.restarted)
-    runs = list_runs(Selection("alpha"), study(tmp_path)).rows
+    runs = list_runs(ListRequest("alpha"), study(tmp_path)).rows
     assert ["checkpoint 40 and 40", "anew"] == [getattr(run, "began", None) for run in runs]

@@ -1,4 +1,4 @@
-"""How values, times and ends of runs are said."""
+"""Progress and ends of runs as text, and JSON text that is safe on a terminal."""
 
 import json
 import math
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def progress(running: "Running") -> str:
-    """Steps of a run, and its last evaluation."""
+    """The share of steps done and the return of the last evaluation (`40% return 12.5`)."""
     total = running.spec.budget["steps"]
     last = f" return {running.last.mean:.1f}" if running.last else ""
     return f"{min(running.step / total, 1):.0%}{last}"
 
 
 def ending(record: "RunRecord", *, again: bool) -> str:
-    """How a run ended, on one line."""
+    """The state, score and reason of an ended run, on one line."""
     score = f", score {record.score:.2f}" if record.score is not None else ""
     kind = f" ({record.failure})" if record.failure else ""
     reason = f": {record.reason}" if record.reason else ""
@@ -27,22 +27,23 @@ def ending(record: "RunRecord", *, again: bool) -> str:
 
 
 def json_text(value: Any, indent: int | None = 1) -> str:
-    """A value as JSON, in which what a terminal would obey is written as JSON escapes it.
+    """A value as JSON text, with control characters escaped so that no terminal obeys them.
 
     Args:
         value: JSON values.
-        indent: Spaces of a level; without it, the text is one line.
+        indent: Spaces per level; with None, the text is one line.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 
 
 def _escaped(line: str) -> str:
+    # json.dumps escapes the character; its quotes are cut off.
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 def finite(value: Any) -> Any:
-    """JSON values with null for numbers that JSON lacks."""
+    """JSON values with null in place of infinity and NaN, which JSON lacks."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

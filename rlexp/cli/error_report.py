@@ -1,4 +1,4 @@
-"""How a command fails: a line on standard error, an exit code, and with `--json` a document."""
+"""What a failed command prints: a line on standard error, and a document with `--json`."""
 
 import errno
 import os
@@ -14,17 +14,17 @@ from rlexp.errors import Interrupted, RlexpError
 from rlexp.store.secrets import mask_known, secret_values
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
-"""Error numbers that a user can act on without reading a traceback."""
+"""Error numbers of a disk or folder that cannot be written; the user can fix these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ErrorReport:
     """Why a command has no result.
 
     Attributes:
         exit_code: The exit code of the command.
-        document: What standard output carries where the result was to be JSON.
-        usage: The error of Typer, which prints how the command is used.
+        document: The JSON document for standard output.
+        usage: The error of Typer, which prints the usage of the command.
     """
 
     exit_code: int
@@ -34,7 +34,7 @@ class Failure:
     def show(self, *, as_json: bool) -> None:
         """Print a line to standard error, and with `as_json` the document to standard output.
 
-        The document is a line of its own: of some commands it is one of several.
+        The document is one line, because some commands write one document per line.
         """
         if self.usage is not None:
             self.usage.show()
@@ -44,22 +44,23 @@ class Failure:
             console_for(as_json=True).json_line(document(self.document))
 
 
-def failure_of(error: BaseException) -> Failure | None:
-    """What an exception means for the user; nothing for a fault of the program."""
+def make_error_report(error: BaseException) -> ErrorReport | None:
+    """The report of an exception that the user can act on; None for a bug in rlexp."""
     if isinstance(error, RlexpError):
-        return _failure(error, error.exit_code)
+        return _report(error, error.exit_code)
     if isinstance(error, KeyboardInterrupt):
-        return failure_of(Interrupted())
+        return make_error_report(Interrupted())
     if isinstance(error, typer.Abort):
-        return _failure(Interrupted("standard input ended"), INCOMPLETE)
+        return _report(Interrupted("standard input ended"), INCOMPLETE)
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         text = f"{error}; free space or choose another folder with RLEXP_RUNS"
-        return _failure(RlexpError(text, code="unwritable", key="RLEXP_RUNS"), MISTAKE)
-    return _usage(error) if hasattr(error, "format_message") else None
+        return _report(RlexpError(text, code="unwritable", key="RLEXP_RUNS"), MISTAKE)
+    # Usage errors come from Typer or from the click inside it; both classes have this method.
+    return _usage_report(error) if hasattr(error, "format_message") else None
 
 
-def _usage(error: Any) -> Failure:
-    """A command line that Typer, or the click inside it, refuses."""
+def _usage_report(error: Any) -> ErrorReport:
+    """The report of a command line that Typer rejects."""
     parameter = getattr(error, "param", None)
     key = getattr(error, "option_name", None) or getattr(parameter, "name", None)
     context = getattr(error, "ctx", None)
@@ -70,10 +71,11 @@ def _usage(error: Any) -> Failure:
         allowed=tuple(getattr(error, "possibilities", None) or ()),
         command=f"{context.command_path} --help" if context is not None else None,
     )
-    return _failure(mistake, int(error.exit_code), usage=error)
+    return _report(mistake, int(error.exit_code), usage=error)
 
 
-def _failure(error: RlexpError, exit_code: int, usage: Any = None) -> Failure:
+def _report(error: RlexpError, exit_code: int, usage: Any = None) -> ErrorReport:
+    # A message may quote an override, and with it a secret that the user typed.
     content = ErrorDocument(
         code=error.code,
         message=mask_known(str(error), secret_values(os.environ)),
@@ -81,4 +83,4 @@ def _failure(error: RlexpError, exit_code: int, usage: Any = None) -> Failure:
         allowed=error.allowed,
         command=error.command,
     )
-    return Failure(exit_code=exit_code, document=content, usage=usage)
+    return ErrorReport(exit_code=exit_code, document=content, usage=usage)
