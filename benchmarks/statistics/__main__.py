@@ -47,7 +47,7 @@ def timed(python: Path | str, script: str, *arguments: str) -> list[float]:
 
 
 def measure(part: str, runs: int) -> Numbers:
-    """One part compared with the peer: seconds of all labels, ratios, and the cost of a drawn run."""
+    """One part compared with the peer: seconds of all labels, ratios, cost of a drawn run."""
     labels = ALGORITHMS if part == "iqm" else 1
     peer = labels * timed(peer_python(), "peer.py", part, str(runs))[0]
     first, again = timed(sys.executable, "ours.py", part, str(runs))

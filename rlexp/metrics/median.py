@@ -12,7 +12,7 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """Median over tasks of the means over runs; it ignores the scores of up to half of the tasks."""
+    """Median over tasks of the means over runs; it can ignore half of the tasks."""
 
     title: ClassVar[str] = "median"
     higher_is_better: ClassVar[bool] = True

@@ -103,7 +103,7 @@ class Experiment:
         return self.trials if phase is Phase.TUNING else self.finalists
 
     def specs(self, phase: Phase) -> Iterator[tuple[Configuration, RunSpec]]:
-        """Every run of a phase, seed by seed, so that all configurations advance at the same rate."""
+        """Every run of a phase, seed by seed, so that all configurations advance equally."""
         seeds = self.seeds.seeds(phase)
         configurations = self.of_phase(phase)
         root = self.seeds.root
@@ -137,7 +137,7 @@ class Experiment:
         }
 
     def defined(self) -> list[tuple[Configuration, dict[str, Any]]]:
-        """The configurations (of a sweep, the default) to which the name is bound, with definitions."""
+        """The configurations (of a sweep, the default) that the name stands for, with definitions."""
         return [(c, self._defining(c)) for c in self._requested]
 
     @property

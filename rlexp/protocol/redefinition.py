@@ -43,7 +43,7 @@ def redefinition(existing: Experiment, requested: Experiment) -> list[str]:
 
 
 def _naming(existing: Experiment, requested: Experiment) -> Callable[[Configuration], str]:
-    """A function that names configurations for the comparison, with their task if there are several.
+    """A function that names configurations for the comparison, with the task if there are several.
 
     The configuration of a sweep is its default, which is compared with the default of the other.
     """

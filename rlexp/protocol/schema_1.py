@@ -120,6 +120,6 @@ def _unnamed(part: Any) -> Any:
 
 
 def _in_order(components: Plain) -> Any:
-    """Components as schema 1 hashed them: a mapping if they are in alphabetical order, else a list."""
+    """Components as schema 1 hashed them: a mapping if in alphabetical order, else a list."""
     present = {name: _unnamed(part) for name, part in components.items()}
     return present if list(present) == sorted(present) else [list(p) for p in present.items()]

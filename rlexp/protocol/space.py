@@ -39,7 +39,7 @@ class Real:
         return float(min(max(value, self.low), self.high))
 
     def to_unit(self, value: Any) -> float | None:
-        """The fraction of the range at which a value is; a value outside is clipped to the range."""
+        """The fraction of the range at which a value is; an outside value is clipped."""
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             return None
         low, high = self._on_scale(self.low), self._on_scale(self.high)

@@ -80,7 +80,7 @@ class SealedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedRun:
-    """A run that `rlexp rm` removed; if `late`, a run that a later command noticed to be missing."""
+    """A run that `rlexp rm` removed; if `late`, a later command found it missing."""
 
     run: str
     late: bool = False

@@ -98,7 +98,7 @@ def distinct_draws(sizes: tuple[int, ...], resampling: Resampling) -> DistinctDr
         return None
     every = [draw(sizes, resampling, block) for block in blocks(n, resampling)]
     ordered = np.concatenate([np.sort(drawn.positions, axis=1) for drawn in every])
-    # Sorted positions written as digits of base n: `unique` is much faster on integers than on rows.
+    # Sorted positions as digits of base n: `unique` is much faster on integers than on rows.
     codes = ordered @ (n ** np.arange(n, dtype=np.int64))
     _, first, index = np.unique(codes, return_index=True, return_inverse=True)
     bits = np.concatenate([drawn.bits for drawn in every])[first]

@@ -52,7 +52,7 @@ class PointwiseIntervals:
 
     @property
     def reasons_text(self) -> str | None:
-        """The reasons for missing intervals with their number of points; None if none is missing."""
+        """The reasons for missing intervals with their numbers of points; None if all exist."""
         missing = [reason for reason in self.reasons if reason]
         if len(set(missing)) == 1 and len(missing) == len(self.reasons):
             return missing[0]

@@ -58,7 +58,7 @@ class TuningModel:
         return excess * (1 - self.reliability)
 
     def shrunken(self, tuning_score: float) -> float:
-        """Expected true mean given a tuning score: a diagnostic that does not replace a test score."""
+        """Expected true mean given a tuning score: a diagnostic, not a test score."""
         return self.mean + self.reliability * (tuning_score - self.mean)
 
 

@@ -156,7 +156,8 @@ def permutation_test(x: TaskScores, y: TaskScores, resampling: Resampling) -> Si
 
     The level is exact if both labels have the same distribution. If only their means are equal,
     it is not: for normal scores it is 28 % instead of 5 % with 5 runs against 20 with a fifth of
-    the standard deviation, and 8 % with 5 against 5. `PairwiseComparison.deciding` handles this case.
+    the standard deviation, and 8 % with 5 against 5. See
+    `PairwiseComparison.deciding`.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).

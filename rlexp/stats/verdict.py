@@ -45,8 +45,8 @@ def verdicts(
     If all labels have the same distribution of scores, the probability of any verdict `better` or
     `worse` is at most alpha. If the means are equal and the variances are not, it is about alpha:
     for normal scores at 5 %, 5 runs against 5 with a fifth of the standard deviation give 8 %;
-    with unequal numbers of runs Welch's test must agree (`PairwiseComparison.deciding`), which gives 5 to
-    6 %. For skewed scores, 4 runs against 10 with a third of the standard deviation give 13 %.
+    with unequal numbers of runs Welch's test must agree (`PairwiseComparison.deciding`), which
+    gives 5 to 6 %. For skewed scores, 4 runs against 10 with a third of the standard deviation give 13 %.
     The test of equivalence is Welch's. A pair that cannot be tested, because it has too few runs
     or no variance, still counts in the adjustment.
 
@@ -138,7 +138,10 @@ def _why_undecided(member: FamilyMember) -> str:
     if member.out_of_reach:
         return _out_of_reach(member)
     if difference.reason and difference.estimate == 0:
-        return "all runs of a task are equal: there is no difference, and no spread to compare it with"
+        return (
+            "all runs of a task are equal: there is no difference, "
+            "and no spread to compare it with"
+        )
     return (
         f"a difference of {_measured(difference)} may be chance: "
         f"{_primary_p(member)}, above {member.alpha:g}"

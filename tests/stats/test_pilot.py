@@ -123,7 +123,8 @@ def test_further_seeds_find_the_observed_difference() -> None:
         FurtherSeeds(
             seeds=total - 2,
             total=total,
-            reason=f"about {total - 2} further seeds per label and task ({total} in total) would detect it, "
+            reason=f"about {total - 2} further seeds per label and task ({total} in total) "
+            "would detect it, "
             "if the true difference is the observed one",
         )
         == found

@@ -1,4 +1,4 @@
-"""PED-ANOVA: importance of parameters by the divergence between the densities of good trials and all."""
+"""PED-ANOVA: importance of parameters by the divergence of good trials from all trials."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -97,7 +97,7 @@ def first_state(design: Design, studies: int) -> SequentialState:
 
 
 def share_reaching(values: Array, threshold: Array, slack: Array) -> Array:
-    """Fraction of values (…, B), along the last axis, that reach a threshold up to rounding, (…)."""
+    """Fraction of values (…, B), along the last axis, that reach a threshold up to rounding."""
     reaching = values >= (threshold - slack)[..., None]
     return np.asarray(reaching.mean(axis=-1))
 
