@@ -204,7 +204,7 @@ def test_detached_runs_go_on_alone(study: Folder, control: list[str]) -> None:
     assert len(study.jobs()) == 2
     wait_until(partial(has_checkpoints, study, 2), 180)
     assert "ppo-test-0" in study.give("status", "a")
-    study.give(*arguments)
+    study.give(*words)
     assert study.weights("a") == control
     assert study.attempts("a") == 2
 

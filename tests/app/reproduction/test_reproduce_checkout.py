@@ -206,7 +206,7 @@ def test_sigterm_leaves_no_worktree(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         _, message = process.communicate(timeout=PATIENCE)
     assert 143 == process.returncode
-    assert re.fullmatch(rb"(code: commit .*, in a separate git worktree\n)?", told)
+    assert re.fullmatch(rb"(code: commit .*, in a separate git worktree\n)?", message)
     assert 1 == worktrees(place.folder)
     _until(lambda: not marked(mark))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
@@ -231,7 +231,7 @@ def test_ctrl_c_leaves_no_worktree(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, message = process.communicate(timeout=PATIENCE)
     assert 130 == process.returncode
-    assert re.fullmatch(r"(code: commit .*, in a separate git worktree\n)?", told)
+    assert re.fullmatch(r"(code: commit .*, in a separate git worktree\n)?", message)
     assert 1 == worktrees(place.folder)
     _until(lambda: not any(each.is_running() for each in started))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))

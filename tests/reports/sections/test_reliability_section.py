@@ -70,7 +70,10 @@ def test_metrics_of_a_run_by_hand() -> None:
         }
     )
     assert (None, None) == (row["dispersion across runs ↓"], row["risk across runs ↑"])
-    assert "No dispersion across runs: a single run" in table_of(evidence([steady_run(UNSTEADY)])).note
+    assert (
+        "No dispersion across runs: a single run"
+        in table_of(evidence([steady_run(UNSTEADY)])).note
+    )
 
 
 def test_metrics_across_runs_by_hand() -> None:
