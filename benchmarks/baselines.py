@@ -16,7 +16,7 @@ from typing import Any
 
 from rlexp import load
 from rlexp.app.commands.load import Records
-from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.headline_aggregate import Leading
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.results import to_json
 from rlexp.protocol.seeds import Phase

@@ -27,11 +27,11 @@ from unittest.mock import patch
 import psutil
 
 from rlexp.app.execution.launch_settings import claim
-from rlexp.engine.running import PROGRESS
+from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.records.events import Evaluated, Measured, RunStarted
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths
-from rlexp.store.orders import ordered
+from rlexp.store.run_queue import ordered
 from rlexp.store.runs import new_attempt
 
 RESULTS = Path(__file__).parent / "results" / "coordinator.json"

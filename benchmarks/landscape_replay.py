@@ -11,9 +11,9 @@ from landscape_table import Landscape
 from numpy.typing import NDArray
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.progress import Proposal
 from rlexp.engine.search import Question, Search
-from rlexp.engine.sweeping import Sweeping
+from rlexp.engine.sweep_source import Sweeping
+from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec

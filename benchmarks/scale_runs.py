@@ -27,9 +27,9 @@ from rlexp.records.events import (
 )
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, Layout
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.provenance import collect, read_code
 from rlexp.store.runs import new_attempt, write_experiment, write_run
-from rlexp.store.sealing import Seals
 
 EXPERIMENT = "scale"
 LABELS = 20

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rlexp.config.sources import group_options
+from rlexp.config.config_files import group_options
 from rlexp.config.sweep import compose_sweep
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError

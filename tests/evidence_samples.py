@@ -18,7 +18,7 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.run import RunRecord
-from rlexp.reports.analysis.inquiry import Inquiry, Settings
+from rlexp.reports.analysis.report_context import Inquiry, Settings
 from rlexp.reports.evidence.runs import Evidence, Member
 
 LABELS = ("ppo", "a2c", "dqn")

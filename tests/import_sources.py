@@ -14,10 +14,10 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from rlexp.exchange.importers.budgets import Asked
-from rlexp.exchange.importers.given import files_of
-from rlexp.exchange.importers.settled import Settled, settle
+from rlexp.exchange.importers.imported_study import ENVIRONMENT, ImportedRun, ImportedStudy, Wanted
+from rlexp.exchange.importers.plan import Settled, settle
+from rlexp.exchange.importers.source_files import files_of
 from rlexp.exchange.importers.sources import SourceFile
-from rlexp.exchange.importers.study import ENVIRONMENT, ImportedRun, ImportedStudy, Wanted
 
 RECORDED = Path(__file__).parent / "exchange" / "imports"
 """Files that libraries wrote once, too slow to be written each time."""

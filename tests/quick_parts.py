@@ -12,7 +12,7 @@ import pytest
 from hydra._internal.config_repository import ConfigRepository
 from hydra.core.object_type import ObjectType
 
-from rlexp.config.sources import packaged_root
+from rlexp.config.config_files import packaged_root
 
 ROOT = re.compile(r"'file://([^'\\]+)'")
 _compose = hydra.compose

@@ -15,7 +15,7 @@ from stored_runs import PROVENANCE, STARTED, completed, failed
 from rlexp.app.sweeps.request import Configurer, FolderLedger, read_sweep
 from rlexp.app.sweeps.state import read_runs, resume
 from rlexp.app.workspace import Workspace
-from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.engine.sweep_source import Stage, Sweeping
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, RunStarted
 from rlexp.store.journal import JournalWriter

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result
-from rlexp.engine.running import Running, Watcher
+from rlexp.engine.run_in_flight import Running, Watcher
 from rlexp.engine.sweep_view import View
 from rlexp.records.run import RunRecord
 

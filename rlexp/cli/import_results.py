@@ -133,7 +133,7 @@ def _head(outcome: "ImportOutcome") -> str:
 
 def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
     """Remarks on returns of training, numbered seeds, missing scores and points left out."""
-    from rlexp.exchange.importers.study import Returns
+    from rlexp.exchange.importers.imported_study import Returns
     from rlexp.text import counted, shortened
 
     if any(Returns(group.returns).of_training for group in outcome.groups):

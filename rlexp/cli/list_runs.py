@@ -150,7 +150,7 @@ def _cell(row: Any, name: str) -> Any:
 
     Aggregates have the same digits as in reports and in `rlexp show`.
     """
-    from rlexp.metrics.estimate_words import few_runs, runs_beside
+    from rlexp.metrics.estimate_text import few_runs, runs_beside
     from rlexp.text import ago, number
 
     value, interval = getattr(row, name), getattr(row, "interval", None)
@@ -173,7 +173,7 @@ def _values(rows: "Rows", column: str) -> set[Any]:
 def _interval_lines(listing: "Listing") -> "Iterator[str]":
     """The method of the intervals of configurations, and why some have no interval."""
     from rlexp.app.commands.list_runs import ConfigurationRow
-    from rlexp.metrics.estimate_words import made_how, no_interval, possible
+    from rlexp.metrics.estimate_text import made_how, no_interval, possible
 
     rows = [row for row in listing.rows if isinstance(row, ConfigurationRow)]
     estimates = [row.interval for row in rows if row.interval is not None]

@@ -10,7 +10,7 @@ from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result, document
 from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console import Console
-from rlexp.engine.running import Watcher
+from rlexp.engine.run_in_flight import Watcher
 from rlexp.engine.sweep_view import View
 
 P = TypeVar("P", RunPlan, SweepOutline)

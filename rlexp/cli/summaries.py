@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from rlexp.app.reading.summary import Cell, PhaseSummary
 from rlexp.app.results import NextCommand
-from rlexp.metrics.estimate_words import sentence
+from rlexp.metrics.estimate_text import sentence
 from rlexp.text import SCORES
 
 MOST_SCORES = 50

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 
 from rlexp.app.observer import Silent, Unwatched
 from rlexp.console import Console
-from rlexp.engine.running import Watcher
+from rlexp.engine.run_in_flight import Watcher
 from rlexp.records.run import RunRecord
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.matrix import MatrixCell, expand
-from rlexp.config.sources import (
+from rlexp.config.config_files import (
     check_yaml_files,
     group_options,
     groups,
     install_yaml_check,
     search_path,
 )
-from rlexp.config.words import (
+from rlexp.config.matrix import MatrixCell, expand
+from rlexp.config.overrides import (
     EXPERIMENT_KEYS,
     OF_THE_ATTEMPT,
     check_no_sweep_override,

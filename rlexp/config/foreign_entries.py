@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.foreign_yaml import read_foreign_yaml
-from rlexp.config.sources import check_yaml, search_path
+from rlexp.config.config_files import check_yaml, search_path
+from rlexp.config.third_party_yaml import read_foreign_yaml
 from rlexp.errors import ConfigError
 
 MERGE = "<<"

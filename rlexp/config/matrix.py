@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.sources import check_yaml, group_options, search_path
-from rlexp.config.words import (
+from rlexp.config.config_files import check_yaml, group_options, search_path
+from rlexp.config.overrides import (
     EXPERIMENT_KEYS,
     OF_THE_ATTEMPT,
     choice_texts,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.sources import check_yaml, group_options, groups, packaged_root, search_path
+from rlexp.config.config_files import check_yaml, group_options, groups, packaged_root, search_path
 from rlexp.errors import ConfigError
 
 MAX_LINE_LENGTH = 1000

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.sources import group_options
-from rlexp.config.space import ParameterEntry, holds, make_space, ordered, read_domain
+from rlexp.config.config_files import group_options
+from rlexp.config.parameter_entries import ParameterEntry, holds, make_space, ordered, read_domain
 from rlexp.config.sweep_configurations import Composition, Configurations, value_at
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Choice, Domain, Parameter, Space

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import STEPS_KEY, hydra_session, resolve, unknown_key
-from rlexp.config.words import FREE_FORM_KEYS
+from rlexp.config.overrides import FREE_FORM_KEYS
 
 ENTRY = "sweep_entry"
 SWEEP_KEYS = ("sweep", "tuner", "pruner")

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlexp.config.config_files import check_yaml, group_options, groups, search_path
 from rlexp.config.options import DEFINITIONS
-from rlexp.config.sources import check_yaml, group_options, groups, search_path
-from rlexp.config.space import ParameterEntry, read_entries
-from rlexp.config.words import (
+from rlexp.config.overrides import (
     EXPERIMENT_KEYS,
     SWEEP_GROUPS,
     check_override,
@@ -17,6 +16,7 @@ from rlexp.config.words import (
     parse_words,
     split_word,
 )
+from rlexp.config.parameter_entries import ParameterEntry, read_entries
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH
 

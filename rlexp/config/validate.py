@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
-from rlexp.config.plain_secrets import find_secrets
+from rlexp.config.secret_check import find_secrets
 from rlexp.config.variables import fill_variables
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError

@@ -15,7 +15,7 @@ from rlexp.store.secrets import mask_known, secret_values
 from rlexp.text import printable
 
 if TYPE_CHECKING:
-    from rlexp.engine.running import Watcher
+    from rlexp.engine.run_in_flight import Watcher
     from rlexp.engine.sweep_view import View
     from rlexp.reports.drawing.blocks import Block
 

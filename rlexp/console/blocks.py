@@ -7,7 +7,7 @@ from rich.console import Console as RichConsole
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from rlexp.metrics.estimate_words import (
+from rlexp.metrics.estimate_text import (
     digits_of,
     ends,
     footnotes,

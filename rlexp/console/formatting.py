@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.engine.running import Running
+    from rlexp.engine.run_in_flight import Running
     from rlexp.records.run import RunRecord
 
 

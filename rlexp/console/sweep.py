@@ -16,7 +16,7 @@ from rlexp.metrics.estimate import FEW
 from rlexp.text import counted, duration
 
 if TYPE_CHECKING:
-    from rlexp.engine.running import Running
+    from rlexp.engine.run_in_flight import Running
     from rlexp.records.run import RunRecord
 
 STATES = ("complete", "pruned", "failed")

@@ -13,7 +13,7 @@ from rlexp.console.formatting import ending, progress
 from rlexp.text import cell, printable
 
 if TYPE_CHECKING:
-    from rlexp.engine.running import Running
+    from rlexp.engine.run_in_flight import Running
     from rlexp.records.run import RunRecord
 from contextlib import contextmanager
 

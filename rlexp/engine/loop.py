@@ -5,7 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from signal import SIGKILL
 
-from rlexp.engine.running import ClaimRun, Orders, Running, Watcher, read_new_events, read_progress
+from rlexp.engine.run_in_flight import (
+    ClaimRun,
+    Orders,
+    Running,
+    Watcher,
+    read_new_events,
+    read_progress,
+)
 from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
@@ -13,8 +20,8 @@ from rlexp.records.events import Ending, Failure, RunEnded
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import Held
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
-from rlexp.store.sealing import Seals
 
 POLL = 0.2
 LOOK_EVERY = 1.0

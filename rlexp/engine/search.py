@@ -15,7 +15,7 @@ from math import ceil
 from typing import Any
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.progress import Progress, Proposal, TrialStop, steps_of
+from rlexp.engine.trial_state import Progress, Proposal, TrialStop, steps_of
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Point, Pruner
 from rlexp.records.events import Evaluated

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlexp.protocol.difference import Difference, leaf_differences
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import Plain
+from rlexp.protocol.leaf_differences import Difference, leaf_differences
 
 MOST_NAMED = 3
 """Largest number of configurations that are named in a line."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from rlexp.stats.comparison import WELCH_TOO, PrimaryTest, comparisons
-from rlexp.stats.family import FamilyMember, Verdict, family, seeds_to_decide
 from rlexp.stats.interval import Interval
+from rlexp.stats.pairwise_family import FamilyMember, Verdict, family, seeds_to_decide
 from rlexp.stats.pilot import FurtherSeeds, further_seeds
 from rlexp.stats.power import check_levels
 from rlexp.stats.resampling import Resampling

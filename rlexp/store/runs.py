@@ -15,7 +15,7 @@ from rlexp.protocol.sweep import Sweep
 from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
 from rlexp.records.run import RunRecord
 from rlexp.store.configurations import read_configuration
-from rlexp.store.fences import Fence, read_fence, superseded
+from rlexp.store.fencing import Fence, read_fence, superseded
 from rlexp.store.files import publish, publish_json, read_document, read_json, refuse_link
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlexp.metrics.estimate import Estimate
-from rlexp.metrics.estimate_words import sentence
+from rlexp.metrics.estimate_text import sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from rlexp.metrics.estimate import Estimate
-from rlexp.metrics.estimate_words import ends, made_how, no_interval, possible
+from rlexp.metrics.estimate_text import ends, made_how, no_interval, possible
 from rlexp.text import number
 from rlexp.trackers import Aggregate
 

@@ -24,7 +24,7 @@ from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
-from rlexp.training.roundtrip import check_round_trip
+from rlexp.training.replay_check import check_round_trip
 from rlexp.training.snapshot import (
     CannotContinue,
     Restored,

@@ -19,7 +19,7 @@ from rlexp.stats.sensitivity.functional_anova import (
     pair_effects,
 )
 from rlexp.stats.sensitivity.ped_anova import STEPS, Observed, best, divergences
-from rlexp.stats.shares import resamples, seeded, share_intervals, summing_to_one
+from rlexp.stats.share_intervals import resamples, seeded, share_intervals, summing_to_one
 from rlexp.stats.task_scores import min_max
 
 Numbers = NDArray[np.float64]

@@ -11,7 +11,7 @@ from stored_runs import Stored, failed, stored
 from rlexp.records.events import Event
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.ledger import read_ledger
-from rlexp.store.sealing import Seals
+from rlexp.store.ledger_writer import Seals
 
 
 def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:

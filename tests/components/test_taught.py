@@ -12,7 +12,7 @@ from rlexp.environments import Reference, Stage, Vector
 from rlexp.environments.composed import ComposedTask, splits
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.errors import ConfigError, EnvironmentFault
-from rlexp.training.roundtrip import check_round_trip
+from rlexp.training.replay_check import check_round_trip
 
 PLAIN = {
     "frame_stack": 1,

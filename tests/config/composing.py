@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rlexp.config.compose import compose
-from rlexp.config.sources import packaged_root
+from rlexp.config.config_files import packaged_root
 from rlexp.errors import ConfigError
 
 MINE = "defaults: [gymnasium, _self_]\nid: Acrobot-v1\nname: mine\n"

@@ -8,7 +8,7 @@ from composing import GROUPS, MINE, at, one, refusal
 from quick_parts import quick_parts
 from samples import write_tree
 
-from rlexp.config.sources import group_options, groups
+from rlexp.config.config_files import group_options, groups
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

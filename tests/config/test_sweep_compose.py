@@ -10,7 +10,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, conditions, domains, refusal
 
-from rlexp.config.space import ParameterEntry
+from rlexp.config.parameter_entries import ParameterEntry
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_overrides import sort_overrides
 from rlexp.protocol.space import Choice, Integer, Real

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quick_parts import quick_yaml
 from sweeping import conditions, domains
 
-from rlexp.config.space import ParameterEntry, ordered, read_domain, read_entries
+from rlexp.config.parameter_entries import ParameterEntry, ordered, read_domain, read_entries
 from rlexp.config.sweep import compose_sweep
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Domain, Integer, Real

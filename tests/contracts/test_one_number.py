@@ -20,19 +20,19 @@ from typer.testing import CliRunner
 import rlexp
 from rlexp.app.execution.request import read_request
 from rlexp.app.exporting.huggingface import Card, card, result
-from rlexp.app.reading.leading import Leading, leading_aggregate
+from rlexp.app.reading.headline_aggregate import Leading, leading_aggregate
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.tracking.tracked_records import Labels, read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
-from rlexp.config.report import read_report
-from rlexp.config.sources import packaged_root
+from rlexp.config.config_files import packaged_root
+from rlexp.config.report_settings import read_report
 from rlexp.metrics.estimate import Estimate
-from rlexp.metrics.estimate_words import ends, every_run, sentence, with_ends
+from rlexp.metrics.estimate_text import ends, every_run, sentence, with_ends
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import RunStarted
 from rlexp.reports.analysis.estimates import aggregates, per_task
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.formats.as_json import plain
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import Layout

@@ -15,7 +15,7 @@ from measured_samples import MEASURED
 from members import CONF, member, names
 from sweep_samples import SWEEPS, trials_reordered
 
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     HeatMap,
     Intervals,

@@ -11,7 +11,7 @@ import pytest
 from baselines import BEGIN, COLUMNS, END, KEPT, PAGE, markdown
 
 from rlexp.config.compose import compose
-from rlexp.config.sources import packaged_root
+from rlexp.config.config_files import packaged_root
 
 ROOT = Path(__file__).parents[2]
 TEXT = PAGE.read_text()

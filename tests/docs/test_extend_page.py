@@ -20,7 +20,7 @@ from rlexp.app.commands.init import files
 from rlexp.app.execution.request import Request, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.report import read_report
+from rlexp.config.report_settings import read_report
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.config.validate import build, validate

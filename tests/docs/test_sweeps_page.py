@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from rlexp.config.space import read_domain
+from rlexp.config.parameter_entries import read_domain
 from rlexp.config.sweep import compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 

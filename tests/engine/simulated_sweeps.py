@@ -8,9 +8,9 @@ from typing import Any
 from samples import configuration
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.progress import Proposal
 from rlexp.engine.search import Question, Search
-from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.engine.sweep_source import Stage, Sweeping
+from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.space import Parameter, Real, Space

@@ -7,7 +7,7 @@ import pytest
 from simulated_sweeps import STEPS, World, evaluated, plan, quality
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.sweeping import Stage, choose, finalists
+from rlexp.engine.sweep_source import Stage, choose, finalists
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Objective

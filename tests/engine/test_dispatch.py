@@ -10,10 +10,10 @@ from samples import configuration
 
 from rlexp.app.execution.launch_settings import claim
 from rlexp.app.observer import Unwatched
-from rlexp.engine import dispatch
-from rlexp.engine.dispatch import Dispatch
+from rlexp.engine import remote_loop
 from rlexp.engine.jobs import Jobs
-from rlexp.engine.running import Orders
+from rlexp.engine.remote_loop import Dispatch
+from rlexp.engine.run_in_flight import Orders
 from rlexp.engine.source import Listed
 from rlexp.executors import Gone
 from rlexp.executors.pull import PullSession
@@ -22,7 +22,7 @@ from rlexp.records.events import Ending, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths
-from rlexp.store.orders import Order, withdraw, write_order
+from rlexp.store.run_queue import Order, withdraw, write_order
 from rlexp.store.runs import new_attempt, read_run
 
 LOOKS = 20
@@ -82,7 +82,7 @@ def test_an_attempt_that_began_around_the_order_answers_it(
         write_order(paths, run, order)
 
     if begins == "before the order":
-        monkeypatch.setattr(dispatch, "write_order", begin_and_write)
+        monkeypatch.setattr(remote_loop, "write_order", begin_and_write)
     else:
         worker.begin()
     Dispatch(

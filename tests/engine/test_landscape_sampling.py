@@ -14,7 +14,7 @@ import pytest
 from landscape_sampling import Winners, fixed_winners, gaussian_winners, two_stage_winners
 from landscape_table import usable
 
-from rlexp.stats.optimism import expected_optimism
+from rlexp.stats.selection_bias import expected_optimism
 
 REPEATS = 1000
 LANDSCAPES = usable()

@@ -10,7 +10,7 @@ from simulated_sweeps import evaluated
 
 from rlexp.app.execution.launch_settings import claim
 from rlexp.engine.loop import Loop
-from rlexp.engine.running import Orders, Running
+from rlexp.engine.run_in_flight import Orders, Running
 from rlexp.executors import Exit, Job
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec

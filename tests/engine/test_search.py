@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, plan, quality
 
-from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.engine.sweep_source import Stage, Sweeping
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.pruners import Pruner

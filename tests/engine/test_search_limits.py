@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from simulated_sweeps import STEPS, World, plan, quality
 
-from rlexp.engine.progress import steps_of
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
+from rlexp.engine.trial_state import steps_of
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, evaluated, plan, quality
 
-from rlexp.engine.progress import Proposal, steps_of
 from rlexp.engine.search import EarlierValues, Search
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
+from rlexp.engine.trial_state import Proposal, steps_of
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.pruners import Point

@@ -12,8 +12,8 @@ import pytest
 from samples import completed, configuration, ended, evaluated, failed, started
 
 from rlexp.errors import ConfigError, ProtocolError, RecordError
+from rlexp.exchange.exporters.exported_runs import Outcome, rectangle
 from rlexp.exchange.exporters.marl_eval import as_marl_eval
-from rlexp.exchange.exporters.outcomes import Outcome, rectangle
 from rlexp.exchange.exporters.rliable import as_json, as_npz, loading, score_dictionary
 from rlexp.exchange.exporters.tables import sheet
 from rlexp.protocol.seeds import Phase

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError
+from rlexp.exchange.importers.imported_study import (
+    ENVIRONMENT,
+    MalformedError,
+    Returns,
+    Unit,
+    Wanted,
+)
 from rlexp.exchange.importers.sources import LoadedFile
-from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
 from rlexp.exchange.importers.tensorboard import (
     Scalar,
     checksum,

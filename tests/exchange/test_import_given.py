@@ -13,12 +13,12 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import pytest
 from import_sources import RECORDED, given, write_evaluations, write_table
 
-from rlexp.config.foreign_yaml import read_foreign_yaml
+from rlexp.config.third_party_yaml import read_foreign_yaml
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers import given as given_files
-from rlexp.exchange.importers.given import files_of
+from rlexp.exchange.importers import source_files as given_files
+from rlexp.exchange.importers.imported_study import MalformedError
 from rlexp.exchange.importers.kinds import KINDS, kind_of, split_kind
-from rlexp.exchange.importers.study import MalformedError
+from rlexp.exchange.importers.source_files import files_of
 
 CONTENT = b"label,task,seed,step,return\na,t,0,1,1\n"
 

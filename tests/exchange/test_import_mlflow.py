@@ -10,9 +10,9 @@ import pytest
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError, TrackerUnreachable
+from rlexp.exchange.importers.imported_study import ENVIRONMENT, MalformedError, Returns, Wanted
 from rlexp.exchange.importers.mlflow_server import read_mlflow_server
 from rlexp.exchange.importers.mlflow_store import read_mlflow_store
-from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Wanted
 
 WANTED = Wanted(unit=ENVIRONMENT)
 

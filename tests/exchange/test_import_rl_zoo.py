@@ -9,10 +9,10 @@ import pytest
 import yaml
 from import_sources import given, settled, write_evaluations, write_monitors
 
-from rlexp.config.foreign_yaml import read_foreign_yaml
+from rlexp.config.third_party_yaml import read_foreign_yaml
 from rlexp.errors import ConfigError, ProtocolError
+from rlexp.exchange.importers.imported_study import ImportedStudy, MalformedError, Returns, Wanted
 from rlexp.exchange.importers.rl_zoo import fits, read_rl_zoo
-from rlexp.exchange.importers.study import ImportedStudy, MalformedError, Returns, Wanted
 
 CONFIG = OrderedDict(
     [

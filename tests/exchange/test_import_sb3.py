@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from import_sources import WANTED, given, npz, write_evaluations, write_monitors
 
+from rlexp.exchange.importers.imported_study import MalformedError, Returns, Unit, Wanted
 from rlexp.exchange.importers.sb3_evaluations import read_evaluations
 from rlexp.exchange.importers.sb3_monitor import read_monitors
-from rlexp.exchange.importers.study import MalformedError, Returns, Unit, Wanted
 
 HEAD = '#{"t_start": 100.0, "env_id": "Toy-v0"}\nr,l,t\n'
 

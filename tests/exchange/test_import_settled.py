@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from import_sources import settled, with_seed
 
 from rlexp.errors import ConfigError, ProtocolError
-from rlexp.exchange.importers.settled import Settled
-from rlexp.exchange.importers.study import EarlyEnd, ImportedRun, Point, Returns
+from rlexp.exchange.importers.imported_study import EarlyEnd, ImportedRun, Point, Returns
+from rlexp.exchange.importers.plan import Settled
 from rlexp.records.events import Ending, Failure
 
 

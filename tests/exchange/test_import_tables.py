@@ -11,8 +11,14 @@ from import_sources import given, settled, write_json, write_table
 
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.csv_table import fits, read_csv
+from rlexp.exchange.importers.imported_study import (
+    ENVIRONMENT,
+    MalformedError,
+    Returns,
+    Unit,
+    Wanted,
+)
 from rlexp.exchange.importers.marl_eval import read_marl_eval
-from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
 
 WANTED = Wanted(unit=ENVIRONMENT)
 HEADER = "label,task,seed,step,return"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from rlexp.errors import RecordError
-from rlexp.executors.ray import node
+from rlexp.executors.ray import node_task
 from rlexp.executors.ray.bridge import reason_of
-from rlexp.executors.ray.intake import Intake
 from rlexp.executors.ray.messages import Mailbox, Message, Piece, pack
-from rlexp.executors.ray.node import RunFiles, execute
+from rlexp.executors.ray.node_task import RunFiles, execute
+from rlexp.executors.ray.result_writer import Intake
 from rlexp.executors.ray.session import uploaded_files
 from rlexp.records.checkpoint import Checkpoint, Transitions
 from rlexp.store.checkpoints import (
@@ -252,8 +252,8 @@ class Command:
 @pytest.fixture
 def letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Message:
     """What a task is asked, for a folder with two runs; it looks often at its worker."""
-    monkeypatch.setattr(node, "LOOK_EVERY", 0.1)
-    monkeypatch.setattr(node, "NEWS_EVERY", 0.3)
+    monkeypatch.setattr(node_task, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(node_task, "NEWS_EVERY", 0.3)
     experiment = tmp_path / "runs" / "sample"
     for run in ("a", "b"):
         (experiment / run).mkdir(parents=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
 from rlexp.executors.ray.messages import OFFSET, Piece, pack, read_below, unpack, write_below
-from rlexp.executors.ray.scratch import scratch
 from rlexp.executors.ray.session import uploaded_files
+from rlexp.executors.ray.temporary_folders import scratch
 from rlexp.store.layout import ExperimentPaths
 
 

@@ -11,7 +11,7 @@ from slurm_programs import HOSTILE, install, site
 from rlexp.errors import ExecutorError
 from rlexp.executors import Batch
 from rlexp.executors.slurm import Slurm
-from rlexp.executors.slurm.queue import JobState, expand, parse_queue
+from rlexp.executors.slurm.client import JobState, expand, parse_queue
 from rlexp.executors.slurm.tasks import read_tasks
 
 SETTINGS: dict[str, Any] = {

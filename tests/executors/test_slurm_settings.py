@@ -11,7 +11,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.executors.slurm import Slurm
-from rlexp.executors.slurm.words import minutes
+from rlexp.executors.slurm.options import minutes
 
 
 @cache

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.engine.running import PROGRESS
+from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import NO_SPACE
 from rlexp.executors import DISK_FULL
 from rlexp.protocol.spec import RunSpec

@@ -12,7 +12,7 @@ import pytest
 from in_full import IN_FULL, long
 from studies import StudyFolder, new_study, wait_until
 
-from rlexp.engine.running import read_progress
+from rlexp.engine.run_in_flight import read_progress
 from rlexp.training.checkpointing import MINIMUM_SPACING
 
 SHORT = (

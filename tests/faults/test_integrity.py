@@ -18,12 +18,12 @@ from studies import StudyFolder, new_study, odd, wait_until
 from test_disk import _may_mount
 from test_sweep_kill import WORDS as SWEEP
 
+from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.integrity import examine
-from rlexp.app.reading.survey import survey
 from rlexp.records.integrity import Integrity, Kind
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import read_ledger
-from rlexp.store.sealing import Seals
+from rlexp.store.ledger_writer import Seals
 
 QUICK = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
 SLOWLY = json.dumps({"seconds": 0.3})
@@ -234,7 +234,7 @@ ENTERING = """
 import sys
 from pathlib import Path
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.sealing import Seals
+from rlexp.store.ledger_writer import Seals
 
 Seals(ExperimentPaths(Path(sys.argv[1]))).enter_late()
 """

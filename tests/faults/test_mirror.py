@@ -17,7 +17,7 @@ from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.journal import read_journal
-from rlexp.trackers.rows import rows_of
+from rlexp.trackers.metric_rows import rows_of
 
 SHORT = ("budget.steps=1536", "budget.evaluation_every=512", "budget.final_episodes=2")
 WORDS = (*SHORT, "algorithm.n_steps=64", "algorithm.n_epochs=1", "seeds.test=1", "experiment=one")

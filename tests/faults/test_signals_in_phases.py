@@ -10,7 +10,7 @@ from in_full import long
 from studies import StudyFolder, new_study, wait_until
 from tracing import injecting, traced
 
-from rlexp.engine.running import read_progress
+from rlexp.engine.run_in_flight import read_progress
 
 BUDGET = ("budget.steps=3000", "budget.evaluation_every=1000")
 

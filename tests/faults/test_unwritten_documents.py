@@ -9,8 +9,8 @@ from injection import fail_at, kill_at, traced
 from studies import StudyFolder, new_study
 from tracing import injecting
 
+from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.integrity import examine
-from rlexp.app.reading.survey import survey
 from rlexp.records.ledger import DOCUMENTS, RemovedRun
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import append_entry, publish_document, read_ledger

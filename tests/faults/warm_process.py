@@ -42,7 +42,7 @@ STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")
 """What programs import that write below `runs/`."""
 WAITS = {
     "rlexp.app.commands.worker": ("EVERY", 0.2),
-    "rlexp.engine.dispatch": ("LOOK_EVERY", 0.2),
+    "rlexp.engine.remote_loop": ("LOOK_EVERY", 0.2),
     "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
     "rlexp.app.execution.run_process": ("CLOSE_LIMIT", 1.0),
     "rlexp.executors.server": ("DUMP_TIME", 0.6),

@@ -7,7 +7,7 @@ import pytest
 from study_blocks import impossible, interval
 
 from rlexp.metrics.estimate import Estimate, Estimator
-from rlexp.metrics.estimate_words import (
+from rlexp.metrics.estimate_text import (
     ends,
     everything,
     footnotes,

@@ -10,7 +10,7 @@ from samples import algorithm, completed, failed, spec
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord
-from rlexp.records.scores import Entry, ScoreTable
+from rlexp.records.score_table import Entry, ScoreTable
 
 TASK = "CartPole-v1"
 

@@ -6,7 +6,7 @@ from comparison_cases import label
 from in_full import IN_FULL
 
 from rlexp.stats.comparison import Comparison, PrimaryTest, compare
-from rlexp.stats.family import FamilyMember, Verdict, family, seeds_to_decide
+from rlexp.stats.pairwise_family import FamilyMember, Verdict, family, seeds_to_decide
 from rlexp.stats.resampling import Resampling
 
 FEW = Resampling(repetitions=200)

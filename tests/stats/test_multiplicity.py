@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.family import bonferroni, holm
+from rlexp.stats.pairwise_family import bonferroni, holm
 
 Adjust = Callable[[ArrayLike], NDArray[np.float64]]
 METHODS: dict[str, Adjust] = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlexp.stats.optimism import (
+from rlexp.stats.selection_bias import (
     TuningModel,
     expected_maximum,
     expected_optimism,

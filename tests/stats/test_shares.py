@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rlexp.stats.shares import resamples, share_intervals, summing_to_one
+from rlexp.stats.share_intervals import resamples, share_intervals, summing_to_one
 
 
 def test_shares_sum_to_one() -> None:

@@ -11,7 +11,7 @@ from in_full import IN_FULL
 from numpy.typing import NDArray
 
 from rlexp.stats.comparison import PrimaryTest
-from rlexp.stats.family import Verdict
+from rlexp.stats.pairwise_family import Verdict
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.verdict import Decision, verdicts

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rlexp.errors import RecordError
-from rlexp.store.cursors import STALE_LINES, Cursor, Cursors, identity, places
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.tracker_positions import STALE_LINES, Cursor, Cursors, identity, places
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold
 from rlexp.store.ledger import read_ledger, sum_of_file
+from rlexp.store.ledger_writer import LOST, Seals, over, seal_unsealed
 from rlexp.store.runs import new_attempt, write_run, write_verdict
-from rlexp.store.sealing import LOST, Seals, over, seal_unsealed
 
 ENDED: tuple[Event, ...] = (evaluated(100, 1.0, final=True), ended())
 

@@ -18,7 +18,7 @@ from postgresql_server import binaries
 from warm_processes import Forked, warm_process
 
 from rlexp.store.journal import read_journal
-from rlexp.trackers.rows import rows_of
+from rlexp.trackers.metric_rows import rows_of
 
 WORDS = ("budget.evaluation_every=1024", "budget.final_episodes=2", "algorithm.n_steps=64")
 RUN = (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from samples import ended, evaluated, started
 
 from rlexp.records.events import Event, Measured
-from rlexp.trackers.rows import merged, rows_of
+from rlexp.trackers.metric_rows import merged, rows_of
 
 
 def measured(step: int, **metrics: float) -> Measured:

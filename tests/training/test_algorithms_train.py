@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from trainings import trained
 
-from rlexp.config.sources import group_options
+from rlexp.config.config_files import group_options
 from rlexp.records.events import Ending, Evaluated
 
 CONTINUOUS = {"sac", "td3", "ddpg", "tqc", "crossq"}

@@ -10,9 +10,9 @@ from in_full import long
 from repeated_vectors import task
 
 from rlexp.environments.wrappers import Wrapper
-from rlexp.training import roundtrip
+from rlexp.training import replay_check
 from rlexp.training.episode_log import digest
-from rlexp.training.roundtrip import check_round_trip
+from rlexp.training.replay_check import check_round_trip
 
 
 def checked(name: str, *wrappers: Wrapper, seed: int = 3, **settings: Any) -> str | None:
@@ -94,7 +94,7 @@ def test_environment_in_a_separate_process_may_use_global_generators() -> None:
 
 def test_endless_episode_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reset within an episode shows hidden state."""
-    monkeypatch.setattr(roundtrip, "EPISODE_STEPS", 5)
+    monkeypatch.setattr(replay_check, "EPISODE_STEPS", 5)
 
     assert checked("Walk") is None
     assert checked("OwnGenerator") is not None

@@ -17,7 +17,7 @@ from rlexp.records.events import Ending, StopRequest
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
-from rlexp.store.orders import ordered, withdraw
+from rlexp.store.run_queue import ordered, withdraw
 from rlexp.store.runs import read_run, request_stop
 
 REASON = "cancelled by the user"

@@ -20,13 +20,13 @@ from rlexp.app.reporting.build import make_study, read_phase
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.report import read_report
+from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.reports.analysis.report_context import Settings
 from rlexp.reports.drawing.blocks import Part, Study, Table
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.stats.family import Verdict
+from rlexp.stats.pairwise_family import Verdict
 
 SECTIONS = "section=[verdicts,tasks,aggregates,pairs,missing]"
 """The sections of a report that a comparison shows."""

@@ -36,7 +36,7 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.report import read_report
+from rlexp.config.report_settings import read_report
 from rlexp.config.validate import validate
 from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
@@ -45,9 +45,9 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
-from rlexp.store.sealing import Seals
 from rlexp.text import counted
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
-from rlexp.protocol.difference import Difference, leaf_differences
+from rlexp.protocol.leaf_differences import Difference, leaf_differences
 from rlexp.protocol.spec import RUN, RunSpec, described
 from rlexp.records.run import RunRecord
 from rlexp.store.files import read_file, read_json

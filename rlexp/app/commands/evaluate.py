@@ -250,8 +250,8 @@ def _check_draw(request: EvaluationRequest) -> None:
 
 
 def _prepare_films() -> str:
-    from rlexp.training.camera import without_display
-    from rlexp.training.film import ending
+    from rlexp.training.episode_video import without_display
+    from rlexp.training.video_file import ending
 
     without_display()
     return ending()

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
+from rlexp.config.config_files import group_options
 from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
-from rlexp.config.front_matter import matrix_text
 from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
-from rlexp.config.sources import group_options
 from rlexp.config.validate import validate
+from rlexp.config.yaml_text import matrix_text
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
 from rlexp.exchange.importers.zoo_settings import translate

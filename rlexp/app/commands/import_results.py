@@ -16,14 +16,14 @@ from rlexp.app.importing.store import (
 from rlexp.app.reading.imported import found_before
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.foreign_yaml import read_foreign_yaml
-from rlexp.config.front_matter import known_reference
+from rlexp.config.third_party_yaml import read_foreign_yaml
+from rlexp.config.yaml_text import known_reference
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.budgets import SCORES, Asked
-from rlexp.exchange.importers.given import files_of
+from rlexp.exchange.importers.imported_study import ImportedStudy, Returns, Unit, Wanted
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
-from rlexp.exchange.importers.settled import Settled, SettledRun, settle
-from rlexp.exchange.importers.study import ImportedStudy, Returns, Unit, Wanted
+from rlexp.exchange.importers.plan import Settled, SettledRun, settle
+from rlexp.exchange.importers.source_files import files_of
 from rlexp.protocol.experiment import Configuration
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths, check_name

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from rlexp.app.plans import RefusedCheckpoint
-from rlexp.app.reading.leading import Leading, leading_aggregate
+from rlexp.app.reading.experiment_scan import Found, Survey, survey
+from rlexp.app.reading.headline_aggregate import Leading, leading_aggregate
 from rlexp.app.reading.summary import Cell, describe_run, summarise, worst_scores
-from rlexp.app.reading.survey import Found, Survey, survey
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.app.reading.leading import leading_aggregate
+from rlexp.app.reading.experiment_scan import Found, survey
+from rlexp.app.reading.headline_aggregate import leading_aggregate
 from rlexp.app.reading.summary import worst_scores
-from rlexp.app.reading.survey import Found, survey
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Experiment

@@ -8,11 +8,11 @@ from typing import ClassVar
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.report import read_report
+from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.estimates import unit
 from rlexp.reports.analysis.fairness import warnings
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.reports.analysis.report_context import Settings
 from rlexp.reports.analysis.scale import common_scale, task_scores
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Cell, Evidence

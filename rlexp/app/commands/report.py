@@ -22,7 +22,7 @@ from rlexp.app.reporting.build import make_study, read_formats, read_phase, rend
 from rlexp.app.reporting.evidence import gather, read_target
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace, cache_folder
-from rlexp.config.report import ReportParts, read_report
+from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.reports.drawing.blocks import Notice, Study, Tone
 from rlexp.reports.evidence.runs import Evidence

@@ -18,10 +18,10 @@ from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.execution.request import Request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan, SweepOutline
+from rlexp.app.reading.experiment_scan import Survey, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import Recorded, read_recorded
-from rlexp.app.reading.survey import Survey, survey
 from rlexp.app.results import Schema
 from rlexp.app.sweeps.request import Asked, read_sweep, split_definition
 from rlexp.app.sweeps.state import Closed
@@ -29,9 +29,9 @@ from rlexp.app.sweeps.state import resume as take_up
 from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
+from rlexp.config.overrides import OF_THE_ATTEMPT, parse_words, split_word
 from rlexp.config.validate import build, build_named, validate_settings
-from rlexp.config.words import OF_THE_ATTEMPT, parse_words, split_word
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL, Budget

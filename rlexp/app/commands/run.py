@@ -13,7 +13,7 @@ from rlexp.app.execution.launch_settings import Driving, LaunchOptions
 from rlexp.app.execution.request import Request, join, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
-from rlexp.app.reading.leading import leading_aggregate
+from rlexp.app.reading.headline_aggregate import leading_aggregate
 from rlexp.app.reading.summary import Entry, PhaseSummary, read_entries, summarise
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.retrain import Origin, request_again
@@ -25,8 +25,8 @@ from rlexp.executors import Remote
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold
+from rlexp.store.ledger_writer import seal_unsealed
 from rlexp.store.provenance import read_code
-from rlexp.store.sealing import seal_unsealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

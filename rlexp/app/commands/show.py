@@ -8,8 +8,9 @@ from os import environ
 from typing import Any, ClassVar
 
 from rlexp.app.commands.status import sweep_status
+from rlexp.app.reading.experiment_scan import Survey, configuration_of, read_now, survey
+from rlexp.app.reading.headline_aggregate import leading_aggregate
 from rlexp.app.reading.imported import imported_counts, source_in_words
-from rlexp.app.reading.leading import leading_aggregate
 from rlexp.app.reading.summary import (
     AttemptRow,
     CheckpointCost,
@@ -20,7 +21,6 @@ from rlexp.app.reading.summary import (
     describe_run,
     summarise,
 )
-from rlexp.app.reading.survey import Survey, configuration_of, read_now, survey
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus

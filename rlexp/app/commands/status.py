@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rlexp.app.execution.queued import QueuedRuns
-from rlexp.app.reading.survey import Survey, survey
+from rlexp.app.reading.experiment_scan import Survey, survey
 from rlexp.app.results import Schema
 from rlexp.app.sweeps.progress import view_of, why_stopped
 from rlexp.app.sweeps.state import Closed, resume

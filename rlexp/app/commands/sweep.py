@@ -37,9 +37,9 @@ from rlexp.app.sweeps.request import Asked, Configurer, FolderLedger, join_sweep
 from rlexp.app.sweeps.state import check_parts, read_runs, resume, search_hours
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
-from rlexp.config.report import read_report
-from rlexp.engine.sweeping import Stage, Sweeping
-from rlexp.engine.systematic import first_failed_run
+from rlexp.config.report_settings import read_report
+from rlexp.engine.failure_streak import first_failed_run
+from rlexp.engine.sweep_source import Stage, Sweeping
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.identity import short_name
@@ -53,9 +53,9 @@ from rlexp.reports.evidence.sweeps import PhaseCost
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import StoredRun, folder_size, read_spec, write_experiment
-from rlexp.store.sealing import Seals
 from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import check_untested
 

@@ -11,12 +11,12 @@ from rlexp.app.tracking.mirror_client import Mirrored, Order, Trackers
 from rlexp.app.tracking.mirror_process import place_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.sources import group_options
+from rlexp.config.config_files import group_options
+from rlexp.config.overrides import parse_words
 from rlexp.config.validate import build_named
-from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
-from rlexp.store.cursors import places
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.tracker_positions import places
 from rlexp.trackers import Tracker
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlexp.app.reading.experiment_scan import Survey, survey
 from rlexp.app.reading.integrity import examine
-from rlexp.app.reading.survey import Survey, survey
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError

@@ -21,9 +21,9 @@ from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
-from rlexp.engine.dispatch import is_cancelled
 from rlexp.engine.loop import Loop
-from rlexp.engine.running import Orders
+from rlexp.engine.remote_loop import is_cancelled
+from rlexp.engine.run_in_flight import Orders
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
 from rlexp.protocol.spec import RunSpec
@@ -32,8 +32,8 @@ from rlexp.records.run import RunRecord
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
-from rlexp.store.orders import Order, ordered, read_order, withdraw
 from rlexp.store.provenance import Code, collect, read_code
+from rlexp.store.run_queue import Order, ordered, read_order, withdraw
 from rlexp.store.runs import read_definition, read_run, read_spec
 
 EVERY = 2.0

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError, RecordError, did_you_mean
-from rlexp.protocol.difference import leaf_differences
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.protocol.leaf_differences import leaf_differences
+from rlexp.reports.analysis.report_context import Settings
 from rlexp.reports.analysis.scale import common_scale
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
 from rlexp.stats.sequential.comparison import (

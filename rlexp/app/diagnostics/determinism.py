@@ -25,7 +25,7 @@ from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
-from rlexp.config.words import parse_words
+from rlexp.config.overrides import parse_words
 from rlexp.errors import ConfigError
 from rlexp.executors import Job
 from rlexp.executors.local import Local

@@ -12,7 +12,7 @@ from rlexp.app.diagnostics.finding import Finding, Status, any_failed, fail, ok,
 from rlexp.app.execution.compatibility import Spaces, check_parts
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.sources import group_options
+from rlexp.config.config_files import group_options
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.executors import Exit, Job, Session

@@ -86,7 +86,7 @@ def check_resuming(environment: Environment, log: ProbeLog) -> Finding:
     Raises:
         ProbeFailed: The environment raised an error.
     """
-    from rlexp.training.roundtrip import check_round_trip
+    from rlexp.training.replay_check import check_round_trip
 
     with log.during("resume", "restoring its state in another one"):
         steps = iter(range(1_000_000))

@@ -195,7 +195,7 @@ class Player:
         Raises:
             RlexpError: The environment cannot be rendered, or the file cannot be written.
         """
-        from rlexp.training.camera import film
+        from rlexp.training.episode_video import film
         from rlexp.training.evaluate import Episodes
 
         episodes = Episodes()

@@ -26,10 +26,10 @@ from rlexp.app.plans import RunPlan
 from rlexp.app.reading.summary import Entry, read_entries
 from rlexp.app.tracking.mirror_client import mirroring
 from rlexp.app.workspace import Workspace
-from rlexp.engine.dispatch import Dispatch
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import Loop
-from rlexp.engine.running import Watcher
+from rlexp.engine.remote_loop import Dispatch
+from rlexp.engine.run_in_flight import Watcher
 from rlexp.engine.source import Listed, Plan, Source
 from rlexp.executors import Executor, Remote, Site
 from rlexp.executors.pull import Pull
@@ -37,9 +37,9 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.store.file_systems import VARIABLE as SHARED
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import folder_size, read_experiment, write_experiment
-from rlexp.store.sealing import Seals
 
 
 def launch(

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
-from rlexp.engine.running import Orders
+from rlexp.engine.run_in_flight import Orders
 from rlexp.executors import Executor, Remote
 from rlexp.store.layout import RunPaths
 from rlexp.store.lease import Held, take

@@ -15,7 +15,7 @@ from rlexp.records.events import Ending, StopRequest
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
-from rlexp.store.orders import ordered, withdraw
+from rlexp.store.run_queue import ordered, withdraw
 from rlexp.store.runs import request_stop
 
 EXECUTOR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -21,7 +21,7 @@ from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.config.validate import build
-from rlexp.engine.running import PROGRESS
+from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.executors import DISK_FULL
@@ -47,7 +47,7 @@ from rlexp.store.checkpoints import (
     publish_checkpoint,
     read_checkpoint,
 )
-from rlexp.store.fences import superseded
+from rlexp.store.fencing import superseded
 from rlexp.store.files import publish_with, read_json, sync
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths

@@ -30,14 +30,14 @@ from rlexp.app.exporting.script import (
     import_remarks,
 )
 from rlexp.app.workspace import Workspace
-from rlexp.config.front_matter import front_matter
-from rlexp.config.report import read_report
+from rlexp.config.report_settings import read_report
+from rlexp.config.yaml_text import front_matter
 from rlexp.errors import ConfigError, RecordError
-from rlexp.metrics.estimate_words import sentence
+from rlexp.metrics.estimate_text import sentence
 from rlexp.protocol.identity import short_name
 from rlexp.reports.analysis.estimates import Estimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     Block,
     Column,

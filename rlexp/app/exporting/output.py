@@ -14,7 +14,7 @@ from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, did_you_mean
-from rlexp.exchange.exporters.outcomes import Outcome
+from rlexp.exchange.exporters.exported_runs import Outcome
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import Evidence, Member, state
 from rlexp.reports.sections.missing import MEANING

@@ -20,10 +20,10 @@ from rlexp.app.exporting.output import (
 )
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
-from rlexp.config.report import read_report
+from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError
+from rlexp.exchange.exporters.exported_runs import Rectangle, rectangle
 from rlexp.exchange.exporters.marl_eval import as_marl_eval, evaluations_by_task
-from rlexp.exchange.exporters.outcomes import Rectangle, rectangle
 from rlexp.exchange.exporters.parquet import write_parquet, writer
 from rlexp.exchange.exporters.rliable import (
     Scores,

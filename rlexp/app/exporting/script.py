@@ -27,12 +27,12 @@ from rlexp.app.exporting.output import (
     Output,
     copy_of,
 )
+from rlexp.app.reading.experiment_scan import configuration_of
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import provenance_of
-from rlexp.app.reading.survey import configuration_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
-from rlexp.config.plain_secrets import texts
+from rlexp.config.secret_check import texts
 from rlexp.config.variables import has_variable
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError

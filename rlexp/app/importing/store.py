@@ -17,16 +17,16 @@ from uuid import uuid4
 
 from rlexp.app.reading.imported import recorded_content
 from rlexp.errors import RecordError, RlexpError
-from rlexp.exchange.importers.settled import Settled, SettledRun
-from rlexp.exchange.importers.study import ENVIRONMENT, Point, Wanted
+from rlexp.exchange.importers.imported_study import ENVIRONMENT, Point, Wanted
+from rlexp.exchange.importers.plan import Settled, SettledRun
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
 from rlexp.store.files import read_json, sync
 from rlexp.store.journal import write_journal
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.lease import hold, is_held
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.runs import new_attempt, read_definition, write_experiment, write_run
-from rlexp.store.sealing import Seals
 
 HIDDEN = ".import-"
 """Prefix of the folders in which imports are prepared."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlexp.app.reading.catalogue import collector_paused
-from rlexp.app.reading.survey import Found, Survey
+from rlexp.app.reading.experiment_scan import Found, Survey
 from rlexp.errors import RecordError, RlexpError
 from rlexp.records.integrity import Finding, Integrity, Kind
 from rlexp.records.ledger import (
@@ -24,8 +24,8 @@ from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import read_ledger, sum_of_file
+from rlexp.store.ledger_writer import unsealed
 from rlexp.store.runs import StoredAttempt, read_spec
-from rlexp.store.sealing import unsealed
 from rlexp.text import counted, listed, shortened
 
 OF_ONE_RUN = ("events.jsonl", "verdict.json", "spec.json", "model.zip", "normalisation.npz")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.reading.survey import READ_ERRORS, Survey
+from rlexp.app.reading.experiment_scan import READ_ERRORS, Survey
 from rlexp.errors import RlexpError
 from rlexp.store.files import read_json
 from rlexp.store.layout import AttemptPaths

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
-from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.headline_aggregate import Leading
 from rlexp.errors import RecordError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.records import scores
+from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.restarts import Past
@@ -197,7 +197,7 @@ class Cell:
     label: str
     task: str
     score: str
-    scores: Mapping[int, float]
+    score_table: Mapping[int, float]
     threshold: float | None
     planned: int
     n: int
@@ -293,8 +293,8 @@ def summarise(
         entries: The runs of the phase, from `read_entries`.
         leading: The aggregate, with the settings of its interval.
     """
-    table = scores.ScoreTable.from_records(
-        (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
+    table = score_table.ScoreTable.from_records(
+        (score_table.Entry(c.label, c.task, stored.record) for c, stored in entries),
         phase,
     )
     records: dict[int, list[RunRecord]] = {}
@@ -349,7 +349,7 @@ def worst_scores(
 
 def _cell(
     configuration: Configuration,
-    table: scores.ScoreTable,
+    table: score_table.ScoreTable,
     records: Sequence[RunRecord],
     experiment: Experiment,
     leading: Leading,

@@ -6,11 +6,11 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from rlexp.config.report import ReportParts
+from rlexp.config.report_settings import ReportParts
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.checklist import failed_checks
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import Study
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.text import counted, listed

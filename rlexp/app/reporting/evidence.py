@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from rlexp.app.reading.experiment_scan import Found, Survey, survey
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.provenance import provenance_of
-from rlexp.app.reading.survey import Found, Survey, survey
 from rlexp.app.sweeps.evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError

@@ -11,7 +11,7 @@ from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.launch import drive
 from rlexp.app.execution.launch_settings import Driving
 from rlexp.app.observer import Observer
-from rlexp.app.reading.survey import configuration_of
+from rlexp.app.reading.experiment_scan import configuration_of
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.reproduction.original import Original
 from rlexp.app.workspace import Workspace

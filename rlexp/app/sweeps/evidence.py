@@ -7,8 +7,8 @@ from typing import Any
 from rlexp.app.sweeps.progress import trial_reason
 from rlexp.app.sweeps.state import Closed, resume
 from rlexp.app.workspace import Workspace
-from rlexp.engine.progress import Progress
-from rlexp.engine.sweeping import Sweeping
+from rlexp.engine.sweep_source import Sweeping
+from rlexp.engine.trial_state import Progress
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec

@@ -7,12 +7,12 @@ from math import ceil, inf
 from typing import Any, Literal
 
 from rlexp.app.observer import Observer
-from rlexp.engine.progress import Progress, steps_of
-from rlexp.engine.running import Running, Watcher
+from rlexp.engine.failure_streak import systematic_failure, why_failed
+from rlexp.engine.run_in_flight import Running, Watcher
 from rlexp.engine.search import promotions
+from rlexp.engine.sweep_source import Stage, Sweeping
 from rlexp.engine.sweep_view import SweepView, TrialLine
-from rlexp.engine.sweeping import Stage, Sweeping
-from rlexp.engine.systematic import systematic_failure, why_failed
+from rlexp.engine.trial_state import Progress, steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.optuna_study import Mirror
 from rlexp.exchange.optuna_trials import MirroredTrial

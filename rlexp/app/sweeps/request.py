@@ -28,7 +28,7 @@ from rlexp.config.compose import Composed
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.config.validate import Parts, build, validate
-from rlexp.engine.progress import Proposal
+from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget

@@ -10,8 +10,8 @@ from rlexp.app.sweeps.state import Closed, read_runs, resume
 from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
+from rlexp.config.overrides import parse_words
 from rlexp.config.validate import Root, validate
-from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import TENTH, evaluation_interval
 from rlexp.protocol.experiment import Configuration, Experiment

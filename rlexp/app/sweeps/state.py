@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rlexp.app.reading.survey import READ_ERRORS, read_intact
+from rlexp.app.reading.experiment_scan import READ_ERRORS, read_intact
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.progress import Proposal
 from rlexp.engine.search import Question, Search
-from rlexp.engine.sweeping import Ledger, Stage, Sweeping
+from rlexp.engine.sweep_source import Ledger, Stage, Sweeping
+from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.exchange.database import Database
 from rlexp.protocol.experiment import Configuration, Experiment

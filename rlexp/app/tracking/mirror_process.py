@@ -16,8 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.reading.leading import Leading, leading_aggregate
-from rlexp.app.reading.survey import READ_ERRORS
+from rlexp.app.reading.experiment_scan import READ_ERRORS
+from rlexp.app.reading.headline_aggregate import Leading, leading_aggregate
 from rlexp.app.tracking.tracked_records import (
     Labels,
     RunJournalReader,
@@ -32,11 +32,11 @@ from rlexp.config.validate import build
 from rlexp.errors import HeldError, RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.protocol.identity import canonical
 from rlexp.records.run import RunRecord, State
-from rlexp.store.cursors import Cursor, Cursors
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.runs import read_run
 from rlexp.store.secrets import mask_known, secret_values
+from rlexp.store.tracker_positions import Cursor, Cursors
 from rlexp.trackers import (
     Reached,
     Row,
@@ -46,7 +46,7 @@ from rlexp.trackers import (
     TrackedRun,
     Tracker,
 )
-from rlexp.trackers.idle import step_back
+from rlexp.trackers.low_priority import step_back
 
 ROWS_PER_PUSH = 1000
 """The largest number of rows in one push."""

@@ -13,10 +13,10 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.experiment_scan import READ_ERRORS
+from rlexp.app.reading.headline_aggregate import Leading
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.summary import Cell, read_entries, summarise
-from rlexp.app.reading.survey import READ_ERRORS
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
@@ -24,7 +24,6 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
-from rlexp.store.cursors import identity
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import read_file, read_json, refuse_link
 from rlexp.store.journal import events_of, follow
@@ -33,9 +32,10 @@ from rlexp.store.ledger import sum_of_file
 from rlexp.store.runs import StoredAttempt, read_attempts, read_experiment, read_run, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.sweeps import read_selection, read_trials
+from rlexp.store.tracker_positions import identity
 from rlexp.trackers import Aggregate, Ended, Row, Summary, TrackedExperiment, TrackedRun, Winner
 from rlexp.trackers.interval_figure import draw_intervals
-from rlexp.trackers.rows import merged, rows_of
+from rlexp.trackers.metric_rows import merged, rows_of
 
 ROW_STEP = re.compile(rb'^\{"event":"(?:measured|evaluated)"[^\n]*?"step":(\d+)', re.MULTILINE)
 """Finds the step in each journal line that gives a row."""

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from rlexp.errors import RecordError
-from rlexp.exchange.exporters.outcomes import Outcome, Rectangle
+from rlexp.exchange.exporters.exported_runs import Outcome, Rectangle
 from rlexp.records.events import Evaluated
 
 ENVIRONMENT = "gymnasium"

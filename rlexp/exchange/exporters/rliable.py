@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.exporters.outcomes import Rectangle
+from rlexp.exchange.exporters.exported_runs import Rectangle
 
 Scores = Mapping[str, NDArray[np.float64]]
 """Arrays of scores by label, each of shape (runs, tasks)."""

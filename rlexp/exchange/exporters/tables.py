@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Literal, TypeAlias
 
-from rlexp.exchange.exporters.outcomes import Outcome
+from rlexp.exchange.exporters.exported_runs import Outcome
 from rlexp.records.events import Evaluated
 
 CellValue: TypeAlias = str | int | float | bool | None

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from rlexp.errors import ConfigError, ProtocolError
-from rlexp.exchange.importers.study import ImportedRun, Point, Returns
+from rlexp.exchange.importers.imported_study import ImportedRun, Point, Returns
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.parse_values import (
-    parse_name,
-    parse_number,
-    parse_whole_number,
-    shortened_repr,
-)
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     ImportedRun,
     ImportedStudy,
     Point,
@@ -23,6 +16,13 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 REQUIRED = ("step", "return")
 NAMING = ("label", "task", "seed")

@@ -7,9 +7,9 @@ from functools import partial
 from importlib import import_module
 
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.exchange.importers.imported_study import ImportedStudy, Wanted
 from rlexp.exchange.importers.rl_zoo import Parse
 from rlexp.exchange.importers.sources import SourceFile
-from rlexp.exchange.importers.study import ImportedStudy, Wanted
 
 AUTO = "auto"
 """Used instead of a kind: the only kind that fits."""

@@ -5,15 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.parse_values import (
-    parse_name,
-    parse_number,
-    parse_whole_number,
-    seed_from_name,
-    shortened_repr,
-)
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     ImportedRun,
     ImportedStudy,
     Point,
@@ -23,6 +15,14 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    seed_from_name,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 ABSOLUTE = "absolute_metrics"
 """Results of the best policy. They are not imported: the maximum of noisy evaluations is biased."""

@@ -3,14 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rlexp.exchange.importers.parse_values import (
-    details_as_text,
-    parse_name,
-    parse_whole_number,
-    shortened_repr,
-)
-from rlexp.exchange.importers.series import Value, choose_series, group_by_step
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     EarlyEnd,
     ImportedRun,
     ImportedStudy,
@@ -20,6 +13,13 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import (
+    details_as_text,
+    parse_name,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.series import Value, choose_series, group_by_step
 from rlexp.records.events import Ending, Failure
 
 LABELS = ("algo", "algorithm", "algorithm.name", "label", "exp_name", "agent", "method")

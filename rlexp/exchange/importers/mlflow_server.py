@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlexp.errors import ConfigError, TrackerUnreachable
+from rlexp.exchange.importers.imported_study import ImportedStudy, Wanted
 from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
 from rlexp.exchange.importers.mlflow_store import choose_experiment
 from rlexp.exchange.importers.series import Value
-from rlexp.exchange.importers.study import ImportedStudy, Wanted
 
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 """Limits for a server that does not answer, unless the user has set these variables."""

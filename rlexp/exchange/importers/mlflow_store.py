@@ -10,10 +10,10 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from rlexp.errors import did_you_mean
+from rlexp.exchange.importers.imported_study import ImportedStudy, Wanted, malformed_error
 from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
 from rlexp.exchange.importers.series import Value
 from rlexp.exchange.importers.sources import SourceFile, unused_files
-from rlexp.exchange.importers.study import ImportedStudy, Wanted, malformed_error
 
 Identity = TypeVar("Identity", int, str)
 MAGIC = b"SQLite format 3\0"

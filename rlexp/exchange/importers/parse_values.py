@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rlexp.exchange.importers.study import malformed_error
+from rlexp.exchange.importers.imported_study import malformed_error
 
 LONGEST_NAME = 120
 """Characters of the longest label, task or run name."""

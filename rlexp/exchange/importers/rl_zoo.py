@@ -8,14 +8,7 @@ from typing import Any
 
 from rlexp.errors import ConfigError
 from rlexp.exchange.importers import sb3_evaluations, sb3_monitor
-from rlexp.exchange.importers.parse_values import (
-    details_as_text,
-    parse_name,
-    parse_whole_number,
-    shortened_repr,
-)
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
     ImportedRun,
     ImportedStudy,
@@ -24,6 +17,13 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import (
+    details_as_text,
+    parse_name,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 FOLDER = re.compile(r"(?P<task>.+)_(?P<number>\d+)", re.ASCII)
 """The zoo's names of run folders."""

@@ -11,9 +11,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.exchange.importers.parse_values import required_name, seed_from_name
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
     ImportedRun,
     ImportedStudy,
@@ -24,6 +22,8 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import required_name, seed_from_name
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 NAME = "evaluations.npz"
 ARRAYS = ("timesteps", "results", "ep_lengths")

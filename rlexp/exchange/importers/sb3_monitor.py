@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Any
 
-from rlexp.exchange.importers.parse_values import (
-    parse_name,
-    parse_number,
-    parse_whole_number,
-    required_name,
-    seed_from_name,
-    shortened_repr,
-)
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
     ImportedRun,
     ImportedStudy,
@@ -27,6 +18,15 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    required_name,
+    seed_from_name,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
 
 ENDING = "monitor.csv"
 """The end of the names of monitor files."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.study import Point, Returns, Wanted, malformed_error
+from rlexp.exchange.importers.imported_study import Point, Returns, Wanted, malformed_error
 
 USUAL: Mapping[str, tuple[Returns, str | None]] = {
     "eval/mean_reward": (Returns.EVALUATION_MEANS, "eval/mean_ep_length"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rlexp.exchange.importers.study import malformed_error
+from rlexp.exchange.importers.imported_study import malformed_error
 
 LARGEST = 1 << 28
 """Bytes of the largest file that is read."""

@@ -14,10 +14,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.exchange.importers.parse_values import required_name, seed_from_name, shortened_repr
-from rlexp.exchange.importers.series import choose_series, group_by_step
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     ImportedRun,
     ImportedStudy,
     Unit,
@@ -25,6 +22,9 @@ from rlexp.exchange.importers.study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.parse_values import required_name, seed_from_name, shortened_repr
+from rlexp.exchange.importers.series import choose_series, group_by_step
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
 
 POLYNOMIAL = 0x82F63B78
 """The CRC-32C polynomial (Castagnoli) with reversed bits."""

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rlexp.executors.ray import node
+from rlexp.executors.ray import node_task
 from rlexp.executors.ray.messages import Mailbox, Message, Wire
-from rlexp.executors.ray.scratch import scratch
+from rlexp.executors.ray.temporary_folders import scratch
 
 PREFIX = "rlexp-ray-"
 SHORT = 30
@@ -37,7 +37,7 @@ class Bridge:
         self._ray = ray
         self._wire = wire
         self._tasks: dict[str, Any] = {}
-        self._task = ray.remote(node.work)
+        self._task = ray.remote(node_task.work)
         self._collected_at = 0.0
         options: dict[str, Any] = {"num_cpus": 0, "max_restarts": 0}
         if not is_client:

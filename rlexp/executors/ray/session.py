@@ -19,8 +19,8 @@ from uuid import uuid4
 
 from rlexp.errors import ExecutorError, RecordError
 from rlexp.executors import Batch, Gone, Site
-from rlexp.executors.ray.intake import Intake
 from rlexp.executors.ray.messages import Message, Piece, pack, pair, read_below
+from rlexp.executors.ray.result_writer import Intake
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import Held, take
 

@@ -11,7 +11,8 @@ from annotated_types import Ge, Gt, Le
 
 from rlexp.errors import ConfigError, ExecutorError
 from rlexp.executors import Site
-from rlexp.executors.slurm.queue import array_limit, look, require_slurm
+from rlexp.executors.slurm.client import array_limit, look, require_slurm
+from rlexp.executors.slurm.options import checked_options, checked_word, minutes
 from rlexp.executors.slurm.session import SlurmSession
 from rlexp.executors.slurm.submission import SubmissionOptions
 from rlexp.executors.slurm.tasks import (
@@ -21,7 +22,6 @@ from rlexp.executors.slurm.tasks import (
     forget_ended,
     read_tasks,
 )
-from rlexp.executors.slurm.words import checked_options, checked_word, minutes
 
 DESCRIBED = ("partition", "account", "qos", "constraint", "exclude")
 """Settings that are options of sbatch with the same names."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rlexp.errors import ExecutorError
 from rlexp.executors import Batch, Gone, Site
-from rlexp.executors.slurm.queue import ACTIVE, ENDED, JobState, end, how_it_ended, look
+from rlexp.executors.slurm.client import ACTIVE, ENDED, JobState, end, how_it_ended, look
 from rlexp.executors.slurm.submission import SubmissionOptions, submit_array
 from rlexp.executors.slurm.tasks import (
     ArrayTask,

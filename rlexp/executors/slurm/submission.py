@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from rlexp.errors import ExecutorError, did_you_mean
 from rlexp.executors import Batch, Site
-from rlexp.executors.slurm.queue import find_arrays, slurm_output, submission_variables
+from rlexp.executors.slurm.client import find_arrays, slurm_output, submission_variables
 from rlexp.executors.slurm.tasks import ArrayTask, write_batch
 
 LESS = "lower executor.cpus, executor.memory or executor.gpus"

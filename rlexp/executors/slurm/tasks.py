@@ -9,7 +9,7 @@ from typing import Any
 
 from rlexp.errors import ExecutorError, RecordError
 from rlexp.executors import Batch
-from rlexp.executors.slurm.queue import find_arrays, look, slurm_output
+from rlexp.executors.slurm.client import find_arrays, look, slurm_output
 from rlexp.store.files import publish_json, read_json
 
 EXECUTOR = "slurm"

@@ -18,7 +18,7 @@ from rlexp.reports.analysis.fairness import (
     seeds_in_words,
     untuned,
 )
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     budget_in_words,
     objective,

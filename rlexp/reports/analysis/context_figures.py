@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.metrics.estimate_words import made_how, possible
+from rlexp.metrics.estimate_text import made_how, possible
 from rlexp.reports.analysis.generalisation import over_runs
 from rlexp.reports.analysis.held_out_episodes import LEVEL, ContextTests, PlayedContexts
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.reports.analysis.report_context import Settings
 from rlexp.reports.analysis.scale import possible_scores
 from rlexp.reports.drawing.axes import tick_step, tick_texts
 from rlexp.reports.drawing.blocks import Axis, HeatMap, Line, Lines

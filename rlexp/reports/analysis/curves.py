@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.metrics.estimate_words import SHORT_OF_NOMINAL
+from rlexp.metrics.estimate_text import SHORT_OF_NOMINAL
 from rlexp.records.run import State
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.reports.analysis.report_context import Settings
 from rlexp.reports.drawing.blocks import Line
 from rlexp.reports.evidence.runs import Evidence, Member, states
 from rlexp.stats.curves import Band, align, band

@@ -14,7 +14,7 @@ import numpy as np
 
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimate, largest_difference
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.scale import (
     AnchorsByTask,
     common_scale,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rlexp.metrics.estimate import Estimate
-from rlexp.metrics.estimate_words import every_run
+from rlexp.metrics.estimate_text import every_run
 from rlexp.reports.drawing.blocks import REMARK, Column, Table, Value
 
 EVERY_RUN = Column(title="every run")

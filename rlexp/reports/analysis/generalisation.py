@@ -18,7 +18,7 @@ from rlexp.reports.analysis.held_out_episodes import (
     measured,
     mixed,
 )
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.reports.analysis.report_context import Settings
 from rlexp.reports.analysis.scale import possible_ends, possible_scores
 from rlexp.reports.evidence.runs import Cell, states
 from rlexp.stats.aggregate import mean

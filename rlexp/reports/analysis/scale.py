@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import Ends, common_ends, declared_ends
-from rlexp.reports.analysis.inquiry import Inquiry, Settings
+from rlexp.reports.analysis.report_context import Inquiry, Settings
 from rlexp.reports.evidence.runs import Cell, Evidence
 from rlexp.stats.task_scores import TaskScores, min_max
 from rlexp.text import listed

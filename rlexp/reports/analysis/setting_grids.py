@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, full_name, short_name
 from rlexp.records.run import State
 from rlexp.reports.evidence.runs import Cell, Evidence
-from rlexp.stats.sensitivity.setting_runs import means
+from rlexp.stats.sensitivity.sensitivity_grid import means
 from rlexp.text import shortened
 
 Array = NDArray[np.float64]

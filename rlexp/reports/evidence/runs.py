@@ -15,7 +15,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.integrity import Integrity
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
-from rlexp.records.scores import Entry, ScoreTable
+from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import counted
 

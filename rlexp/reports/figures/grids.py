@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 import math
 
-from rlexp.metrics.estimate_words import ends, possible, too_narrow
+from rlexp.metrics.estimate_text import ends, possible, too_narrow
 from rlexp.reports.drawing.blocks import Matrix
 from rlexp.reports.drawing.palette import LIGHT
 from rlexp.stats.interval import Interval

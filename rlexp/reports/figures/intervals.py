@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlexp.metrics.estimate_words import possible, too_narrow
+from rlexp.metrics.estimate_text import possible, too_narrow
 from rlexp.reports.drawing.axes import Scale, scale
 from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
 from rlexp.reports.drawing.palette import Style

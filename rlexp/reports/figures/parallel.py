@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.reports.drawing.axes import Scale
 from rlexp.reports.drawing.blocks import Parallel
-from rlexp.reports.drawing.marks import (
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
+from rlexp.reports.drawing.point_layout import (
     Strand,
     Strands,
     apart,
@@ -15,7 +16,6 @@ from rlexp.reports.drawing.marks import (
     coordinate_ticks,
     strands,
 )
-from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
 from rlexp.reports.figures.canvas import (
     DOUBLE_COLUMN,
     INK,

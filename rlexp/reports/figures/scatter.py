@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlexp.reports.drawing.blocks import Scatter
-from rlexp.reports.drawing.marks import Place, Places, places
 from rlexp.reports.drawing.palette import Style
+from rlexp.reports.drawing.point_layout import Place, Places, places
 from rlexp.reports.figures.canvas import (
     LETTER,
     SINGLE_COLUMN,

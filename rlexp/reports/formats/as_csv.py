@@ -21,7 +21,7 @@ from rlexp.reports.drawing.blocks import (
     Value,
 )
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
-from rlexp.reports.drawing.marks import choice, tick_name
+from rlexp.reports.drawing.point_layout import choice, tick_name
 from rlexp.stats.interval import Interval
 
 CsvRow = Sequence[Value]

@@ -19,7 +19,7 @@ from rlexp.reports.drawing.blocks import (
     Thread,
     Value,
 )
-from rlexp.reports.drawing.marks import choice
+from rlexp.reports.drawing.point_layout import choice
 from rlexp.text import digits_for, number
 
 Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rlexp.metrics.estimate_words import (
+from rlexp.metrics.estimate_text import (
     digits_of,
     ends,
     footnotes,
@@ -21,7 +21,7 @@ from rlexp.reports.drawing.blocks import (
     Table,
     Value,
 )
-from rlexp.reports.drawing.marks import left_out_words, parallel_words
+from rlexp.reports.drawing.point_layout import left_out_words, parallel_words
 from rlexp.stats.interval import Interval
 from rlexp.text import number, plain_value
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics.estimate_words import ends, everything, footnotes, too_narrow
+from rlexp.metrics.estimate_text import ends, everything, footnotes, too_narrow
 from rlexp.reports.drawing.axes import Scale
 from rlexp.reports.drawing.blocks import HeatMap, Matrix
 from rlexp.reports.drawing.palette import RISING_LIGHT, Style, shade

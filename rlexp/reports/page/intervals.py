@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics.estimate_words import digits_of, ends, everything, lacks_runs, too_narrow
+from rlexp.metrics.estimate_text import digits_of, ends, everything, lacks_runs, too_narrow
 from rlexp.reports.drawing.axes import Scale, Tick, scale
 from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
 from rlexp.reports.drawing.palette import Style

@@ -7,7 +7,8 @@ from typing import Any
 
 from rlexp.reports.drawing.axes import Tick
 from rlexp.reports.drawing.blocks import Parallel
-from rlexp.reports.drawing.marks import (
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
+from rlexp.reports.drawing.point_layout import (
     Strand,
     Strands,
     apart,
@@ -16,7 +17,6 @@ from rlexp.reports.drawing.marks import (
     parallel_words,
     strands,
 )
-from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
 from rlexp.reports.page.curves import axis_data, rounded_values
 from rlexp.text import elided
 

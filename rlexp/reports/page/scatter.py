@@ -6,8 +6,8 @@ from typing import Any
 
 from rlexp.reports.drawing.axes import Tick
 from rlexp.reports.drawing.blocks import Cloud, Scatter
-from rlexp.reports.drawing.marks import Place, Places, left_out_words, places
 from rlexp.reports.drawing.palette import Style
+from rlexp.reports.drawing.point_layout import Place, Places, left_out_words, places
 from rlexp.reports.page.curves import CurvePath, axis_data, curve_paths, rounded_values
 
 TICKS = 5

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics.estimate_words import (
+from rlexp.metrics.estimate_text import (
     digits_of,
     ends,
     everything,

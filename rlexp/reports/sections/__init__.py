@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import Part
 
 __all__ = ["Inquiry", "Section"]

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics.estimate_words import few_runs, too_narrow
+from rlexp.metrics.estimate_text import few_runs, too_narrow
 from rlexp.reports.analysis.estimates import Estimates, aggregates, is_capped, unit
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.scale import scales
 from rlexp.reports.drawing.blocks import (
     Axis,

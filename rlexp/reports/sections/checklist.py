@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.checklist import ChecklistAnswer, items
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Cell, Evidence, Member

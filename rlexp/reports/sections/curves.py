@@ -12,7 +12,7 @@ from rlexp.reports.analysis.curves import (
     by_steps,
     single_lines,
 )
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.scale import possible_scores
 from rlexp.reports.drawing.blocks import Axis, Block, Lines, Part, Text
 from rlexp.reports.evidence.runs import Evidence

@@ -7,7 +7,7 @@ from inspect import getdoc
 from rlexp.metrics import Metric
 from rlexp.reports.analysis.estimates import is_capped
 from rlexp.reports.analysis.held_out_episodes import has_contexts, has_measures, is_examined
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.setting_grids import setting_grids
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 from rlexp.text import listed

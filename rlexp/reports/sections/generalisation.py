@@ -22,7 +22,7 @@ from rlexp.reports.analysis.held_out_episodes import (
     is_examined,
     unlike,
 )
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     REMARK,
     Axis,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
 from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.runs import Evidence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.generalisation import MeasureEstimates, measures
 from rlexp.reports.analysis.held_out_episodes import has_measures, is_examined
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     REMARK,
     Axis,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.restarts import Past
 from rlexp.reports.evidence.runs import Evidence, Member, state, states

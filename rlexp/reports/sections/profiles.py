@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.scale import AnchorsByTask, common_scale, task_scores, without_anchors
 from rlexp.reports.drawing.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, states

@@ -7,7 +7,7 @@ from typing import Any
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.fairness import warnings
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import search_protocol
 from rlexp.reports.drawing.blocks import Block, Column, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.runs import Cell, Evidence, Member, imported_members, score_in_words

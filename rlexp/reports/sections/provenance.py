@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rlexp.records.integrity import Finding, Integrity
 from rlexp.reports.analysis.fairness import changed_files, packages
 from rlexp.reports.analysis.imported import imported_table
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     Block,
     Column,

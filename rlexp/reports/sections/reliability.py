@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rlexp.metrics.estimate import UNKNOWN, Ends, Estimator
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.scale import possible_scores, scale_of
 from rlexp.reports.drawing.blocks import REMARK, Column, Part, Table, Text, Value, remarked
 from rlexp.reports.evidence.runs import Cell, Member, states

@@ -9,7 +9,7 @@ from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
 from rlexp.reports.analysis.curves import LabelLines, aggregate_curve, by_steps
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.scale import (
     AnchorsByTask,
     TaskAnchors,

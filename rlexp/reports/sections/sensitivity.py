@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.setting_grids import SettingGrid, runs_of, setting_grids
 from rlexp.reports.drawing.blocks import (
     REMARK,
@@ -22,7 +22,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
-from rlexp.stats.sensitivity.setting_runs import means
+from rlexp.stats.sensitivity.sensitivity_grid import means
 from rlexp.stats.sensitivity.settings import SHARE, percentile_anchors
 from rlexp.stats.task_scores import min_max
 from rlexp.text import counted, listed, per_cent, shortened

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
     name_suffix,

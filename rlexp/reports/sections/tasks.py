@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlexp.metrics.estimate_words import too_narrow
+from rlexp.metrics.estimate_text import too_narrow
 from rlexp.reports.analysis.estimates import Estimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     REMARK,
     Axis,

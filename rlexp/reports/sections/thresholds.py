@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from rlexp.records.run import State
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import (
     REMARK,
     Axis,
@@ -22,8 +22,8 @@ from rlexp.reports.drawing.blocks import (
     remarked,
 )
 from rlexp.reports.evidence.runs import Evidence, Member, states
-from rlexp.stats.family import holm
 from rlexp.stats.interval import Interval, limited, too_few
+from rlexp.stats.pairwise_family import holm
 from rlexp.stats.survival import Median, SurvivalCurve, kaplan_meier, median_time, restricted_mean
 from rlexp.stats.threshold import LogRank, log_rank, time_to_threshold, wilson
 from rlexp.text import counted, listed

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     OBJECTIVES,
     name_suffix,

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
-from rlexp.metrics.estimate_words import possible, with_ends
+from rlexp.metrics.estimate_text import possible, with_ends
 from rlexp.reports.analysis.estimates import Estimates, LabelPair, aggregates, pairs, unit
 from rlexp.reports.analysis.fairness import warnings
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.drawing.blocks import Block, Notice, Part, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, score_in_words, states
-from rlexp.stats.family import Verdict
+from rlexp.stats.pairwise_family import Verdict
 from rlexp.text import counted, digits_for, listed, number, per_cent, shortened
 
 MANY = 15

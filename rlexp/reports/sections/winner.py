@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import fsum
 
 from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
-from rlexp.metrics.estimate_words import with_ends
+from rlexp.metrics.estimate_text import with_ends
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.report_context import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     by_number,
     incumbents,
@@ -36,7 +36,7 @@ from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
 from rlexp.stats.interval import Interval, limited
-from rlexp.stats.optimism import TuningModel, fit_tuning_model, optimism
+from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import counted, digits_for
 

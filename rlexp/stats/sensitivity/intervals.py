@@ -17,7 +17,7 @@ from rlexp.stats.sensitivity.partial_retuning import (
     retuned_scores,
     task_mean,
 )
-from rlexp.stats.sensitivity.setting_runs import SettingRuns, means, resampled_means
+from rlexp.stats.sensitivity.sensitivity_grid import SettingRuns, means, resampled_means
 from rlexp.stats.sensitivity.settings import (
     SHARE,
     Sensitivity,

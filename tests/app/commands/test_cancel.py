@@ -24,7 +24,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
-from rlexp.store.orders import Order, ordered, write_order
+from rlexp.store.run_queue import Order, ordered, write_order
 from rlexp.store.runs import new_attempt, read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -17,7 +17,7 @@ from stored_runs import (
 
 from rlexp.app.commands.diff import diff
 from rlexp.errors import RecordError
-from rlexp.protocol.difference import Difference, leaf_differences
+from rlexp.protocol.leaf_differences import Difference, leaf_differences
 from rlexp.store.layout import Layout
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -31,7 +31,7 @@ from rlexp.records.run import RunRecord
 from rlexp.store.files import publish_json
 from rlexp.store.runs import read_run
 from rlexp.training.evaluate import Evaluator
-from rlexp.training.film import ending
+from rlexp.training.video_file import ending
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

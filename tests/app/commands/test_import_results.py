@@ -24,7 +24,7 @@ from rlexp.app.commands import import_results as import_command
 from rlexp.app.importing import store
 from rlexp.cli import app
 from rlexp.errors import RlexpError
-from rlexp.exchange.importers import settled as settled_runs
+from rlexp.exchange.importers import plan as settled_runs
 from rlexp.store.layout import Layout
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -7,7 +7,7 @@ from command_line import typed as rlexp
 from stored_runs import study
 
 from rlexp.app.commands.configuration import list_groups, list_options, show_configuration
-from rlexp.config.words import OF_REPORTS
+from rlexp.config.overrides import OF_REPORTS
 from rlexp.errors import ConfigError
 
 

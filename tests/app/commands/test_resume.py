@@ -28,10 +28,10 @@ from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
 from rlexp.app.commands.resume import phase_requests
 from rlexp.app.execution.launch_settings import LaunchOptions
+from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.provenance import read_recorded
-from rlexp.app.reading.survey import survey
 from rlexp.cli.resume import execute as resume
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending

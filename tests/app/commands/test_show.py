@@ -22,7 +22,7 @@ from stored_runs import (
 )
 
 from rlexp.app.commands.show import ShowPart, show
-from rlexp.engine.running import PROGRESS
+from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Failure

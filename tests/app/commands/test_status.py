@@ -11,13 +11,13 @@ from stored_sweeps import stored_sweep
 
 from rlexp.app.commands import status as status_command
 from rlexp.app.commands.status import RunningRun, status
-from rlexp.engine.running import PROGRESS
+from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending
 from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
-from rlexp.store.orders import Order, write_order
+from rlexp.store.run_queue import Order, write_order
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

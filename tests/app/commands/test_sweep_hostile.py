@@ -14,7 +14,7 @@ from rlexp.app.commands.status import status
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweeps.progress import Watched, remaining_steps
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.spec import RunSpec
 

@@ -15,7 +15,7 @@ from rlexp.app.reporting.evidence import gather
 from rlexp.app.sweeps.progress import mirrored
 from rlexp.app.sweeps.retrain import Origin, request_again
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec

@@ -25,8 +25,8 @@ from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
 from rlexp.store.ledger import append_entry, read_ledger
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.runs import write_experiment
-from rlexp.store.sealing import Seals
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

@@ -18,8 +18,8 @@ from stored_sweeps import stored_sweep
 from rlexp.errors import ConfigError
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.ledger import publish_document, read_ledger
+from rlexp.store.ledger_writer import Seals
 from rlexp.store.runs import read_experiment, write_experiment
-from rlexp.store.sealing import Seals
 from rlexp.store.sweeps import read_trials
 
 

@@ -15,7 +15,7 @@ from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.execution.estimate import remember
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.runs import read_run, write_run

@@ -15,7 +15,7 @@ from samples import (
     started,
 )
 
-from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.headline_aggregate import Leading
 from rlexp.app.reading.summary import PhaseSummary, read_entries, summarise
 from rlexp.app.results import to_json
 from rlexp.errors import ProtocolError

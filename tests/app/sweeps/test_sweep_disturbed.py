@@ -14,7 +14,7 @@ from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.sweeps.state import read_runs
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweep_source import Stage
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import Sweep

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.axes import Scale, Tick
 from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Thread
-from rlexp.reports.drawing.marks import (
+from rlexp.reports.drawing.point_layout import (
     Strands,
     apart,
     choice,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.axes import Scale
 from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Scatter
-from rlexp.reports.drawing.marks import Place, Places, left_out_words, places, tick_name
+from rlexp.reports.drawing.point_layout import Place, Places, left_out_words, places, tick_name
 
 NAN, ENDLESS = float("nan"), float("inf")
 UNIT = Axis(title="x", low=0, high=4)

@@ -13,7 +13,7 @@ from rlexp.stats.sensitivity.functional_anova import (
     main_effects,
     pair_effects,
 )
-from rlexp.stats.shares import seeded
+from rlexp.stats.share_intervals import seeded
 
 
 def forest(boxes: list[tuple[list[int], list[int], float]], trees: int = 1) -> Forest:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlexp.stats.interval import Interval
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.sensitivity.intervals import sensitivity_intervals
-from rlexp.stats.sensitivity.setting_runs import means
+from rlexp.stats.sensitivity.sensitivity_grid import means
 from rlexp.stats.sensitivity.settings import sensitivity
 
 NAN = float("nan")

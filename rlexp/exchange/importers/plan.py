@@ -18,18 +18,18 @@ from rlexp.exchange.importers.budgets import (
     last_step,
     with_final_evaluation,
 )
-from rlexp.exchange.importers.series import merge_equal_steps
-from rlexp.exchange.importers.study import (
+from rlexp.exchange.importers.imported_study import (
     EarlyEnd,
     ImportedRun,
     ImportedStudy,
     Point,
     Returns,
 )
+from rlexp.exchange.importers.series import merge_equal_steps
 from rlexp.protocol.budget import Budget, Compute
-from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import digest
+from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending

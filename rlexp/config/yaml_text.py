@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.sources import check_yaml, search_path
+from rlexp.config.config_files import check_yaml, search_path
 from rlexp.errors import ConfigError
 
 

@@ -63,8 +63,8 @@ def leading_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Leading:
     """
     if not any((folder / name).exists() for name in REPORT_SETTINGS):
         return Leading()
-    from rlexp.config.report import read_report
-    from rlexp.config.sources import packaged_root
+    from rlexp.config.config_files import packaged_root
+    from rlexp.config.report_settings import read_report
 
     if folder.resolve() == packaged_root():
         return Leading()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import compose_one
+from rlexp.config.overrides import OF_REPORTS
 from rlexp.config.validate import build_named, validate_settings
-from rlexp.config.words import OF_REPORTS
 from rlexp.errors import ConfigError
-from rlexp.reports.analysis.inquiry import Settings
+from rlexp.reports.analysis.report_context import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

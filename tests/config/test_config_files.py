@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_yaml
 from samples import write_tree
 
-from rlexp.config.sources import (
+from rlexp.config.config_files import (
     MAX_DEPTH,
     MAX_NODES,
     MAX_YAML_BYTES,

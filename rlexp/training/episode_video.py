@@ -18,7 +18,7 @@ from rlexp.environments import Environment, Stage
 from rlexp.environments.composed import Around, at
 from rlexp.errors import ConfigError
 from rlexp.training.evaluate import Episodes, Evaluator
-from rlexp.training.film import DEFAULT_RATE, Frame, open_video
+from rlexp.training.video_file import DEFAULT_RATE, Frame, open_video
 
 
 class Camera(gym.Wrapper[Any, Any, Any, Any]):

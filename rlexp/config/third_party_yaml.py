@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.sources import check_yaml
+from rlexp.config.config_files import check_yaml
 from rlexp.errors import ConfigError
 
 PYTHON = "tag:yaml.org,2002:python/"

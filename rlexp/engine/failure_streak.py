@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from rlexp.engine.progress import Progress
 from rlexp.engine.search import Search
+from rlexp.engine.trial_state import Progress
 from rlexp.records.events import Failure
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState

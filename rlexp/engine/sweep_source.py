@@ -10,9 +10,9 @@ from enum import StrEnum
 from math import fsum
 from typing import Protocol
 
-from rlexp.engine.progress import Progress, Proposal, steps_of
+from rlexp.engine.failure_streak import systematic_failure
 from rlexp.engine.search import Question, Search, promotions
-from rlexp.engine.systematic import systematic_failure
+from rlexp.engine.trial_state import Progress, Proposal, steps_of
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parts import quick_yaml
 
-from rlexp.config.front_matter import front_matter
+from rlexp.config.yaml_text import front_matter
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE

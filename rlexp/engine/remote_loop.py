@@ -11,7 +11,14 @@ from math import ceil
 
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import POLL
-from rlexp.engine.running import ClaimRun, Orders, Running, Watcher, read_new_events, read_progress
+from rlexp.engine.run_in_flight import (
+    ClaimRun,
+    Orders,
+    Running,
+    Watcher,
+    read_new_events,
+    read_progress,
+)
 from rlexp.engine.source import Listed, Source
 from rlexp.errors import ExecutorError
 from rlexp.executors import Gone, RemoteSession
@@ -20,7 +27,8 @@ from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
-from rlexp.store.orders import Order, is_ordered, withdraw, write_order
+from rlexp.store.ledger_writer import Seals
+from rlexp.store.run_queue import Order, is_ordered, withdraw, write_order
 from rlexp.store.runs import (
     new_attempt,
     read_run,
@@ -29,7 +37,6 @@ from rlexp.store.runs import (
     write_run,
     write_verdict,
 )
-from rlexp.store.sealing import Seals
 
 LOOK_EVERY = 2.0
 """Seconds in which every dispatched run is looked at once, if there are not too many."""

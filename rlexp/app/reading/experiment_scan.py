@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.summary import Entry
-from rlexp.engine.running import read_progress
+from rlexp.engine.run_in_flight import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment

@@ -16,8 +16,8 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
-from rlexp.training import camera, film
-from rlexp.training.film import Frame, Gif, ending, open_video
+from rlexp.training import episode_video, video_file
+from rlexp.training.video_file import Frame, Gif, ending, open_video
 
 # imageio_ffmpeg leaves the pipes of its reader to the garbage collector.
 pytestmark = [
@@ -103,7 +103,7 @@ def test_gif_of_a_long_episode_keeps_fewer_frames(
 ) -> None:
     """A long GIF has a bounded number of frames and its full duration."""
     pytest.importorskip("PIL")
-    monkeypatch.setattr(film, "MOST_GIF_FRAMES", 8)
+    monkeypatch.setattr(video_file, "MOST_GIF_FRAMES", 8)
     movie = Gif(tmp_path / "film.gif")
     movie.rate = 10
     for picture in frames(32):
@@ -118,7 +118,7 @@ def test_gif_of_a_long_episode_keeps_fewer_frames(
 def test_the_format_depends_on_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ffmpeg gives mp4, Pillow alone gives GIF, and without both the error says what to install."""
     installed = {"imageio_ffmpeg", "PIL"}
-    monkeypatch.setattr(film, "find_spec", lambda name: name in installed or None)
+    monkeypatch.setattr(video_file, "find_spec", lambda name: name in installed or None)
     assert ending() == ".mp4"
     installed.remove("imageio_ffmpeg")
     assert ending() == ".gif"
@@ -131,13 +131,13 @@ def played(environment: Environment, path: Path, **changes: Any) -> Any:
     """Record an untrained policy of a quickly built learner."""
     model = ARS("LinearPolicy", environment.make(), device="cpu")
     settings: dict[str, Any] = {"seed": 1, "sampling": 2, "deterministic": True, **changes}
-    return camera.film(environment, model, path, **settings)
+    return episode_video.film(environment, model, path, **settings)
 
 
 def test_a_video_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path) -> None:
     """An episode of n steps has n + 1 frames; the next episode has none."""
     pytest.importorskip("imageio_ffmpeg")
-    camera.without_display()
+    episode_video.without_display()
     episodes = played(task("environment=cartpole"), tmp_path / "film.mp4")
 
     properties, found = read_mp4(tmp_path / "film.mp4")
@@ -187,7 +187,7 @@ def test_rendering_is_configured_without_a_display(monkeypatch: pytest.MonkeyPat
     variables = dict(os.environ)
     monkeypatch.setattr(os, "environ", variables)
 
-    camera.without_display()
+    episode_video.without_display()
 
     assert (variables["SDL_VIDEODRIVER"], variables["MUJOCO_GL"]) == ("dummy", "osmesa")
 
@@ -199,7 +199,7 @@ def test_mujoco_is_recorded_without_a_display(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
-        "from " + camera.__name__ + " import without_display\n"
+        "from " + episode_video.__name__ + " import without_display\n"
         "without_display()\n"
         "from " + __name__ + " import played, task\n"
         "words = 'environment=inverted_pendulum', 'environment.max_episode_steps=5'\n"

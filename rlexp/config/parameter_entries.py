@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.config.words import parse_words
+from rlexp.config.overrides import parse_words
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space

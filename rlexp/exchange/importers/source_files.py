@@ -15,8 +15,8 @@ from typing import IO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from rlexp.errors import ConfigError
+from rlexp.exchange.importers.imported_study import malformed_error
 from rlexp.exchange.importers.sources import SourceFile, natural_sort_key
-from rlexp.exchange.importers.study import malformed_error
 
 ZIP = (".zip",)
 TAR = (".tar", ".tar.gz", ".tgz")
