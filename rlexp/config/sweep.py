@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.config_files import group_options, groups
+from rlexp.config.config_files import DEFINITIONS, group_options, groups
 from rlexp.config.matrix import as_one_cell
-from rlexp.config.options import DEFINITIONS
 from rlexp.config.parameter_entries import ParameterEntry, holds, ordered, read_entries
 from rlexp.config.search_space import default_values, fit_space, read_groups
 from rlexp.config.sweep_configurations import (

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.config_files import check_yaml, group_options, groups, search_path
-from rlexp.config.options import DEFINITIONS
+from rlexp.config.config_files import DEFINITIONS, check_yaml, group_options, groups, search_path
 from rlexp.config.overrides import (
     EXPERIMENT_KEYS,
     SWEEP_GROUPS,

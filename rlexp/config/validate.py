@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
-from rlexp.config.secret_check import find_secrets
-from rlexp.config.variables import fill_variables
+from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute

@@ -8,8 +8,7 @@ import pytest
 from quick_parts import quick_parts
 from sweeping import domains
 
-from rlexp.config.config_files import group_options, packaged_root
-from rlexp.config.options import options
+from rlexp.config.config_files import group_options, options, packaged_root
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.protocol.space import Choice, Integer, Real

@@ -11,8 +11,8 @@ from changing import DEFAULT, changed, refusal
 from quick_parts import quick_yaml
 from samples import write_tree
 
+from rlexp.config.secret_check import fill_variables, has_variable
 from rlexp.config.validate import build, load_target, validate
-from rlexp.config.variables import fill_variables, has_variable
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)

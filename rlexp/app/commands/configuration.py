@@ -11,8 +11,8 @@ from rlexp.app.execution.request import read_request
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.options import DEFINITIONS, defaults, listed_groups, options
-from rlexp.config.variables import has_variable
+from rlexp.config.config_files import DEFINITIONS, defaults, listed_groups, options
+from rlexp.config.secret_check import has_variable
 from rlexp.store.secrets import mask_all
 
 TRACKER = "tracker"

@@ -11,8 +11,8 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options
-from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
 from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
+from rlexp.config.third_party_yaml import Entry, environment_options, read_foreign_entries
 from rlexp.config.validate import validate
 from rlexp.config.yaml_text import matrix_text
 from rlexp.errors import ConfigError, did_you_mean

@@ -15,8 +15,8 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import Composed, compose
+from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import Parts, Root, validate
-from rlexp.config.variables import has_variable
 from rlexp.environments.composed import ComposedTask, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor

@@ -32,8 +32,7 @@ from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
-from rlexp.config.secret_check import texts
-from rlexp.config.variables import has_variable
+from rlexp.config.secret_check import has_variable, texts
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.exchange.exporters.script import (

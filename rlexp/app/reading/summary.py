@@ -197,7 +197,7 @@ class Cell:
     label: str
     task: str
     score: str
-    score_table: Mapping[int, float]
+    scores: Mapping[int, float]
     threshold: float | None
     planned: int
     n: int

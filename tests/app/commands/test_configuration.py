@@ -14,8 +14,7 @@ from rlexp.app.commands.configuration import (
     show_configuration,
     validate_configuration,
 )
-from rlexp.config.config_files import groups, packaged_root
-from rlexp.config.options import listed_groups
+from rlexp.config.config_files import groups, listed_groups, packaged_root
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)

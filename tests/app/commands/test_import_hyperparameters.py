@@ -17,7 +17,7 @@ from rlexp.app.commands.import_hyperparameters import (
     import_hyperparameters,
 )
 from rlexp.config.compose import compose
-from rlexp.config.foreign_entries import environment_options
+from rlexp.config.third_party_yaml import environment_options
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)
