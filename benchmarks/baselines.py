@@ -16,7 +16,7 @@ from typing import Any
 
 from rlexp import load
 from rlexp.app.commands.load import Records
-from rlexp.app.reading.headline_aggregate import Leading
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.results import to_json
 from rlexp.protocol.seeds import Phase
@@ -76,7 +76,9 @@ def cells_of(folder: Path, records: Records) -> list[dict[str, Any]]:
     """Every cell as `rlexp show` shows it, with its steps."""
     paths = ExperimentPaths(folder)
     entries = read_entries(paths, records.experiment, Phase.TEST)
-    cells = to_json(summarise(paths, records.experiment, Phase.TEST, entries, Leading()).cells)
+    cells = to_json(
+        summarise(paths, records.experiment, Phase.TEST, entries, HeadlineAggregate()).cells
+    )
     steps = {(c.label, c.task): c.budget.steps for c in records.experiment.configurations}
     kept = ("label", "task", "score", "scores", "planned")
     return [

@@ -26,12 +26,12 @@ from unittest.mock import patch
 
 import psutil
 
-from rlexp.app.execution.launch_settings import claim
+from rlexp.app.execution.launch_settings import claim_run
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.records.events import Evaluated, Measured, RunStarted
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths
-from rlexp.store.run_queue import ordered
+from rlexp.store.run_queue import queued_runs
 from rlexp.store.runs import new_attempt
 
 RESULTS = Path(__file__).parent / "results" / "coordinator.json"
@@ -60,7 +60,7 @@ def command(folder: Path, size: int, *, terminal: bool) -> Iterator[psutil.Proce
     with Popen(program, cwd=folder, stdin=DEVNULL, stdout=output, stderr=output) as process:
         try:
             deadline = time.monotonic() + PATIENCE
-            while len(ordered(ExperimentPaths(folder / "runs" / "x"))) < size:
+            while len(queued_runs(ExperimentPaths(folder / "runs" / "x"))) < size:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise SystemExit(f"the command did not order {size} runs")
                 time.sleep(0.2)
@@ -134,9 +134,9 @@ class Pretended:
 def take_all(paths: ExperimentPaths, stack: ExitStack) -> list[Pretended]:
     """Claim every run and begin its attempt."""
     runs = []
-    for number, name in enumerate(ordered(paths)):
+    for number, name in enumerate(queued_runs(paths)):
         run = paths.run(name)
-        held = claim(run, lambda: None)
+        held = claim_run(run, lambda: None)
         if held is None:
             raise SystemExit(f"{name} is held by another")
         stack.callback(held.release)

@@ -11,8 +11,8 @@ from landscape_table import Landscape
 from numpy.typing import NDArray
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.search import Question, Search
-from rlexp.engine.sweep_source import Sweeping
+from rlexp.engine.search import Search, SearchProblem
+from rlexp.engine.sweep_source import SweepSource
 from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
@@ -73,9 +73,9 @@ class Replay:
         """The seed of the landscape for a seed of the plan."""
         return int(self.order[index + (self.seeds if phase is Phase.TEST else 0)])
 
-    def question(self) -> Question:
+    def question(self) -> SearchProblem:
         """The fixed settings of the search."""
-        return Question(
+        return SearchProblem(
             plan=self.plan,
             seeds=self.seeds,
             steps=self.steps,
@@ -163,7 +163,7 @@ def run(replay: Replay, workers: int = 1, generator: np.random.Generator | None 
     search = Search(
         question=replay.question(), suggester=snapping, pruner=replay.pruner, one_by_one=True
     )
-    sweeping = Sweeping(search=search, seeds=replay.seed_plan, ledger=table, hours=lambda: 0.0)
+    sweeping = SweepSource(search=search, seeds=replay.seed_plan, ledger=table, hours=lambda: 0.0)
     running: list[Iterator[None]] = []
     while True:
         while len(running) < workers and (spec := sweeping.take()) is not None:
@@ -175,7 +175,7 @@ def run(replay: Replay, workers: int = 1, generator: np.random.Generator | None 
             del running[turn]
 
 
-def _train(sweeping: Sweeping, spec: RunSpec, events: Sequence[Event]) -> Iterator[None]:
+def _train(sweeping: SweepSource, spec: RunSpec, events: Sequence[Event]) -> Iterator[None]:
     """Yield after each evaluation of a run, until it ends or must stop."""
     curve: list[Evaluated] = []
     for event in events:
@@ -190,7 +190,7 @@ def _train(sweeping: Sweeping, spec: RunSpec, events: Sequence[Event]) -> Iterat
     sweeping.ended(RunRecord.fold(spec, [events]))
 
 
-def _outcome(sweeping: Sweeping, table: Table) -> Outcome:
+def _outcome(sweeping: SweepSource, table: Table) -> Outcome:
     records = tuple(sweeping.records.values())
     trials = [entry.trial for entry in sweeping.search.entries if entry.trial is not None]
     states = [str(trial.state) for trial in trials]

@@ -27,7 +27,7 @@ from rlexp.records.events import (
 )
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, Layout
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import collect, read_code
 from rlexp.store.runs import new_attempt, write_experiment, write_run
 
@@ -65,7 +65,7 @@ def make(folder: Path, runs: int) -> ExperimentPaths:
     settings = {**request.budget.operational(), "allowed": []}
     with patch("os.fsync"):
         write_experiment(paths, request.experiment)
-        seals = Seals(paths)
+        seals = LedgerWriter(paths)
         for number, (_, spec) in enumerate(request.experiment.specs(request.phase)):
             _finish(paths, spec, number, request.budget, settings, provenance)
             seals.enter(paths.run(spec.name), 1)

@@ -61,14 +61,14 @@ def run(
     """
     from rlexp.app.commands.run import RunOptions
     from rlexp.app.commands.run import run as use_case
-    from rlexp.app.sweeps.retrain import read_origin
+    from rlexp.app.sweeps.retrain import read_sweep_trial
 
     options = RunOptions(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
         detach=detach,
-        origin=read_origin(from_sweep, trial),
+        origin=read_sweep_trial(from_sweep, trial),
     )
     outcome = use_case(
         _strings(overrides), options, _workspace(folder, allow_import), _observer(observer)
@@ -308,9 +308,9 @@ def _strings(strings: Strings) -> tuple[str, ...]:
 
 
 def _observer(observer: "Observer | None") -> "Observer":
-    from rlexp.app.observer import Silent
+    from rlexp.app.observer import SilentObserver
 
-    return observer or Silent()
+    return observer or SilentObserver()
 
 
 def _raise_interrupt(outcome: object) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-SCORES = {
+SCORE_RULES = {
     "final": "mean return of the final policy",
     "auc": "mean height of the evaluation curve",
     "last_window": "mean return in the last tenth of training",
@@ -24,7 +24,7 @@ SCORES = {
 # Numbers
 
 
-def number(value: float, digits: int) -> str:
+def format_number(value: float, digits: int) -> str:
     """A number with a minus sign (U+2212) and a thousands separator (`−12,300.50`)."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
@@ -34,7 +34,7 @@ def number(value: float, digits: int) -> str:
     return ("−" if negative else "") + text.lstrip("-")
 
 
-def digits_for(span: float) -> int:
+def decimals_for_span(span: float) -> int:
     """Decimal places that distinguish values spread over a span; at most 6."""
     if not math.isfinite(span) or span <= 0:
         return 2
@@ -42,12 +42,12 @@ def digits_for(span: float) -> int:
     return min(6, max(0, 1 - math.floor(math.log10(span / 2 or span))))
 
 
-def per_cent(share: float) -> str:
+def format_percentage(share: float) -> str:
     """A share between 0 and 1 in per cent (`95 %`)."""
     return f"{100 * share:.3g} %"
 
 
-def plain_value(value: str | float | bool | None, digits: int) -> str:
+def format_value(value: str | float | bool | None, digits: int) -> str:
     """The text of a table cell without an interval: `yes`, `—` for a missing value, `12,300`."""
     match value:
         case None:
@@ -55,14 +55,14 @@ def plain_value(value: str | float | bool | None, digits: int) -> str:
         case bool():
             return "yes" if value else "no"
         case int():
-            return number(value, 0)
+            return format_number(value, 0)
         case float():
-            return number(value, digits)
+            return format_number(value, digits)
         case _:
             return value
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """The text of a cell in a console table; numbers have two decimal places."""
     if value is None:
         return "—"
@@ -74,7 +74,7 @@ def cell(value: Any) -> str:
 # Times and sizes
 
 
-def moment(time: float | None) -> str | None:
+def format_time(time: float | None) -> str | None:
     """Seconds since 1970 as local time (`2026-07-01 12:30:05`)."""
     if time is None:
         return None
@@ -84,7 +84,7 @@ def moment(time: float | None) -> str | None:
         return f"{time:g} s after 1970"
 
 
-def ago(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """The time since an event in one unit (`5 min ago`)."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
@@ -92,7 +92,7 @@ def ago(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s ago"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration in at most two units (`3 min 10 s`)."""
     whole = round(seconds)
     if whole < 60:
@@ -102,7 +102,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """A number of bytes in a readable unit (`38 MB`, `1.2 GB`)."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
@@ -118,25 +118,25 @@ def size(count: int) -> str:
 # Lists
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """A count with its noun (`1 run`, `3,000 runs`); the plural is the noun with an s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Names joined for a sentence in their order (`a, b and c`)."""
     items = list(names)
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
-def shortened(names: Sequence[str], most: int = 10) -> str:
+def join_first_names(names: Sequence[str], most: int = 10) -> str:
     """The first names joined for a sentence, and the number of others (`a, b and 7 more`)."""
     if len(names) <= most:
-        return listed(names)
+        return join_names(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def numbers(values: Iterable[int]) -> str:
+def format_ranges(values: Iterable[int]) -> str:
     """Whole numbers with consecutive ones as ranges (`0–4, 7`)."""
     ranges: list[list[int]] = []
     for value in sorted(set(values)):
@@ -147,51 +147,53 @@ def numbers(values: Iterable[int]) -> str:
     return ", ".join("–".join(map(str, ends)) for ends in ranges)
 
 
-TASKS_ADDED = 6
+MOST_LISTED_TASKS = 6
 """Largest number of tasks whose numbers of runs are listed one by one."""
 
 
-def runs_by_task(sizes: tuple[int, ...]) -> str:
+def format_runs_by_task(sizes: tuple[int, ...]) -> str:
     """How many runs each task has: `3`, `3 on each of 2 tasks`, `3 + 2`, `2 to 5 on 26 tasks`."""
     if len(sizes) == 1:
         return f"{sizes[0]:,}"
     if len(set(sizes)) == 1:
         return f"{sizes[0]:,} on each of {len(sizes)} tasks"
-    if len(sizes) <= TASKS_ADDED:
+    if len(sizes) <= MOST_LISTED_TASKS:
         return " + ".join(f"{runs:,}" for runs in sizes)
     return f"{min(sizes):,} to {max(sizes):,} on {len(sizes)} tasks"
 
 
 # Safe and short text
 
-NOWHERE = frozenset({"Cc", "Cs"})
+UNPRINTABLE_CATEGORIES = frozenset({"Cc", "Cs"})
 """Unicode categories of characters that are never shown: control characters and surrogates."""
 
-TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+DIRECTION_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that reverse the direction of the text after them, and so can disguise it."""
 
-SPACES = frozenset({"Zs", "Zl", "Zp"})
+SPACE_CATEGORIES = frozenset({"Zs", "Zl", "Zp"})
 """Unicode categories of spaces and separators."""
 
 
-def visible(text: str) -> str:
+def without_control_characters(text: str) -> str:
     """The text with every control character replaced, by a space or by �."""
     return "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:
     category = unicodedata.category(character)
-    if category in SPACES or character in "\t\n\r\v\f":
+    if category in SPACE_CATEGORIES or character in "\t\n\r\v\f":
         return " "
-    return "�" if category in NOWHERE or character in TURNING else character
+    return (
+        "�" if category in UNPRINTABLE_CATEGORIES or character in DIRECTION_CONTROLS else character
+    )
 
 
 def one_line(text: str) -> str:
     """The visible text on one line, with single spaces between words."""
-    return " ".join(visible(text).split())
+    return " ".join(without_control_characters(text).split())
 
 
-def printable(text: str, kept: str = "\n\t") -> str:
+def safe_for_terminal(text: str, kept: str = "\n\t") -> str:
     """The text without control characters that a terminal would obey, except those in `kept`."""
     if text.isprintable():
         return text
@@ -200,7 +202,7 @@ def printable(text: str, kept: str = "\n\t") -> str:
     )
 
 
-def spelled(text: str, is_available: Callable[[str], bool]) -> str:
+def spell_missing_characters(text: str, is_available: Callable[[str], bool]) -> str:
     """The text with unavailable characters as code points (`[U+1F916]`).
 
     Names that differ only in such characters stay different, unlike with one replacement character.
@@ -213,7 +215,7 @@ def _code_points(characters: str) -> str:
     return " ".join(f"U+{ord(c):04X}" for c in characters)
 
 
-def elided(text: str, length: int) -> str:
+def shorten_middle(text: str, length: int) -> str:
     """The text shortened to `length` characters, with … in place of its middle."""
     if len(text) <= length:
         return text
@@ -224,7 +226,7 @@ def elided(text: str, length: int) -> str:
 # JSON values as YAML
 
 
-def outline(value: Any) -> str:
+def as_yaml(value: Any) -> str:
     """JSON values as YAML, with one leaf on each line."""
     return "\n".join(_outline(value, ""))
 

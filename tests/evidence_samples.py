@@ -18,8 +18,8 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.run import RunRecord
-from rlexp.reports.analysis.report_context import Inquiry, Settings
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 LABELS = ("ppo", "a2c", "dqn")
 CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
@@ -77,7 +77,7 @@ Scores = Mapping[tuple[str, str], Sequence[float]]
 """Scores of the runs by label and task, the first of which has seed 0."""
 
 
-def settings(**changes: Any) -> Settings:
+def settings(**changes: Any) -> ReportSettings:
     """The settings of `conf/report.yaml`, with few resamples."""
     plain: dict[str, Any] = {
         "interval": "t",
@@ -91,10 +91,10 @@ def settings(**changes: Any) -> Settings:
         "seed": 0,
         "normalisation": "anchors",
     }
-    return Settings(**{**plain, **changes})
+    return ReportSettings(**{**plain, **changes})
 
 
-def inquiry(evidence: Evidence, **changes: Any) -> Inquiry:
+def inquiry(evidence: Evidence, **changes: Any) -> ReportContext:
     """The context of sections, with the four metrics of `conf/report.yaml`."""
     metrics: dict[str, Metric] = {
         "iqm": InterquartileMean(),
@@ -102,7 +102,7 @@ def inquiry(evidence: Evidence, **changes: Any) -> Inquiry:
         "mean": Mean(),
         "optimality_gap": OptimalityGap(),
     }
-    return Inquiry(evidence=evidence, settings=settings(**changes), metrics=metrics)
+    return ReportContext(evidence=evidence, settings=settings(**changes), metrics=metrics)
 
 
 def configured(label: str = "ppo", task: str = CARTPOLE, **changes: Any) -> Configuration:
@@ -148,9 +148,9 @@ def member(
     experiment: str = "sample",
     provenance: Plain = PROVENANCE,
     problem: str | None = None,
-) -> Member:
+) -> PlannedRun:
     """A planned run of an experiment; a run that never started has no provenance."""
-    return Member(
+    return PlannedRun(
         experiment=experiment,
         label=own.label,
         configuration=own,
@@ -160,7 +160,9 @@ def member(
     )
 
 
-def scored(own: Configuration, scores: Sequence[float], phase: Phase = Phase.TEST) -> list[Member]:
+def scored(
+    own: Configuration, scores: Sequence[float], phase: Phase = Phase.TEST
+) -> list[PlannedRun]:
     """Completed runs of a configuration, the first of which has seed 0."""
     low = own.reference.get("random") or 0.0
     return [
@@ -170,7 +172,7 @@ def scored(own: Configuration, scores: Sequence[float], phase: Phase = Phase.TES
 
 
 def evidence(
-    members: Iterable[Member],
+    members: Iterable[PlannedRun],
     *,
     phase: Phase = Phase.TEST,
     failures: Failures = "missing",

@@ -18,7 +18,7 @@ from evidence_samples import (
 
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 RATES, EPOCHS = (0.0001, 0.001, 0.01), (4, 10)
 TASKS = (CARTPOLE, PENDULUM)
@@ -43,12 +43,12 @@ def labelled(rate: float, epochs: int) -> str:
     return f"ppo learning_rate={rate} n_epochs={epochs}"
 
 
-def runs(own: Configuration, height: float, spread: Iterable[float] = SPREAD) -> list[Member]:
+def runs(own: Configuration, height: float, spread: Iterable[float] = SPREAD) -> list[PlannedRun]:
     """Completed runs of a setting with scores around its height."""
     return scored(own, [height + beside for beside in spread])
 
 
-def members(spread: Sequence[float] = SPREAD) -> list[Member]:
+def members(spread: Sequence[float] = SPREAD) -> list[PlannedRun]:
     """Every run of six settings on two tasks."""
     return [
         run
@@ -67,7 +67,7 @@ def grid() -> Evidence:
     return evidence(by_label(members()))
 
 
-def by_label(own: Iterable[Member]) -> list[Member]:
+def by_label(own: Iterable[PlannedRun]) -> list[PlannedRun]:
     """The members in order of labels, independent of tasks and seeds."""
     return sorted(own, key=lambda m: m.label)
 
@@ -121,7 +121,7 @@ def grid_without_scores() -> Evidence:
     return evidence(by_label(own))
 
 
-def _failed(own: Member) -> Member:
+def _failed(own: PlannedRun) -> PlannedRun:
     return member(broken(own.record.spec), own.configuration)
 
 

@@ -13,15 +13,20 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from rlexp.exchange.importers.budgets import Asked
-from rlexp.exchange.importers.imported_study import ENVIRONMENT, ImportedRun, ImportedStudy, Wanted
-from rlexp.exchange.importers.plan import Settled, settle
-from rlexp.exchange.importers.source_files import files_of
+from rlexp.exchange.importers.budgets import ImportedExperimentOptions
+from rlexp.exchange.importers.imported_study import (
+    ENVIRONMENT,
+    ImportedRun,
+    ImportedStudy,
+    ImportOptions,
+)
+from rlexp.exchange.importers.plan import ImportPlan, make_import_plan
+from rlexp.exchange.importers.source_files import find_source_files
 from rlexp.exchange.importers.sources import SourceFile
 
 RECORDED = Path(__file__).parent / "exchange" / "imports"
 """Files that libraries wrote once, too slow to be written each time."""
-WANTED = Wanted(label="PPO", task="Toy-v0", unit=ENVIRONMENT)
+WANTED = ImportOptions(label="PPO", task="Toy-v0", unit=ENVIRONMENT)
 
 
 class Toy(gymnasium.Env[Any, Any]):
@@ -100,14 +105,16 @@ def npz(**arrays: Any) -> bytes:
 def given(*paths: Path) -> list[SourceFile]:
     """Files as a command passes them to importers."""
     with TemporaryDirectory() as temporary:
-        return files_of(paths, Path.read_bytes, Path(temporary))
+        return find_source_files(paths, Path.read_bytes, Path(temporary))
 
 
-def settled(*runs: ImportedRun, kind: str = "csv", **asked: Any) -> Settled:
+def settled(*runs: ImportedRun, kind: str = "csv", **asked: Any) -> ImportPlan:
     """Planned runs of a new experiment on tasks without reference scores."""
     there = asked.pop("there", None)
     study = ImportedStudy(kind=kind, runs=runs)
-    return settle(study, Asked(**{"name": "alpha", **asked}), there, lambda _: {})
+    return make_import_plan(
+        study, ImportedExperimentOptions(**{"name": "alpha", **asked}), there, lambda _: {}
+    )
 
 
 def with_seed(run: ImportedRun, seed: int) -> ImportedRun:

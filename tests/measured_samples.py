@@ -21,7 +21,7 @@ from evidence_samples import (
 from rlexp.protocol.experiment import Configuration
 from rlexp.records.events import Evaluated, Examined, Measures
 from rlexp.records.run import RunRecord
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 Context = tuple[float, ...]
 GRAVITY, LENGTH = (8.0, 9.0, 10.0, 11.0, 12.0), (0.25, 0.5, 0.75, 1.0)
@@ -43,7 +43,7 @@ def played_out(
     *,
     known: Sequence[float] = (),
     known_measures: Measures | None = None,
-) -> Member:
+) -> PlannedRun:
     """A completed run with these final episodes, and optionally with in-distribution ones."""
     low = own.reference.get("random") or 0.0
     mean = math.fsum(returns) / len(returns)
@@ -82,7 +82,7 @@ def on_contexts(
     skill: float = 0.9,
     names: Sequence[str] = ("gravity", "length"),
     task: str = CARTPOLE,
-) -> Member:
+) -> PlannedRun:
     """A run whose returns fall with the distance of a context from the training contexts."""
     own = skill + 0.02 * ((3 * seed + len(label)) % 5 - 2)
     shift = 0.0 if task == CARTPOLE else -1200.0
@@ -149,7 +149,7 @@ def three_parameters() -> Evidence:
 def levels() -> Evidence:
     """Two labels on a list of eight numbered levels."""
 
-    def run(label: str, seed: int) -> Member:
+    def run(label: str, seed: int) -> PlannedRun:
         returns = [100.0 * (k % 4) + 10 * seed for k in range(16)]
         played = {"context/level": tuple(float(k % 8) for k in range(16))}
         return played_out(configured(label), seed, returns, played, known=[350.0, 340.0 + seed])

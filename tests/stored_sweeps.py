@@ -13,9 +13,9 @@ from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
 from rlexp.app.sweeps.request import Configurer, FolderLedger, read_sweep
-from rlexp.app.sweeps.state import read_runs, resume
+from rlexp.app.sweeps.state import read_runs, restore_sweep
 from rlexp.app.workspace import Workspace
-from rlexp.engine.sweep_source import Stage, Sweeping
+from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, RunStarted
 from rlexp.store.journal import JournalWriter
@@ -65,12 +65,12 @@ class StoredSweep:
         """Its folder."""
         return self.study.layout.experiment("made_up")
 
-    def go_on(self, until: Stage = Stage.TEST, runs: int | None = None) -> Sweeping:
+    def go_on(self, until: SweepStage = SweepStage.TEST, runs: int | None = None) -> SweepSource:
         """Make runs until the stage is over, or so many."""
         asked = read_sweep(None, self.words, self.study)
         write_experiment(self.paths, asked.experiment)
         ledger = FolderLedger(self.paths, Configurer(asked, self.study, {}))
-        sweeping = resume(
+        sweeping = restore_sweep(
             self.paths,
             asked.experiment,
             read_runs(self.paths),

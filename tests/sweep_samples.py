@@ -12,7 +12,12 @@ from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.selection import Finalist, Selection
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.evidence.sweeps import Importance, PhaseCost, SweepEvidence, TrialEvidence
+from rlexp.reports.evidence.sweeps import (
+    ImportanceByMethod,
+    PhaseCost,
+    SweepEvidence,
+    TrialEvidence,
+)
 from rlexp.stats.interval import Interval
 
 LEARNING_RATE, EPOCHS = "algorithm.learning_rate", "algorithm.n_epochs"
@@ -122,16 +127,16 @@ def share(estimate: float) -> Interval:
     )
 
 
-def importances() -> tuple[Importance, ...]:
+def importances() -> tuple[ImportanceByMethod, ...]:
     """The importances by both methods, the learning rate first."""
     keys = (EPOCHS, LEARNING_RATE, NETWORK, WIDTH)
     return (
-        Importance(
+        ImportanceByMethod(
             method="PED-ANOVA",
             shares=dict(zip(keys, map(share, (0.2, 0.6, 0.15, 0.05)), strict=True)),
             note="From the best 5 of 40 complete trials.",
         ),
-        Importance(
+        ImportanceByMethod(
             method="fANOVA",
             shares=dict(zip(keys, map(share, (0.05, 0.9, 0.03, 0.02)), strict=True)),
             quality=0.7,
@@ -202,7 +207,9 @@ def just_begun() -> Evidence:
 def none_succeeded() -> Evidence:
     """A search whose trials all failed."""
     failed = tuple(trial(k, state="failed", reason="crashed") for k in range(4))
-    refused = Importance(method="PED-ANOVA", shares={}, reason="0 complete trials are too few")
+    refused = ImportanceByMethod(
+        method="PED-ANOVA", shares={}, reason="0 complete trials are too few"
+    )
     own = swept_evidence(trials=failed, selection=None, importances=(refused,))
     return evidence([], sweeps=(own,))
 

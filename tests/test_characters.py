@@ -3,17 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.text import elided, one_line, spelled, visible
+from rlexp.text import (
+    one_line,
+    shorten_middle,
+    spell_missing_characters,
+    without_control_characters,
+)
 
 
 def test_controls_are_replaced() -> None:
     """A tab becomes a space; escape sequences and lone surrogates are replaced."""
-    assert "a b�[31m�" == visible("a\tb\x1b[31m\ud800")
+    assert "a b�[31m�" == without_control_characters("a\tb\x1b[31m\ud800")
 
 
 def test_joined_emoji_stay_joined() -> None:
     """The joiner of an emoji is not a control character."""
-    assert "👩‍🔬" == visible("👩‍🔬")
+    assert "👩‍🔬" == without_control_characters("👩‍🔬")
 
 
 def test_a_line_has_single_spaces() -> None:
@@ -23,16 +28,16 @@ def test_a_line_has_single_spaces() -> None:
 
 def test_unknown_characters_are_spelled() -> None:
     """Adjacent unknown characters share one bracket."""
-    assert "[U+1F916 U+05E1] ppo [U+03C4]" == spelled("🤖ס ppo τ", str.isascii)
+    assert "[U+1F916 U+05E1] ppo [U+03C4]" == spell_missing_characters("🤖ס ppo τ", str.isascii)
 
 
 def test_a_long_text_loses_its_middle() -> None:
     """The beginning and the end are kept."""
-    assert "abcdef…xyz" == elided("abcdefghijklmnopqrstuvwxyz", 10)
-    assert "abcdefghij" == elided("abcdefghij", 10)
+    assert "abcdef…xyz" == shorten_middle("abcdefghijklmnopqrstuvwxyz", 10)
+    assert "abcdefghij" == shorten_middle("abcdefghij", 10)
 
 
 @given(text=st.text(), length=st.integers(3, 40))
 def test_a_shortened_text_is_short(text: str, length: int) -> None:
     """The text is never longer than requested."""
-    assert len(elided(text, length)) <= length
+    assert len(shorten_middle(text, length)) <= length

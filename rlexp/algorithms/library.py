@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from rlexp.algorithms.noise import Noise, make_action_noise
-from rlexp.algorithms.schedules import Schedule, Scheduled, in_library_terms
+from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
+from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ def check_one_network(library: type["BaseAlgorithm"], arguments: Mapping[str, An
 
 
 def _in_library_terms(value: Any, shape: tuple[int, ...]) -> Any:
-    if isinstance(value, Schedule):
+    if isinstance(value, HyperparameterSchedule):
         return in_library_terms(value)
-    if isinstance(value, Noise):
+    if isinstance(value, ExplorationNoise):
         return make_action_noise(value, shape)
     return value
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class ExplorationNoise:
     """Noise with mean 0 on every action dimension, in units of actions scaled to [-1, 1]."""
 
     kind: Literal["normal", "ornstein_uhlenbeck"]
@@ -19,7 +19,7 @@ class Noise:
     """Scale of the noise: for `normal`, its standard deviation."""
 
 
-def make_action_noise(noise: Noise, dimensions: tuple[int, ...]) -> "ActionNoise":
+def make_action_noise(noise: ExplorationNoise, dimensions: tuple[int, ...]) -> "ActionNoise":
     """Return the library's noise for actions of shape `dimensions`."""
     import numpy as np
     from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise

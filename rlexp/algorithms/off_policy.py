@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rlexp.algorithms.library import LibraryAlgorithm, check_one_network
-from rlexp.algorithms.noise import Noise
+from rlexp.algorithms.noise import ExplorationNoise
 from rlexp.algorithms.ranges import (
     Count,
     CountOrAll,
@@ -86,7 +86,7 @@ class DeepQLearning(OffPolicy):
 class OffPolicyActorCritic(OffPolicy):
     """An algorithm for continuous actions that learns an actor through its critics."""
 
-    action_noise: Noise | None
+    action_noise: ExplorationNoise | None
     """Noise added to actions while training; null adds none."""
 
 

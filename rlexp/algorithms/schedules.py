@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class HyperparameterSchedule:
     """A value as a function of the completed fraction of training."""
 
     shape: Literal["constant", "linear"]
@@ -23,11 +23,11 @@ class Schedule:
     """Fraction of training, in (0, 1], after which the value is `final`."""
 
 
-Scheduled: TypeAlias = Positive | Schedule
+Scheduled: TypeAlias = Positive | HyperparameterSchedule
 """A fixed value, or a schedule of it."""
 
 
-def in_library_terms(value: Schedule) -> "ConstantSchedule | LinearSchedule":
+def in_library_terms(value: HyperparameterSchedule) -> "ConstantSchedule | LinearSchedule":
     """Return the schedule class of the library, so that a saved model loads without rlexp."""
     from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
 

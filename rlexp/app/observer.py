@@ -6,8 +6,8 @@ from typing import Protocol
 
 from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result
-from rlexp.engine.run_in_flight import Running, Watcher
-from rlexp.engine.sweep_view import View
+from rlexp.engine.run_in_flight import RunInFlight, Watcher
+from rlexp.engine.sweep_view import ReadSweepView
 from rlexp.records.run import RunRecord
 
 
@@ -42,12 +42,12 @@ class Observer(Protocol):
         """Open a watcher that receives the progress of `total` runs."""
         ...
 
-    def watch_sweep(self, view: View) -> AbstractContextManager[Watcher]:
+    def watch_sweep(self, view: ReadSweepView) -> AbstractContextManager[Watcher]:
         """Open a watcher of a sweep; `view` returns the present state of the sweep."""
         ...
 
 
-class Silent:
+class SilentObserver:
     """An observer that shows nothing."""
 
     def note(self, text: str) -> None:
@@ -69,19 +69,19 @@ class Silent:
     def watch(self, total: int) -> Iterator[Watcher]:
         """Ignore the progress of runs."""
         del total
-        yield Unwatched()
+        yield SilentWatcher()
 
     @contextmanager
-    def watch_sweep(self, view: View) -> Iterator[Watcher]:
+    def watch_sweep(self, view: ReadSweepView) -> Iterator[Watcher]:
         """Ignore the progress of a sweep."""
         del view
-        yield Unwatched()
+        yield SilentWatcher()
 
 
-class Unwatched:
+class SilentWatcher:
     """A watcher that ignores every run."""
 
-    def update(self, running: Sequence[Running], waiting: int) -> None:
+    def update(self, running: Sequence[RunInFlight], waiting: int) -> None:
         """Ignore the active runs."""
 
     def ended(self, record: RunRecord, *, again: bool) -> None:

@@ -21,7 +21,7 @@ class RefusedCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginnings:
+class StartingPoints:
     """Where the runs of a plan that have checkpoints start.
 
     Attributes:
@@ -42,7 +42,7 @@ class Beginnings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class ExecutionEstimate:
     """How runs are executed, and their expected time and disk space.
 
     Attributes:
@@ -55,7 +55,7 @@ class Expectation:
         code: The git commit, and whether files differ from it.
     """
 
-    beginnings: Beginnings
+    beginnings: StartingPoints
     workers: int
     threads: int
     seconds: float
@@ -65,7 +65,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlan(Expectation):
+class RunPlan(ExecutionEstimate):
     """The plan of one phase of an experiment.
 
     Attributes:
@@ -90,7 +90,7 @@ class RunPlan(Expectation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOutline(Expectation):
+class SweepOutline(ExecutionEstimate):
     """The plan of a sweep.
 
     Attributes:

@@ -53,7 +53,7 @@ def _of_run(cancellation: "Cancellation", run: str) -> str:
 
 def _of_experiment(cancellation: "Cancellation") -> str:
     from rlexp.app.commands.cancel import CancelOutcome
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     name = cancellation.experiment
     match cancellation.outcome:
@@ -64,7 +64,7 @@ def _of_experiment(cancellation: "Cancellation") -> str:
             )
         case CancelOutcome.WITHDRAWN:
             return (
-                f"removed {counted(cancellation.withdrawn, 'run')} of experiment {name} from the "
+                f"removed {format_count(cancellation.withdrawn, 'run')} of experiment {name} from the "
                 "queue: running ones are recorded as interrupted; to continue, repeat its command"
             )
         case CancelOutcome.ELSEWHERE:

@@ -68,7 +68,7 @@ def config_validate(
 
 def configuration_lines(resolutions: "ResolvedConfigurations") -> "Iterator[str]":
     """Every configuration as a YAML document; in a grid, a comment names the choices of each."""
-    from rlexp.text import outline, printable
+    from rlexp.text import as_yaml, safe_for_terminal
 
     several = len(resolutions.configurations) > 1
     for position, resolved in enumerate(resolutions.configurations):
@@ -76,8 +76,8 @@ def configuration_lines(resolutions: "ResolvedConfigurations") -> "Iterator[str]
             yield "---"
         if several:
             yield f"# {_choices(resolved)}"
-        for line in outline(resolved.configuration).splitlines():
-            yield printable(line)
+        for line in as_yaml(resolved.configuration).splitlines():
+            yield safe_for_terminal(line)
 
 
 def _choices(resolved: "ResolvedConfiguration") -> str:
@@ -107,12 +107,12 @@ def _shortened(default: str | None) -> str | None:
 
 def show_options(listing: "OptionListing", console: "Console") -> None:
     """Show the options as a table; where some belong to the workspace, with their source."""
-    from rlexp.text import printable
+    from rlexp.text import safe_for_terminal
 
     rows = [
         {
             listing.group: row.option,
-            "description": printable(row.description),
+            "description": safe_for_terminal(row.description),
             "from": row.source,
         }
         for row in listing.rows

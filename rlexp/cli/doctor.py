@@ -61,20 +61,22 @@ def diagnosis_lines(diagnosis: "Diagnosis") -> "Iterator[str]":
 
 
 def _finding_lines(finding: "Finding") -> "Iterator[str]":
-    from rlexp.text import printable
+    from rlexp.text import safe_for_terminal
 
-    yield f"{finding.status:<4}  {finding.check}: {printable(finding.detail, '')}"
+    yield f"{finding.status:<4}  {finding.check}: {safe_for_terminal(finding.detail, '')}"
     if finding.fix:
-        yield f"      → {printable(finding.fix, '')}"
+        yield f"      → {safe_for_terminal(finding.fix, '')}"
 
 
 def _verdict(diagnosis: "Diagnosis") -> str:
-    from rlexp.app.diagnostics.finding import Status
-    from rlexp.text import counted
+    from rlexp.app.diagnostics.finding import FindingStatus
+    from rlexp.text import format_count
 
-    counts = {status: sum(f.status is status for f in diagnosis.findings) for status in Status}
-    if counts[Status.FAIL]:
-        return f"{counts[Status.FAIL]} of {len(diagnosis.findings)} checks failed"
-    if counts[Status.WARN]:
-        return f"0 errors, {counted(counts[Status.WARN], 'warning')}"
+    counts = {
+        status: sum(f.status is status for f in diagnosis.findings) for status in FindingStatus
+    }
+    if counts[FindingStatus.FAIL]:
+        return f"{counts[FindingStatus.FAIL]} of {len(diagnosis.findings)} checks failed"
+    if counts[FindingStatus.WARN]:
+        return f"0 errors, {format_count(counts[FindingStatus.WARN], 'warning')}"
     return "no problems found"

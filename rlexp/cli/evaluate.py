@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlexp.app.commands.evaluate import PolicyEvaluation
-    from rlexp.app.evaluation.playback import Spread
+    from rlexp.app.evaluation.playback import ReturnStatistics
 
 
 def evaluate(
@@ -86,7 +86,7 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     yield from next_lines(evaluation.next)
 
 
-def _spread_line(name: str, spread: "Spread") -> str:
+def _spread_line(name: str, spread: "ReturnStatistics") -> str:
     from dataclasses import asdict
 
     values = [

@@ -58,7 +58,7 @@ def config_import(
 def show_hyperparameters(result: "ImportedHyperparameters", console: "Console") -> None:
     """Show the written file and the next commands; without a file, print the benchmark."""
     from rlexp.cli.summaries import next_lines
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     if result.left_out:
         console.note(
@@ -67,7 +67,7 @@ def show_hyperparameters(result: "ImportedHyperparameters", console: "Console") 
     if result.file is None:
         console.text(result.text)
         return
-    tasks = counted(len(result.tasks), "task")
+    tasks = format_count(len(result.tasks), "task")
     console.line(f"wrote {result.file}: {result.algorithm} on {tasks}")
     for line in next_lines(result.next):
         console.line(line)

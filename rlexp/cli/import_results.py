@@ -106,10 +106,10 @@ def show_import(outcome: "ImportOutcome", console: "Console") -> None:
     """Show the imported runs, remarks on them, and the next commands."""
     from rlexp.app.results import to_json
     from rlexp.cli.summaries import next_lines
-    from rlexp.text import numbers
+    from rlexp.text import format_ranges
 
     console.line(_head(outcome))
-    rows = [{**to_json(group), "seeds": numbers(group.seeds)} for group in outcome.groups]
+    rows = [{**to_json(group), "seeds": format_ranges(group.seeds)} for group in outcome.groups]
     console.table(rows, COLUMNS)
     for line in _remarks(outcome):
         console.line(line)
@@ -120,53 +120,53 @@ def show_import(outcome: "ImportOutcome", console: "Console") -> None:
 
 
 def _head(outcome: "ImportOutcome") -> str:
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     name, there = outcome.experiment, len(outcome.there)
     if not outcome.new:
-        return f"nothing new: experiment {name} already holds these {counted(there, 'run')}"
+        return f"nothing new: experiment {name} already holds these {format_count(there, 'run')}"
     more = f"; {there} further ones were imported before" if there else ""
     verb = "would import" if outcome.dry_run else "imported"
-    runs = counted(len(outcome.new), "run")
+    runs = format_count(len(outcome.new), "run")
     return f"{verb} {runs} from {outcome.kind} into experiment {name}{more}"
 
 
 def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
     """Remarks on returns of training, numbered seeds, missing scores and points left out."""
-    from rlexp.exchange.importers.imported_study import Returns
-    from rlexp.text import counted, shortened
+    from rlexp.exchange.importers.imported_study import ReturnKind
+    from rlexp.text import format_count, join_first_names
 
-    if any(Returns(group.returns).of_training for group in outcome.groups):
+    if any(ReturnKind(group.returns).of_training for group in outcome.groups):
         yield (
             "Returns come from training episodes, during which the policy changed. Reports state "
             "this; the source has no evaluation of a fixed policy."
         )
     if numbered := [run for run in outcome.runs if not run.seed_known]:
-        seeds = shortened([f"{run.name} is {run.seed}" for run in numbered], MOST)
+        seeds = join_first_names([f"{run.name} is {run.seed}" for run in numbered], MOST)
         yield f"The source names no seeds; numbers were assigned: {seeds}."
     yield from _without_score(outcome.runs)
     if cut := [run for run in outcome.runs if run.beyond_budget]:
         points = sum(run.beyond_budget for run in cut)
-        yield f"Left out: {points:,} points of {counted(len(cut), 'run')} beyond the budget."
+        yield f"Left out: {points:,} points of {format_count(len(cut), 'run')} beyond the budget."
     yield from _unequal_lengths(outcome.runs)
     for differing in outcome.differing:
         yield (
             f"Runs of {differing.label} on {differing.task} differ in "
-            f"{shortened(differing.parameters, MOST)}, and are reported as one: import those of "
+            f"{join_first_names(differing.parameters, MOST)}, and are reported as one: import those of "
             "one configuration with a --label of their own."
         )
     if outcome.left_out:
-        yield f"Not read: {shortened(outcome.left_out, MOST)}."
+        yield f"Not read: {join_first_names(outcome.left_out, MOST)}."
 
 
 def _without_score(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     scoreless = [run for run in runs if run.state != "completed"]
     for run in scoreless[:MOST]:
         yield f"No score: {run.name}: {run.state}, {run.reason}."
     if len(scoreless) > MOST:
-        more = counted(len(scoreless) - MOST, "further run")
+        more = format_count(len(scoreless) - MOST, "further run")
         yield f"No score: {more}; 'rlexp ls' lists them."
 
 

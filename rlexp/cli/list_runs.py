@@ -151,15 +151,15 @@ def _cell(row: Any, name: str) -> Any:
     Aggregates have the same digits as in reports and in `rlexp show`.
     """
     from rlexp.metrics.estimate_text import few_runs, runs_beside
-    from rlexp.text import ago, number
+    from rlexp.text import format_age, format_number
 
     value, interval = getattr(row, name), getattr(row, "interval", None)
     if name == "last" and value is not None:
-        return ago(time.time() - value)
+        return format_age(time.time() - value)
     if interval is None or value is None or name not in {"estimate", "low", "high"}:
         return value
     runs = f" ({runs_beside(interval)})" if name == "estimate" and few_runs(interval) else ""
-    return f"{number(value, interval.digits)}{runs}"
+    return f"{format_number(value, interval.digits)}{runs}"
 
 
 def _named(names: tuple[str, ...], metric: str) -> "Iterator[str]":
@@ -173,11 +173,11 @@ def _values(rows: "Rows", column: str) -> set[Any]:
 def _interval_lines(listing: "Listing") -> "Iterator[str]":
     """The method of the intervals of configurations, and why some have no interval."""
     from rlexp.app.commands.list_runs import ConfigurationRow
-    from rlexp.metrics.estimate_text import made_how, no_interval, possible
+    from rlexp.metrics.estimate_text import method_text, no_interval, possible
 
     rows = [row for row in listing.rows if isinstance(row, ConfigurationRow)]
     estimates = [row.interval for row in rows if row.interval is not None]
-    for how in dict.fromkeys(made_how(e) for e in estimates if possible(e)):
+    for how in dict.fromkeys(method_text(e) for e in estimates if possible(e)):
         yield f"low and high: {how}, of the {listing.title}"
     for reason in dict.fromkeys(no_interval(e) for e in estimates if not possible(e)):
         yield f"—: {reason}"

@@ -11,7 +11,7 @@ from rlexp.app.results import Result, document
 from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console import Console
 from rlexp.engine.run_in_flight import Watcher
-from rlexp.engine.sweep_view import View
+from rlexp.engine.sweep_view import ReadSweepView
 
 P = TypeVar("P", RunPlan, SweepOutline)
 
@@ -53,7 +53,7 @@ class TerminalObserver:
         """Show the progress of runs."""
         return self._console.watch(total)
 
-    def watch_sweep(self, view: View) -> AbstractContextManager[Watcher]:
+    def watch_sweep(self, view: ReadSweepView) -> AbstractContextManager[Watcher]:
         """Show the progress of a sweep."""
         return self._console.watch_sweep(view)
 

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rlexp.app.plans import (
-    Beginnings,
-    Expectation,
+    ExecutionEstimate,
     RefusedCheckpoint,
     RunPlan,
+    StartingPoints,
     SweepOutline,
 )
-from rlexp.reports.evidence.restarts import several
-from rlexp.text import counted, duration, listed, shortened, size
+from rlexp.reports.evidence.restarts import first_reasons
+from rlexp.text import format_bytes, format_count, format_duration, join_first_names, join_names
 
 LARGE = 100_000_000
 """Size of a replay buffer, in bytes, from which on the plan prints it."""
@@ -28,8 +28,8 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
         yield "  nothing to run"
         return
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
-    yield f"  {counted(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
-    yield from checkpoint_lines(plan.beginnings, f" of {counted(plan.runs, 'run')}")
+    yield f"  {format_count(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
+    yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
 
 
 def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
@@ -37,52 +37,54 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
     stage = "" if not plan.trials_ended else f", {plan.trials_ended} already done"
     yield (
         f"{plan.experiment} · {plan.algorithm} on {plan.task} · "
-        f"{plan.limits or counted(plan.trials, 'trial')} by {plan.tuner}{stage}"
+        f"{plan.limits or format_count(plan.trials, 'trial')} by {plan.tuner}{stage}"
     )
     pruner = "" if plan.pruner == "none" else f" · pruner {plan.pruner}"
     yield (
-        f"  searches {counted(len(plan.parameters), 'parameter')}: "
-        f"{shortened(plan.parameters, 4)}{pruner}"
+        f"  searches {format_count(len(plan.parameters), 'parameter')}: "
+        f"{join_first_names(plan.parameters, 4)}{pruner}"
     )
     yield f"  {_seeds_in_words(plan)}"
     yield (
-        f"  at most {counted(plan.runs, 'run')} × {plan.steps_per_run:,} environment steps"
+        f"  at most {format_count(plan.runs, 'run')} × {plan.steps_per_run:,} environment steps"
         f" · {_expected(plan)}"
     )
     yield from checkpoint_lines(plan.beginnings)
 
 
-def _expected(plan: Expectation) -> str:
+def _expected(plan: ExecutionEstimate) -> str:
     """Workers, expected time and disk space, and the commit."""
     # Without earlier runs of the same kind, the expectation is only an order of magnitude.
     guess = "estimated" if plan.measured else "roughly"
     return (
-        f"{counted(plan.workers, 'worker')} × {counted(plan.threads, 'thread')}"
-        f" · {guess} {duration(plan.seconds)}, {size(plan.bytes)} · {plan.code}"
+        f"{format_count(plan.workers, 'worker')} × {format_count(plan.threads, 'thread')}"
+        f" · {guess} {format_duration(plan.seconds)}, {format_bytes(plan.bytes)} · {plan.code}"
     )
 
 
 def _seeds_in_words(plan: SweepOutline) -> str:
     """The seeds that each stage uses."""
-    tuning = counted(plan.tuning_seeds, "tuning seed")
+    tuning = format_count(plan.tuning_seeds, "tuning seed")
     if plan.screening_seeds < plan.tuning_seeds:
         search = f"1 tuning seed each, the best {plan.promoted} on all {plan.tuning_seeds}"
     elif plan.allocation == "racing":
         search = f"up to {tuning} each, one at a time (racing)"
     else:
         search = f"{tuning} each"
-    selection = counted(plan.selection_seeds, "selection seed")
+    selection = format_count(plan.selection_seeds, "selection seed")
     chosen = (
-        f"{counted(plan.finalists, 'finalist')} on {selection}"
+        f"{format_count(plan.finalists, 'finalist')} on {selection}"
         if plan.selection_seeds
         else "the best trial wins"
     )
     seeds = plan.test_seeds
-    tests = f"winner and default on {counted(seeds, 'test seed')}" if seeds else "no test seeds"
-    return f"{search} · {chosen} · {tests} · by {plan.aggregate} {listed(plan.objective)}"
+    tests = (
+        f"winner and default on {format_count(seeds, 'test seed')}" if seeds else "no test seeds"
+    )
+    return f"{search} · {chosen} · {tests} · by {plan.aggregate} {join_names(plan.objective)}"
 
 
-def checkpoint_lines(beginnings: Beginnings, of: str = "") -> Iterator[str]:
+def checkpoint_lines(beginnings: StartingPoints, of: str = "") -> Iterator[str]:
     """Runs that continue from checkpoints, runs that start from step 0, and replay buffer sizes.
 
     Args:
@@ -103,11 +105,11 @@ def checkpoint_lines(beginnings: Beginnings, of: str = "") -> Iterator[str]:
     if beginnings.allow_drift:
         yield f"  to continue from these checkpoints anyway: {beginnings.allow_drift}"
     if beginnings.replay_bytes > LARGE:
-        yield f"  replay buffers in checkpoints: up to {size(beginnings.replay_bytes)} per run"
+        yield f"  replay buffers in checkpoints: up to {format_bytes(beginnings.replay_bytes)} per run"
 
 
 def _runs(count: int, of: str) -> str:
-    return f"{count:,}{of}" if of else counted(count, "run")
+    return f"{count:,}{of}" if of else format_count(count, "run")
 
 
 def _anew(refused: Sequence[RefusedCheckpoint]) -> str:
@@ -120,7 +122,7 @@ def _anew(refused: Sequence[RefusedCheckpoint]) -> str:
 
 def _why(reasons: Iterable[str]) -> str:
     """The reasons, the most frequent first."""
-    return several([reason for reason, _ in Counter(reasons).most_common()])
+    return first_reasons([reason for reason, _ in Counter(reasons).most_common()])
 
 
 def _steps(steps: Iterable[int]) -> str:
@@ -128,4 +130,4 @@ def _steps(steps: Iterable[int]) -> str:
     distinct = sorted(set(steps))
     if len(distinct) > MOST_STEPS:
         return f"steps {distinct[0]:,} to {distinct[-1]:,}"
-    return f"step{'s' if len(distinct) > 1 else ''} {listed(f'{step:,}' for step in distinct)}"
+    return f"step{'s' if len(distinct) > 1 else ''} {join_names(f'{step:,}' for step in distinct)}"

@@ -97,7 +97,7 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
 
 
 def _effect_table(plan: "EffectPlan") -> "Table":
-    from rlexp.reports.drawing.blocks import Column, Table
+    from rlexp.reports.drawing.blocks import Table, TableColumn
 
     titles = ["seeds per label", "detectable effect"]
     rows: list[tuple[int | float | None, ...]] = [(r.seeds, r.detectable) for r in plan.table]
@@ -107,7 +107,7 @@ def _effect_table(plan: "EffectPlan") -> "Table":
     return Table(
         name="power",
         title="Detectable effect by number of seeds",
-        columns=tuple(Column(title=title) for title in titles),
+        columns=tuple(TableColumn(title=title) for title in titles),
         rows=tuple(rows),
         note=f"Two-sided t test of one pair on one task at level {plan.alpha:g}. The detectable "
         f"effect is in standard deviations, with {plan.power:.0%} power.",
@@ -115,12 +115,12 @@ def _effect_table(plan: "EffectPlan") -> "Table":
 
 
 def _pilot_blocks(plan: "PilotPlan") -> "Iterator[Block]":
-    from rlexp.reports.drawing.blocks import Notice, Text, Tone
+    from rlexp.reports.drawing.blocks import Callout, Text, Tone
 
     for text in plan.warnings:
-        yield Notice(tone=Tone.WARNING, text=text)
+        yield Callout(tone=Tone.WARNING, text=text)
     if all(row.standard_deviation is None for row in plan.pilots):
-        yield Notice(tone=Tone.PROBLEM, text=NO_PILOT_SPREAD)
+        yield Callout(tone=Tone.PROBLEM, text=NO_PILOT_SPREAD)
     else:
         yield from (Text(text=text) for text in _answers(plan))
     if plan.pilots:
@@ -152,7 +152,7 @@ def _answers(plan: "PilotPlan") -> "Iterator[str]":
 
 
 def _pilot_table(plan: "PilotPlan") -> "Table":
-    from rlexp.reports.drawing.blocks import Column, Table
+    from rlexp.reports.drawing.blocks import Table, TableColumn
 
     shown = [
         key for key in PILOT_COLUMNS if any(getattr(row, key) is not None for row in plan.pilots)
@@ -164,7 +164,7 @@ def _pilot_table(plan: "PilotPlan") -> "Table":
     return Table(
         name="pilot",
         title="Seeds by the spread of the pilot",
-        columns=tuple(Column(title=PILOT_COLUMNS[key]) for key in shown),
+        columns=tuple(TableColumn(title=PILOT_COLUMNS[key]) for key in shown),
         rows=tuple(tuple(getattr(row, key) for key in shown) for row in plan.pilots),
         note=f"Two-sided t test of one pair at level {plan.alpha:g} with {plan.power:.0%} power; "
         f"unit: {plan.unit}. For a single label, both sides of the pair have its spread."

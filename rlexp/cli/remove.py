@@ -31,8 +31,10 @@ def removal_lines(removal: "Removal") -> "Iterator[str]":
 
 
 def _content(removal: "Removal") -> str:
-    from rlexp.text import size
+    from rlexp.text import format_bytes
 
     if removal.link:
         return "only the link, not the folder that it points to"
-    return f"{removal.runs} {'run' if removal.runs == 1 else 'runs'}, {size(removal.bytes)}"
+    return (
+        f"{removal.runs} {'run' if removal.runs == 1 else 'runs'}, {format_bytes(removal.bytes)}"
+    )

@@ -95,9 +95,11 @@ def run_lines(run: "ReproducedRun") -> "Iterator[str]":
 
 def summary_line(runs: "Sequence[ReproducedRun]") -> str:
     """The number of runs with each verdict."""
-    from rlexp.app.reproduction.comparison import Verdict
+    from rlexp.app.reproduction.comparison import ReproductionVerdict
 
-    counts = {verdict: sum(run.verdict is verdict for run in runs) for verdict in Verdict}
+    counts = {
+        verdict: sum(run.verdict is verdict for run in runs) for verdict in ReproductionVerdict
+    }
     each = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     return f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}: {each}"
 

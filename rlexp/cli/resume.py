@@ -78,7 +78,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
 
     Results are not among them: the observer showed each one when it was complete.
     """
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     for left in outcome.left:
         yield f"{left.experiment} is skipped, because another command runs it: {left.holder}"
@@ -92,7 +92,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
         again = shlex.join(["rlexp", "compare", name, "--adaptive"])
         yield f"To make the next look of {name}: {again} …"
     if not outcome.parts and not outcome.errors and outcome.experiments:
-        experiments = counted(outcome.experiments, "experiment")
+        experiments = format_count(outcome.experiments, "experiment")
         yield f"nothing to continue: {experiments} under runs/, all finished"
     elif not outcome.experiments:
         yield "nothing to continue: no experiments under runs/"

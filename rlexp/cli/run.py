@@ -47,7 +47,7 @@ def run(
 ) -> None:
     """Train configurations on seeds, and show their scores."""
     from rlexp.app.commands.run import RunOptions
-    from rlexp.app.sweeps.retrain import read_origin
+    from rlexp.app.sweeps.retrain import read_sweep_trial
 
     console = console_for(as_json=as_json, quiet=quiet)
     options = RunOptions(
@@ -55,7 +55,7 @@ def run(
         retry=retry,
         allow_drift=allow_drift,
         detach=detach,
-        origin=read_origin(from_sweep, trial),
+        origin=read_sweep_trial(from_sweep, trial),
     )
     raise typer.Exit(execute(overrides or [], options, current_workspace(allow_import), console))
 

@@ -55,7 +55,7 @@ def show(
 def show_details(shown: "ShowResult", console: "Console") -> None:
     """Show an experiment, a run, a configuration or a provenance."""
     from rlexp.app.commands.show import ExperimentDetails, RecordedConfiguration, RunDetails
-    from rlexp.text import outline
+    from rlexp.text import as_yaml
 
     match shown:
         case ExperimentDetails():
@@ -64,20 +64,20 @@ def show_details(shown: "ShowResult", console: "Console") -> None:
         case RunDetails():
             show_run(shown, console)
         case RecordedConfiguration():
-            console.text(outline(shown.content))
+            console.text(as_yaml(shown.content))
         case _:
-            console.text(outline(_provenance_outline(shown)))
+            console.text(as_yaml(_provenance_outline(shown)))
 
 
 def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     """The scores of an experiment and the progress of its sweep, as lines."""
     from rlexp.cli.status import sweep_status_lines
     from rlexp.cli.summaries import summary_lines
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
     for source, number in details.imported.items():
-        yield f"{counted(number, 'run')} {source}"
+        yield f"{format_count(number, 'run')} {source}"
     for summary in details.phases:
         yield from summary_lines(summary)
     for problem in details.problems:
@@ -113,7 +113,7 @@ def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
 
 
 def _head_lines(details: "RunDetails") -> "Iterator[str]":
-    from rlexp.text import SCORES
+    from rlexp.text import SCORE_RULES
 
     yield f"{details.experiment}/{details.run}"
     yield f"  {details.label} on {details.task}, {details.phase} phase, seed {details.seed}"
@@ -123,7 +123,7 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     reason = f": {details.reason}" if details.reason else ""
     yield f"  {details.state}{failure}{reason}"
     if details.score is not None:
-        yield f"  score {details.score:,.2f}, {SCORES[details.score_is]}"
+        yield f"  score {details.score:,.2f}, {SCORE_RULES[details.score_is]}"
     yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"
@@ -135,22 +135,22 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
 
 def _time(details: "RunDetails") -> str:
     """The duration of a run (` in 3 min 10 s in 2 attempts`); empty while it is unknown."""
-    from rlexp.text import duration
+    from rlexp.text import format_duration
 
     if details.seconds is None:
         return ""
     attempts = f" in {details.attempts} attempts" if details.attempts > 1 else ""
-    return f" in {duration(details.seconds_spent)}{attempts}"
+    return f" in {format_duration(details.seconds_spent)}{attempts}"
 
 
 def _cost(checkpoints: "CheckpointCost") -> str:
     """The cost of checkpoints (`4 checkpoints, 0.3 s and 1.2 MB in total, 0.1 % of the time`)."""
-    from rlexp.text import counted, size
+    from rlexp.text import format_bytes, format_count
 
     share = "" if checkpoints.share is None else f", {100 * checkpoints.share:.1f} % of the time"
     return (
-        f"{counted(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
-        f"{size(checkpoints.bytes)} in total{share}"
+        f"{format_count(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
+        f"{format_bytes(checkpoints.bytes)} in total{share}"
     )
 
 
@@ -173,12 +173,12 @@ def _show_measures(details: "RunDetails", console: "Console") -> None:
 
 
 def _show_attempts(details: "RunDetails", console: "Console") -> None:
-    from rlexp.text import moment
+    from rlexp.text import format_time
 
     if details.history:
         console.line()
         rows = _rows(details.history, ATTEMPT_COLUMNS)
-        rows = [{**row, "started": moment(row["started"])} for row in rows]
+        rows = [{**row, "started": format_time(row["started"])} for row in rows]
         kept = [c for c in ATTEMPT_COLUMNS if c not in OPTIONAL_COLUMNS or any(r[c] for r in rows)]
         console.table(rows, kept)
         for line in _attempt_lines(details.history):
@@ -198,10 +198,10 @@ def _attempt_lines(history: "Sequence[AttemptRow]") -> "Iterator[str]":
 
 
 def _show_files(details: "RunDetails", console: "Console") -> None:
-    from rlexp.text import size
+    from rlexp.text import format_bytes
 
     console.line()
-    rows = [{"file": file.file, "bytes": size(file.bytes)} for file in details.files]
+    rows = [{"file": file.file, "bytes": format_bytes(file.bytes)} for file in details.files]
     console.table(rows, ("file", "bytes"))
 
 

@@ -82,19 +82,19 @@ def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
 
 def _run_counts(status: "ExperimentStatus") -> str:
     """The number of runs in each state."""
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     if not status.runs:
         return "no runs yet"
     counts = ", ".join(f"{n} {state}" for state, n in sorted(status.runs.items()))
-    return f"{counted(sum(status.runs.values()), 'run')}: {counts}"
+    return f"{format_count(sum(status.runs.values()), 'run')}: {counts}"
 
 
 def _queue_lines(status: "ExperimentStatus") -> "Iterator[str]":
     """The queued runs and the submitted cluster jobs, as lines."""
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     if waiting := status.queued.waiting:
-        yield f"{counted(len(waiting), 'queued run')} not yet taken by a worker"
+        yield f"{format_count(len(waiting), 'queued run')} not yet taken by a worker"
     for name, count in status.queued.jobs.items():
-        yield f"{counted(count, 'job')} submitted to {name} for queued runs"
+        yield f"{format_count(count, 'job')} submitted to {name} for queued runs"

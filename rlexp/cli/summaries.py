@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Iterable, Iterator
 
-from rlexp.app.reading.summary import Cell, PhaseSummary
+from rlexp.app.reading.summary import LabelSummary, PhaseSummary
 from rlexp.app.results import NextCommand
 from rlexp.metrics.estimate_text import sentence
-from rlexp.text import SCORES
+from rlexp.text import SCORE_RULES
 
 MOST_SCORES = 50
 """Longest list of scores that is printed in full."""
@@ -32,9 +32,9 @@ def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
         yield f"To {step.why}: {step.command}"
 
 
-def _cell_lines(cell: Cell, summary: PhaseSummary) -> Iterator[str]:
+def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     yield ""
-    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {SCORES[cell.score]}"
+    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {SCORE_RULES[cell.score]}"
     if len(cell.scores) > MOST_SCORES:
         low, high = min(cell.scores.values()), max(cell.scores.values())
         every = shlex.join(["rlexp", "ls", summary.experiment])
@@ -54,7 +54,7 @@ def _cell_lines(cell: Cell, summary: PhaseSummary) -> Iterator[str]:
         )
 
 
-def _count(cell: Cell) -> str:
+def _count(cell: LabelSummary) -> str:
     """The number of runs in the aggregate, and of failed and missing runs."""
     lost = [
         f"{count} {word}"

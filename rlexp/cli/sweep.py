@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlexp.app.plans import SweepOutline
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
-    from rlexp.reports.drawing.blocks import Block, Study
+    from rlexp.reports.drawing.blocks import Block, ReportDocument
 
 Definition = Annotated[
     list[str] | None,
@@ -113,7 +113,7 @@ def _show_halt(outcome: "SweepOutcome", console: "Console") -> None:
 
 
 def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     if not outcome.ran and outcome.stage == "done":
         console.line(f"{outcome.experiment}: nothing to run, the sweep is complete")
@@ -125,7 +125,7 @@ def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
         console.line(line)
     if outcome.secret_words:
         console.note(
-            f"{counted(outcome.secret_words, 'override')} with a secret left out of the commands "
+            f"{format_count(outcome.secret_words, 'override')} with a secret left out of the commands "
             "above: keep the secret in an environment variable and write '${oc.env:NAME}'"
         )
 
@@ -145,11 +145,11 @@ def _closing_lines(outcome: "SweepOutcome") -> Iterator[str]:
     yield from next_lines(outcome.next)
 
 
-def _leading_blocks(report: "Study") -> "Iterator[Block]":
+def _leading_blocks(report: "ReportDocument") -> "Iterator[Block]":
     """The blocks of the report that the terminal shows: verdict, scores and searched settings."""
-    from rlexp.reports.drawing.blocks import Notice, Table
+    from rlexp.reports.drawing.blocks import Callout, Table
 
-    notices: list[Block] = [b for p in report.parts for b in p.blocks if isinstance(b, Notice)]
+    notices: list[Block] = [b for p in report.parts for b in p.blocks if isinstance(b, Callout)]
     tables = {b.name: b for p in report.parts for b in p.blocks if isinstance(b, Table)}
     yield from notices[:1]
     if (scores := tables.get("winner-scores")) is not None:
@@ -162,11 +162,11 @@ def _leading_blocks(report: "Study") -> "Iterator[Block]":
 
 def _cost(outcome: "SweepOutcome") -> str:
     """The runs, environment steps and training time of each phase, as text."""
-    from rlexp.text import counted, duration
+    from rlexp.text import format_count, format_duration
 
     phases = [
-        f"{phase} {counted(cost.runs, 'run')}, {cost.steps:,} environment steps, "
-        f"{duration(cost.seconds)} of training"
+        f"{phase} {format_count(cost.runs, 'run')}, {cost.steps:,} environment steps, "
+        f"{format_duration(cost.seconds)} of training"
         for phase, cost in outcome.cost.items()
         if cost.runs
     ]

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rlexp.app.observer import Silent, Unwatched
+from rlexp.app.observer import SilentObserver, SilentWatcher
 from rlexp.console import Console
 from rlexp.engine.run_in_flight import Watcher
 from rlexp.records.run import RunRecord
 
 
-class JsonLines(Silent, Unwatched):
+class JsonLines(SilentObserver, SilentWatcher):
     """Prints remarks, errors and the ends of runs as JSON lines; ignores everything else."""
 
     def __init__(self, console: Console) -> None:
@@ -108,7 +108,7 @@ def worker(
 
 def worker_lines(outcome: "WorkerOutcome") -> "Iterator[str]":
     """The reason why the worker executed no run, as lines; none if it executed some."""
-    from rlexp.text import counted
+    from rlexp.text import format_count
 
     if outcome.executed or outcome.refused or outcome.interrupted:
         return
@@ -118,7 +118,7 @@ def worker_lines(outcome: "WorkerOutcome") -> "Iterator[str]":
             "execute them"
         )
         return
-    left = counted(outcome.ordered, "run")
+    left = format_count(outcome.ordered, "run")
     yield (
         f"nothing to execute: {left} of {outcome.experiment} queued; to queue more, repeat the "
         "command of the experiment with executor=pull"

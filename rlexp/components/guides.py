@@ -69,7 +69,7 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
     Raises:
         ConfigError: The policy does not fit the environment, or has another digest.
     """
-    from rlexp.training.restore import restore
+    from rlexp.training.restore import restore_policy
     from rlexp.training.rng_state import undisturbed_globals
 
     paths = _run(run, component, weights)
@@ -77,7 +77,7 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
         spec = read_spec(paths)
         training = _training(spec, environment)
         with undisturbed_globals():
-            learner = restore(
+            learner = restore_policy(
                 training,
                 paths.model,
                 paths.normalisation,

@@ -17,15 +17,15 @@ from rlexp.config.config_files import (
 )
 from rlexp.config.matrix import MatrixCell, expand
 from rlexp.config.overrides import (
+    ATTEMPT_KEYS,
     EXPERIMENT_KEYS,
-    OF_THE_ATTEMPT,
     check_no_sweep_override,
     check_override,
     choice_texts,
     normalise_overrides,
-    parse_words,
+    parse_overrides,
     quoted,
-    split_word,
+    split_override,
 )
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import evaluation_interval
@@ -87,7 +87,7 @@ Load = Callable[[Sequence[str]], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class ComposedConfiguration:
     """A resolved configuration, the choices of the grid behind it, and its matrix cell if any."""
 
     plain: dict[str, Any]
@@ -95,7 +95,7 @@ class Composed:
     cell: MatrixCell | None = None
 
 
-def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
+def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguration]:
     """Compose every configuration of a grid or a matrix, or the single one without them.
 
     Args:
@@ -113,7 +113,7 @@ def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
     return composed
 
 
-def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[Composed]:
+def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[ComposedConfiguration]:
     """Every configuration of the grid that the overrides of a cell span."""
     composed = []
     try:
@@ -122,9 +122,11 @@ def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[Composed]:
             config = load([*fixed, *(word for _, word in group_choices)])
             for value_choices in itertools.product(*values):
                 settings = _apply(config, value_choices) if value_choices else resolve(config)
-                choices = tuple(split_word(word) for _, word in (*group_choices, *value_choices))
+                choices = tuple(
+                    split_override(word) for _, word in (*group_choices, *value_choices)
+                )
                 of = cell if cell.matrix else None
-                composed.append(Composed(settings, (*cell.choices, *choices), of))
+                composed.append(ComposedConfiguration(settings, (*cell.choices, *choices), of))
     except ConfigError as error:
         raise error.rephrased(f"{cell.error_prefix}{error}") from error
     return composed
@@ -137,7 +139,7 @@ def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str,
         ConfigError: An override cannot be parsed, has several values, or names an unknown
             group, option or key.
     """
-    for word, parsed in zip(overrides, parse_words(overrides), strict=True):
+    for word, parsed in zip(overrides, parse_overrides(overrides), strict=True):
         if parsed.is_sweep_override():
             raise ConfigError(
                 f"{word}: this key takes one value, not a choice; write a list as [first,second]"
@@ -158,14 +160,14 @@ def _split_overrides(
     value_choices: list[Choices] = []
     group_names = set(groups(folder))
     texts = normalise_overrides(overrides)
-    for word, parsed in zip(texts, parse_words(texts), strict=True):
+    for word, parsed in zip(texts, parse_overrides(texts), strict=True):
         key = parsed.key_or_group
         check_no_sweep_override(word, key)
         check_override(word, parsed, group_names)
         if not parsed.is_sweep_override():
             fixed.append(word)
             continue
-        if key.split(".")[0] in EXPERIMENT_KEYS or key in OF_THE_ATTEMPT:
+        if key.split(".")[0] in EXPERIMENT_KEYS or key in ATTEMPT_KEYS:
             raise ConfigError(
                 f"{word}: {key} belongs to the whole experiment and takes one value; "
                 "start one command for each",
@@ -224,8 +226,8 @@ def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, A
 
     copy = config.copy()
     for parsed, word in value_choices:
-        key, _ = split_word(word)
-        element = parse_words([word])[0].value()
+        key, _ = split_override(word)
+        element = parse_overrides([word])[0].value()
         try:
             forced = parsed.is_force_add()
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
@@ -252,7 +254,7 @@ def _explain_hydra_error(
         )
     if match := re.search(r"Could not override '([^']+)'", text):
         key = match.group(1)
-        others = [w for w in overrides if split_word(w)[0] != key and not w.startswith("~")]
+        others = [w for w in overrides if split_override(w)[0] != key and not w.startswith("~")]
         if len(others) == len(overrides):
             return _wrong_defaults_list(text, key, folder)
         with hydra_session(folder, entry) as load:

@@ -8,11 +8,11 @@ from typing import Any
 
 from rlexp.config.config_files import check_yaml, group_options, search_path
 from rlexp.config.overrides import (
+    ATTEMPT_KEYS,
     EXPERIMENT_KEYS,
-    OF_THE_ATTEMPT,
     choice_texts,
     format_override,
-    parse_words,
+    parse_overrides,
 )
 from rlexp.errors import ConfigError, did_you_mean
 
@@ -25,7 +25,7 @@ TASKS = "tasks"
 ALGORITHMS = "algorithms"
 SECTIONS = ("agent", "algorithm", "environment", "budget", "compute")
 """Sections that a cell may set: those of a configuration, without those of an experiment."""
-REGISTERED = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+-v\d+", re.ASCII)
+GYMNASIUM_ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+-v\d+", re.ASCII)
 """Id of a Gymnasium environment, for tasks that are not options of the group `environment`."""
 
 
@@ -184,7 +184,7 @@ def _matrix_names(cells: Sequence[MatrixCell]) -> str:
 def _task_overrides(task: str, where: str, folder: Path) -> list[str]:
     if task in group_options("environment", folder):
         return [f"environment={task}"]
-    if not REGISTERED.fullmatch(task):
+    if not GYMNASIUM_ID.fullmatch(task):
         _check_option("environment", task, where, folder)
     return ["environment=gymnasium", format_override("environment.id", task)]
 
@@ -218,7 +218,7 @@ def _settings_overrides(settings: Any, where: str) -> Iterator[str]:
 
 
 def _setting_override(key: str, value: Any, where: str) -> str:
-    if key in OF_THE_ATTEMPT:
+    if key in ATTEMPT_KEYS:
         raise ConfigError(
             f"{where}: {key} does not change the results of a run: "
             f"remove it from the matrix and write {key}=… in the command"
@@ -282,7 +282,7 @@ def expand(overrides: Sequence[str], folder: Path) -> list[MatrixCell]:
     Raises:
         ConfigError: An override cannot be parsed, a matrix is invalid, or no cell is selected.
     """
-    parsed = parse_words(overrides)
+    parsed = parse_overrides(overrides)
     named = [p for p in parsed if p.key_or_group == GROUP and p.is_add()]
     names = {name: matrix_file(name, folder) for name in _option_names(named)}
     if not any(names.values()):
@@ -347,6 +347,6 @@ def _option_names(named: Iterable[Any]) -> list[str]:
 def _option_texts(word: str, parsed: Any) -> list[str]:
     if parsed.is_sweep_override():
         values = [f"{parsed.key_or_group}={text}" for text in choice_texts(word, parsed)]
-        return [str(item.value()) for item in parse_words(values)]
+        return [str(item.value()) for item in parse_overrides(values)]
     value = parsed.value()
     return [str(element) for element in value] if isinstance(value, list) else [str(value)]

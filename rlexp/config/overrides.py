@@ -9,11 +9,11 @@ from rlexp.protocol.budget import OPERATIONAL
 
 EXPERIMENT_KEYS = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
 """Keys of the whole experiment: neither a grid nor a sweep can vary them."""
-OF_REPORTS = ("metric", "section")
+REPORT_GROUPS = ("metric", "section")
 """Groups that only reports have."""
 SWEEP_GROUPS = ("tuner", "pruner", "sweep", "sweeps")
 """Groups that only sweeps have."""
-OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
+ATTEMPT_KEYS = tuple(f"budget.{name}" for name in OPERATIONAL)
 """Keys that do not change the results of a run; a grid cannot vary them either."""
 
 MAPPING_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -26,7 +26,7 @@ TEXT_VALUE = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
 """An override whose unquoted value is text, including braces, commas and signs."""
 
 
-def parse_words(overrides: Sequence[str]) -> list[Any]:
+def parse_overrides(overrides: Sequence[str]) -> list[Any]:
     """Parse overrides with Hydra's parser.
 
     Raises:
@@ -47,7 +47,7 @@ def parse_words(overrides: Sequence[str]) -> list[Any]:
     return parsed
 
 
-def split_word(word: str) -> tuple[str, str]:
+def split_override(word: str) -> tuple[str, str]:
     """The key of an override, without a leading `+`, and the text of its value."""
     key, _, value = word.lstrip("+").partition("=")
     return key, value
@@ -106,7 +106,7 @@ def check_override(word: str, parsed: Any, groups: Collection[str]) -> None:
         ConfigError: The key belongs to reports, or the group does not exist.
     """
     key = parsed.key_or_group
-    if key in OF_REPORTS:
+    if key in REPORT_GROUPS:
         raise ConfigError(
             f"{word}: {key} belongs to reports, not to runs; use it with: "
             f"rlexp report … --set {key}=…"
@@ -117,7 +117,7 @@ def check_override(word: str, parsed: Any, groups: Collection[str]) -> None:
             "tracker=[mlflow,wandb], or tracker=[] for none"
         )
     if key == "tracker" and parsed.is_sweep_override():
-        names = split_word(word)[1]
+        names = split_override(word)[1]
         raise ConfigError(f"{word}: several trackers must be a list: write tracker=[{names}]")
     if parsed.is_add() and key not in groups and "." not in key and "/" not in key:
         raise ConfigError.unknown(

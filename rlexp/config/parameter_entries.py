@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.config.overrides import parse_words
+from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space
@@ -159,7 +159,7 @@ def _sweep(text: str) -> Any:
     from hydra.core.override_parser.types import Glob
 
     try:
-        (parsed,) = parse_words([f"values={text}"])
+        (parsed,) = parse_overrides([f"values={text}"])
     except ConfigError as error:
         reason = str(error.__cause__).splitlines()[0]
         raise ConfigError(f"cannot read {text!r}: {reason}; {VALUES_HINT}") from error
@@ -175,8 +175,8 @@ def _sweep(text: str) -> Any:
 
 def _listed_values(text: str) -> list[Any]:
     """The values of a choice or a range, each parsed as the value of a single override."""
-    (parsed,) = parse_words([f"values={text}"])
-    alone = parse_words(
+    (parsed,) = parse_overrides([f"values={text}"])
+    alone = parse_overrides(
         [f"value={text_of_a_value}" for text_of_a_value in parsed.sweep_string_iterator()]
     )
     return [text_of_a_value.value() for text_of_a_value in alone]

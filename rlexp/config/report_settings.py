@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import compose_one
-from rlexp.config.overrides import OF_REPORTS
+from rlexp.config.overrides import REPORT_GROUPS
 from rlexp.config.validate import build_named, validate_settings
 from rlexp.errors import ConfigError
-from rlexp.reports.analysis.report_context import Settings
+from rlexp.reports.analysis.report_context import ReportSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ReportParts:
     `composed` is the resolved configuration as JSON.
     """
 
-    settings: Settings
+    settings: ReportSettings
     metrics: dict[str, Any]
     sections: dict[str, Any]
     composed: str
@@ -42,14 +42,14 @@ def read_report(
     settings = compose_one("report_entry", overrides, folder)
     composed = json.dumps(settings, default=repr)
     metrics, sections = (
-        build_named(settings.pop(group, {}), group, allowed) for group in OF_REPORTS
+        build_named(settings.pop(group, {}), group, allowed) for group in REPORT_GROUPS
     )
     if not metrics:
         raise ConfigError(
             "metric is empty: write one or more metrics, the main one first: metric=[iqm,mean]"
         )
     return ReportParts(
-        settings=validate_settings(Settings, settings),
+        settings=validate_settings(ReportSettings, settings),
         metrics=metrics,
         sections=sections,
         composed=composed,

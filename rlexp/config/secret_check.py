@@ -66,7 +66,7 @@ def find_secrets(settings: Mapping[str, Any]) -> list[str]:
     return [
         f"{path} holds a secret in plain text, which would be written to disk: put the secret "
         f"into an environment variable and write '${{oc.env:{_variable_name(path)}}}'"
-        for path, key, text in texts(recorded)
+        for path, key, text in texts_with_paths(recorded)
         if not has_variable(text) and _is_secret(key, text, values)
     ]
 
@@ -76,14 +76,16 @@ def _is_secret(key: str, text: str, values: frozenset[str]) -> bool:
     return named or mask_known(text, values) != text
 
 
-def texts(settings: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+def texts_with_paths(
+    settings: Any, path: str = "", key: str = ""
+) -> Iterator[tuple[str, str, str]]:
     """Every text of nested settings as (its path below `path`, its key, the text)."""
     if isinstance(settings, Mapping):
         for name, value in settings.items():
-            yield from texts(value, f"{path}.{name}".lstrip("."), str(name))
+            yield from texts_with_paths(value, f"{path}.{name}".lstrip("."), str(name))
     elif isinstance(settings, list | tuple):
         for number, value in enumerate(settings):
-            yield from texts(value, f"{path}.{number}", key)
+            yield from texts_with_paths(value, f"{path}.{number}", key)
     elif isinstance(settings, str):
         yield path, key, settings
 

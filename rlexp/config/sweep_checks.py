@@ -5,7 +5,7 @@ from typing import Any
 
 from rlexp.config.search_space import SearchedGroups
 from rlexp.config.sweep import SweepRequest
-from rlexp.config.validate import PLUG_INS, Root, build, validate
+from rlexp.config.validate import PLUG_INS, ValidatedSettings, build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.seeds import Phase
@@ -42,12 +42,12 @@ def check_sweep(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
     check_values(request, allowed)
 
 
-def _evaluates(root: Root) -> bool:
+def _evaluates(root: ValidatedSettings) -> bool:
     every = root.budget.evaluation_every
     return every is not None and every <= root.budget.steps
 
 
-def _check_objectives(request: SweepRequest, root: Root, pruner: str) -> None:
+def _check_objectives(request: SweepRequest, root: ValidatedSettings, pruner: str) -> None:
     for objective in request.plan.objectives:
         if objective in CURVE_OBJECTIVES and not _evaluates(root):
             raise ConfigError(
@@ -63,11 +63,11 @@ def _check_objectives(request: SweepRequest, root: Root, pruner: str) -> None:
             _check_spread(request, root, pruner)
 
 
-def _threshold(root: Root) -> Any:
+def _threshold(root: ValidatedSettings) -> Any:
     return (root.environment.get("reference") or {}).get("threshold")
 
 
-def _check_spread(request: SweepRequest, root: Root, pruner: str) -> None:
+def _check_spread(request: SweepRequest, root: ValidatedSettings, pruner: str) -> None:
     if len(root.seeds.seeds(Phase.TUNING)) < 2:
         raise ConfigError(
             "sweep.objective=spread is a standard deviation over tuning seeds, and needs two: "
@@ -95,7 +95,7 @@ def _check_spread(request: SweepRequest, root: Root, pruner: str) -> None:
         )
 
 
-def _check_budget(request: SweepRequest, root: Root) -> None:
+def _check_budget(request: SweepRequest, root: ValidatedSettings) -> None:
     plan, steps = request.plan, root.budget.steps
     if plan.full_runs is not None and plan.full_runs < 1:
         raise ConfigError(
@@ -111,7 +111,7 @@ def _check_budget(request: SweepRequest, root: Root) -> None:
         )
 
 
-def _check_pruner(request: SweepRequest, root: Root, name: str) -> None:
+def _check_pruner(request: SweepRequest, root: ValidatedSettings, name: str) -> None:
     count = len(request.plan.objectives)
     if request.plan.allocation == "racing" and count > 1:
         raise ConfigError(

@@ -12,8 +12,8 @@ from rlexp.config.overrides import (
     SWEEP_GROUPS,
     check_override,
     normalise_overrides,
-    parse_words,
-    split_word,
+    parse_overrides,
+    split_override,
 )
 from rlexp.config.parameter_entries import ParameterEntry, read_entries
 from rlexp.errors import ConfigError
@@ -60,14 +60,14 @@ def sort_overrides(overrides: Sequence[str], folder: Path) -> SweepOverrides:
     group_names = set(groups(folder))
     result = SweepOverrides()
     texts = normalise_overrides(overrides)
-    for word, parsed in zip(texts, parse_words(texts), strict=True):
+    for word, parsed in zip(texts, parse_overrides(texts), strict=True):
         key = parsed.key_or_group
         if f"{key}.".startswith(SPACE):
             result.search(_space_entries(word, parsed))
         elif parsed.is_sweep_override():
             check_override(word, parsed, group_names)
             check_searchable(key, word)
-            result.search({key: ParameterEntry(split_word(word)[1])})
+            result.search({key: ParameterEntry(split_override(word)[1])})
         elif key.startswith(SWITCH):
             result.hold(key, parsed.value())
         else:
@@ -142,7 +142,7 @@ def _space_entries(word: str, parsed: Any) -> dict[str, ParameterEntry | None]:
     if parsed.is_delete():
         return {key: None}
     if parsed.is_sweep_override():
-        return {key: ParameterEntry(split_word(parsed.input_line)[1])}
+        return {key: ParameterEntry(split_override(parsed.input_line)[1])}
     read = read_entries({key: parsed.value()})
     only_values = isinstance(parsed.value(), str | list)
     return {k: ParameterEntry(e.values) if e and only_values else e for k, e in read.items()}

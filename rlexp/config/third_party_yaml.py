@@ -13,7 +13,7 @@ MERGE = "<<"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HyperparameterEntry:
     """The settings under one name, with the line number of each."""
 
     name: str
@@ -26,7 +26,7 @@ class Entry:
         return self.lines.get(key, self.line)
 
 
-def read_foreign_entries(path: Path) -> list[Entry]:
+def read_third_party_entries(path: Path) -> list[HyperparameterEntry]:
     """The entries of a file, which must be a mapping of names to mappings.
 
     No object is created from a tag.
@@ -36,7 +36,7 @@ def read_foreign_entries(path: Path) -> list[Entry]:
     """
     import yaml
 
-    values = read_foreign_yaml(path)
+    values = read_third_party_yaml(path)
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     if not isinstance(values, Mapping) or not isinstance(root, yaml.MappingNode) or not values:
         raise ConfigError(f"{path} has no entries: give a file of hyperparameters")
@@ -47,7 +47,9 @@ def read_foreign_entries(path: Path) -> list[Entry]:
             raise ConfigError(
                 f"{path}, line {line}: {key.value} must be a mapping of settings to values"
             )
-        entries.append(Entry(str(key.value), line, _merged(settings), dict(_lines(node))))
+        entries.append(
+            HyperparameterEntry(str(key.value), line, _merged(settings), dict(_lines(node)))
+        )
     return entries
 
 
@@ -106,7 +108,7 @@ CONSTRUCTOR_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, V
 """Errors of PyYAML's constructors for a tag that does not fit its text (`!!bool maybe`)."""
 
 
-def read_foreign_yaml(path: Path) -> Any:
+def read_third_party_yaml(path: Path) -> Any:
     """The content of a yaml file as JSON values.
 
     No object is created from a tag: a Python ordered dictionary becomes a mapping, and any other

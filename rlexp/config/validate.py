@@ -39,7 +39,7 @@ QUOTED = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Root:
+class ValidatedSettings:
     """The whole configuration. The classes of the plug-ins validate their own settings."""
 
     agent: dict[str, Any]
@@ -59,7 +59,7 @@ PLUG_INS = ("agent", "algorithm", "environment", "executor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learning:
+class LearningPlugIns:
     """The built plug-ins that determine how a run learns."""
 
     agent: Any
@@ -68,14 +68,16 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts(Learning):
+class PlugIns(LearningPlugIns):
     """All built plug-ins of one configuration."""
 
     executor: Any
     trackers: Mapping[str, Any]
 
 
-def validate(settings: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Root, Parts]:
+def validate(
+    settings: Mapping[str, Any], allowed: Sequence[str] = ()
+) -> tuple[ValidatedSettings, PlugIns]:
     """Validate a whole configuration and build its plug-ins.
 
     Args:
@@ -86,12 +88,12 @@ def validate(settings: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[
         ConfigError: All mistakes of the configuration, on one line.
     """
     mistakes = _secret_errors(settings)
-    root = _validate_into(mistakes, Root, settings, "")
+    root = _validate_into(mistakes, ValidatedSettings, settings, "")
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
     if mistakes or root is None:
         raise _combined(mistakes)
-    return root, Parts(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
+    return root, PlugIns(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
 
 
 def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:

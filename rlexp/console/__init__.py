@@ -12,11 +12,11 @@ from rich.text import Text
 from rlexp.console.formatting import finite, json_text
 from rlexp.console.tables import ProgressLines, table_of
 from rlexp.store.secrets import mask_known, secret_values
-from rlexp.text import printable
+from rlexp.text import safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import Watcher
-    from rlexp.engine.sweep_view import View
+    from rlexp.engine.sweep_view import ReadSweepView
     from rlexp.reports.drawing.blocks import Block
 
 WIDEST = 10_000
@@ -45,7 +45,7 @@ def _write(text: str) -> None:
 
 def _masked(text: str) -> str:
     """The text without secrets and control characters; an exception may quote any value."""
-    return printable(mask_known(text, secret_values(os.environ)))
+    return safe_for_terminal(mask_known(text, secret_values(os.environ)))
 
 
 def _discard_output() -> None:
@@ -69,11 +69,11 @@ class Console:
 
     def line(self, text: str = "") -> None:
         """Print a line without interpreting markup; control characters are replaced."""
-        self.out.print(Text(printable(text)), soft_wrap=True)
+        self.out.print(Text(safe_for_terminal(text)), soft_wrap=True)
 
     def text(self, text: str) -> None:
         """Print a long text unchanged, except that control characters are replaced."""
-        _write(printable(text).rstrip("\n") + "\n")
+        _write(safe_for_terminal(text).rstrip("\n") + "\n")
 
     def json(self, value: Any) -> None:
         """Print a JSON value to standard output."""
@@ -128,7 +128,7 @@ class Console:
             yield ProgressLines(self.line, total, quiet=self.quiet)
 
     @contextmanager
-    def watch_sweep(self, view: "View") -> Iterator["Watcher"]:
+    def watch_sweep(self, view: "ReadSweepView") -> Iterator["Watcher"]:
         """Show the progress of a sweep: a live table on a terminal, else lines."""
         from rlexp.console.sweep import SweepLines, sweep_table
 
@@ -157,4 +157,4 @@ class Console:
 
         with Live(console=self.out, auto_refresh=False) as live:
             for lines in updates:
-                live.update(Text("\n".join(map(printable, lines))), refresh=True)
+                live.update(Text("\n".join(map(safe_for_terminal, lines))), refresh=True)

@@ -15,9 +15,9 @@ from rlexp.metrics.estimate_text import (
     possible,
     too_narrow,
 )
-from rlexp.reports.drawing.blocks import Block, Column, Notice, Table, Text, Tone, Value
+from rlexp.reports.drawing.blocks import Block, Callout, Table, TableColumn, Text, Tone, Value
 from rlexp.stats.interval import Interval
-from rlexp.text import number, plain_value, printable
+from rlexp.text import format_number, format_value, safe_for_terminal
 
 STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}
 SIGNS = {Tone.GOOD: "", Tone.NOTE: "", Tone.WARNING: "Warning: ", Tone.PROBLEM: "Problem: "}
@@ -31,21 +31,21 @@ Rows = Sequence[Sequence[str]]
 
 def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
     """Print tables, notices and paragraphs; figures are left out."""
-    shown = [block for block in blocks if isinstance(block, Table | Notice | Text)]
+    shown = [block for block in blocks if isinstance(block, Table | Callout | Text)]
     for before, block in zip((None, *shown), shown, strict=False):
         if before is not None and (isinstance(block, Table) or type(block) is not type(before)):
             out.print()
         match block:
             case Table():
                 _table(out, block)
-            case Notice():
+            case Callout():
                 _print_notice(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
             case Text():
                 _paragraph(out, block.text)
 
 
 def _paragraph(out: RichConsole, text: str, style: str = "") -> None:
-    out.print(RichText(printable(text), style), soft_wrap=not out.is_terminal)
+    out.print(RichText(safe_for_terminal(text), style), soft_wrap=not out.is_terminal)
 
 
 def _print_notice(out: RichConsole, text: str, style: str) -> None:
@@ -54,15 +54,20 @@ def _print_notice(out: RichConsole, text: str, style: str) -> None:
         _paragraph(out, text, style)
         return
     indent = " " * GAP
-    for line, line_text in enumerate(RichText(printable(text), style).wrap(out, out.width - GAP)):
+    for line, line_text in enumerate(
+        RichText(safe_for_terminal(text), style).wrap(out, out.width - GAP)
+    ):
         out.print(RichText(indent if line else "").append_text(line_text))
 
 
 def _table(out: RichConsole, block: Table) -> None:
     _paragraph(out, block.title, "bold")
-    titles = [printable(column.title) for column in block.columns]
+    titles = [safe_for_terminal(column.title) for column in block.columns]
     rows = [
-        [printable(cell(value, column)) for value, column in zip(row, block.columns, strict=True)]
+        [
+            safe_for_terminal(cell(value, column))
+            for value, column in zip(row, block.columns, strict=True)
+        ]
         for row in block.rows
     ]
     numeric = [_numeric([row[i] for row in block.rows]) for i in range(len(titles))]
@@ -147,15 +152,15 @@ def _down(
         yield table
 
 
-def cell(value: Value, column: Column) -> str:
+def cell(value: Value, column: TableColumn) -> str:
     """The text of a table cell: an estimate with its interval, or `—` for a missing value."""
     if isinstance(value, Interval):
         return _interval(value, column.digits)
-    return plain_value(value, column.digits)
+    return format_value(value, column.digits)
 
 
 def _interval(value: Interval, digits: int) -> str:
-    shown = number(value.estimate, digits_of(value, digits))
+    shown = format_number(value.estimate, digits_of(value, digits))
     if not possible(value):
         return f"{shown} [—]"
     return f"{shown} {ends(value, digits)}{'†' if too_narrow(value) else ''}"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.engine.run_in_flight import Running
+    from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
 
 
-def progress(running: "Running") -> str:
+def progress(running: "RunInFlight") -> str:
     """The share of steps done and the return of the last evaluation (`40% return 12.5`)."""
     total = running.spec.budget["steps"]
     last = f" return {running.last.mean:.1f}" if running.last else ""

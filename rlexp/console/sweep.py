@@ -11,23 +11,23 @@ from rich.markup import escape
 
 from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
-from rlexp.engine.sweep_view import SweepStatus, TrialCounts, TrialLine, View
+from rlexp.engine.sweep_view import EndedTrial, ReadSweepView, SweepStatus, TrialCounts
 from rlexp.metrics.estimate import FEW
-from rlexp.text import counted, duration
+from rlexp.text import format_count, format_duration
 
 if TYPE_CHECKING:
-    from rlexp.engine.run_in_flight import Running
+    from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
 
 STATES = ("complete", "pruned", "failed")
 """States of ended trials, in the order in which they are printed."""
 
 
-def trial_line(trial: TrialLine) -> str:
+def trial_line(trial: EndedTrial) -> str:
     """The number, state and value of a trial, on one line."""
     # An aggregate of few seeds says little, so the scores themselves are printed beside it.
     few = f" ({', '.join(f'{s:,.2f}' for s in trial.scores)})" if 1 < trial.seeds < FEW else ""
-    seeds = f"{counted(trial.seeds, 'seed')}{few}"
+    seeds = f"{format_count(trial.seeds, 'seed')}{few}"
     value = "" if trial.value is None else f" {trial.value:,.2f} on {seeds}"
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
@@ -43,7 +43,11 @@ def status_line(sweep: SweepStatus) -> str:
         best += f" · winner trial {sweep.winner}"
     word = "running" if trials.running else "unfinished"
     unfinished = f", {trials.unfinished} {word}" if trials.unfinished else ""
-    left = "" if sweep.seconds_left is None else f" · about {duration(sweep.seconds_left)} left"
+    left = (
+        ""
+        if sweep.seconds_left is None
+        else f" · about {format_duration(sweep.seconds_left)} left"
+    )
     limits = f" · {sweep.limits}" if sweep.limits else ""
     return (
         f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} environment steps"
@@ -75,14 +79,14 @@ def _shown_by_trial(record: "RunRecord") -> bool:
 class SweepLines:
     """Prints the progress of a sweep as lines."""
 
-    def __init__(self, line: Callable[[str], None], view: View, *, quiet: bool) -> None:
+    def __init__(self, line: Callable[[str], None], view: ReadSweepView, *, quiet: bool) -> None:
         self._line = (lambda _: None) if quiet else line
         self._view = view
         self._next = monotonic() + SECONDS_BETWEEN_LINES
         self._printed_trials = {trial.number for trial in view().ended}
         self._stage = ""
 
-    def update(self, running: "Sequence[Running]", waiting: int) -> None:
+    def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Print newly ended trials, and the status line at a new stage and every 15 s."""
         del running, waiting
         view = self._view()
@@ -104,12 +108,12 @@ class SweepLines:
 class SweepTable(LiveTable):
     """A live table of active runs; ended trials are printed above it."""
 
-    def __init__(self, live: Live, console: RichConsole, view: View) -> None:
+    def __init__(self, live: Live, console: RichConsole, view: ReadSweepView) -> None:
         super().__init__(live, console, 0)
         self._view = view
         self._printed_trials = {trial.number for trial in view().ended}
 
-    def update(self, running: "Sequence[Running]", waiting: int) -> None:
+    def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Print newly ended trials and redraw the table."""
         for trial in self._view().ended:
             if trial.number not in self._printed_trials:
@@ -122,13 +126,13 @@ class SweepTable(LiveTable):
         if again or not _shown_by_trial(record):
             super().ended(record, again=again)
 
-    def _bottom(self, running: "Sequence[Running]", waiting: int) -> str:
+    def _bottom(self, running: "Sequence[RunInFlight]", waiting: int) -> str:
         del running, waiting
         return status_line(self._view().status())
 
 
 @contextmanager
-def sweep_table(console: RichConsole, view: View) -> Iterator[SweepTable]:
+def sweep_table(console: RichConsole, view: ReadSweepView) -> Iterator[SweepTable]:
     """Show a live table while the context is open."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         yield SweepTable(live, console, view)

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.formatting import ending, progress
-from rlexp.text import cell, printable
+from rlexp.text import format_cell, safe_for_terminal
 
 if TYPE_CHECKING:
-    from rlexp.engine.run_in_flight import Running
+    from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
 from contextlib import contextmanager
 
@@ -21,7 +21,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 
-from rlexp.text import duration
+from rlexp.text import format_duration
 
 MOST_RUNS = 30
 """Most runs that the live table shows."""
@@ -38,7 +38,7 @@ class LiveTable:
         self._started = monotonic()
         self._steps_done = 0
 
-    def update(self, running: "Sequence[Running]", waiting: int) -> None:
+    def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Redraw the table."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         for name in ("run", "seed", "steps", "", "return", "steps/s", "left"):
@@ -48,7 +48,7 @@ class LiveTable:
             total = run.spec.budget["steps"]
             speed = run.step / max(now - run.since, 0.1)
             # At full steps the process still plays the final evaluation.
-            left = duration((total - run.step) / speed) if run.step else "—"
+            left = format_duration((total - run.step) / speed) if run.step else "—"
             table.add_row(
                 escape(run.spec.name),
                 str(run.spec.seed),
@@ -66,14 +66,14 @@ class LiveTable:
         self._steps_done += record.spec.budget["steps"] if not again else 0
         self._console.print("  " + escape(ending(record, again=again)), soft_wrap=True)
 
-    def _bottom(self, running: "Sequence[Running]", waiting: int) -> str:
+    def _bottom(self, running: "Sequence[RunInFlight]", waiting: int) -> str:
         elapsed = monotonic() - self._started
         steps = self._steps_done + sum(run.step for run in running)
-        text = f"{self._ended}/{self._total} done, {waiting} waiting, {duration(elapsed)}"
+        text = f"{self._ended}/{self._total} done, {waiting} waiting, {format_duration(elapsed)}"
         if steps and running:
             each = running[0].spec.budget["steps"]
             left = max(self._total * each - steps, 0) * elapsed / steps
-            text += f", about {duration(left)} left"
+            text += f", about {format_duration(left)} left"
         return text
 
 
@@ -98,7 +98,7 @@ class ProgressLines:
         self._ended = 0
         self._next = monotonic() + SECONDS_BETWEEN_LINES
 
-    def update(self, running: "Sequence[Running]", waiting: int) -> None:
+    def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Print a line with the progress of active runs every 15 s."""
         if monotonic() < self._next or self._quiet:
             return
@@ -132,7 +132,7 @@ def table_of(
     """
     # Rich needs seconds to lay out thousands of rows; joined strings need milliseconds.
     right = [all(isinstance(r.get(c), int | float | None) for r in rows) for c in columns]
-    cells = [[printable(cell(row.get(c)), "") for c in columns] for row in rows]
+    cells = [[safe_for_terminal(format_cell(row.get(c)), "") for c in columns] for row in rows]
     widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
     fits = sum(widths) + COLUMN_GAP * (len(widths) - 1) <= out.width
     fits_unfolded = fits and all(text == text.strip() for row in cells for text in row)

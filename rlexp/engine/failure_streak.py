@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rlexp.engine.search import Search
-from rlexp.engine.trial_state import Progress
+from rlexp.engine.trial_state import TrialProgress
 from rlexp.records.events import Failure
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
@@ -52,12 +52,12 @@ def _failures(search: Search) -> Iterator[tuple[int, str, bool]]:
             yield entry.proposal.number, f"{failure}: {reason}", by_configuration
 
 
-def _failed_run(entry: Progress) -> RunRecord | None:
+def _failed_run(entry: TrialProgress) -> RunRecord | None:
     records = (entry.records[p] for p in sorted(entry.records))
     return next((r for r in records if r.score is None and r.failure is not None), None)
 
 
-def why_failed(entry: Progress) -> str:
+def why_failed(entry: TrialProgress) -> str:
     """Why a trial failed, as text for a message."""
     record = _failed_run(entry)
     return entry.proposal.refused or (record.reason if record else None) or "no score"

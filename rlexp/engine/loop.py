@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from signal import SIGKILL
 
 from rlexp.engine.run_in_flight import (
+    AttemptSettings,
     ClaimRun,
-    Orders,
-    Running,
+    RunInFlight,
     Watcher,
     read_new_events,
     read_progress,
@@ -19,8 +19,8 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import Held
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.lease import Lease
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
 
 POLL = 0.2
@@ -52,16 +52,16 @@ class Loop:
     experiment: ExperimentPaths
     executor: Executor
     session: Session
-    orders: Callable[[RunSpec], Orders]
+    orders: Callable[[RunSpec], AttemptSettings]
     claim: ClaimRun
     watcher: Watcher
     asked_to_stop: Callable[[], bool]
     monotonic: Callable[[], float]
     now: Callable[[], float]
-    seals: Seals | None = None
+    seals: LedgerWriter | None = None
     passes_by: bool = False
-    running: dict[str, Running] = field(default_factory=dict)
-    claims: dict[str, Held] = field(default_factory=dict)
+    running: dict[str, RunInFlight] = field(default_factory=dict)
+    claims: dict[str, Lease] = field(default_factory=dict)
     elsewhere: deque[RunSpec] = field(default_factory=deque)
     fenced: set[str] = field(default_factory=set)
     again: deque[RunSpec] = field(default_factory=deque)
@@ -146,14 +146,14 @@ class Loop:
         if claim is not None:
             claim.release()
 
-    def _seal(self, running: Running) -> None:
+    def _seal(self, running: RunInFlight) -> None:
         if self.seals is not None:
             self.seals.enter(self.experiment.run(running.spec.name), running.attempt.number)
 
     def _start(self, spec: RunSpec) -> None:
         paths, orders = self.experiment.run(spec.name), self.orders(spec)
         attempt = new_attempt(paths, orders.settings, orders.provenance, orders.patch)
-        running = Running(spec, attempt, since=self.monotonic(), timeout=orders.timeout)
+        running = RunInFlight(spec, attempt, since=self.monotonic(), timeout=orders.timeout)
         self.running[str(attempt.folder)] = running
         arguments = (str(paths.folder), str(attempt.number))
         self.session.submit(Job(str(attempt.folder), arguments, attempt.log))
@@ -161,7 +161,7 @@ class Loop:
         # against the time limit of the run.
         running.since = running.beat_at = self.monotonic()
 
-    def _watch(self, running: Running, source: Source) -> None:
+    def _watch(self, running: RunInFlight, source: Source) -> None:
         """Read a run's progress and new events; kill it if it hangs or exceeds its time limit."""
         step, beats = read_progress(running.attempt.progress)
         now = self.monotonic()
@@ -233,7 +233,7 @@ class Loop:
         if not record.may_run():
             source.ended(record)
 
-    def _verdict(self, running: Running, ended: Exit) -> RunEnded:
+    def _verdict(self, running: RunInFlight, ended: Exit) -> RunEnded:
         """The verdict of a run whose process ended without recording its end."""
         failure, reason = running.killed_as, str(ended)
         # By the exit code: on a full disk, the process cannot write why it ended.

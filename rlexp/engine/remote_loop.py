@@ -12,14 +12,14 @@ from math import ceil
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import POLL
 from rlexp.engine.run_in_flight import (
+    AttemptSettings,
     ClaimRun,
-    Orders,
-    Running,
+    RunInFlight,
     Watcher,
     read_new_events,
     read_progress,
 )
-from rlexp.engine.source import Listed, Source
+from rlexp.engine.source import RunList, Source
 from rlexp.errors import ExecutorError
 from rlexp.executors import Gone, RemoteSession
 from rlexp.protocol.spec import RunSpec
@@ -27,8 +27,8 @@ from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
-from rlexp.store.ledger_writer import Seals
-from rlexp.store.run_queue import Order, is_ordered, withdraw, write_order
+from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.run_queue import RunOrder, is_queued, remove_order, write_order
 from rlexp.store.runs import (
     new_attempt,
     read_run,
@@ -46,7 +46,7 @@ STOPPED = "the command that queued the run was stopped"
 
 
 @dataclass(slots=True)
-class DispatchedRun(Running):
+class DispatchedRun(RunInFlight):
     """A run that is queued for a worker, or executed by one.
 
     Attributes:
@@ -84,7 +84,7 @@ class Dispatch:
     session: RemoteSession
     jobs: Jobs
     grace: float
-    orders: Callable[[RunSpec], Orders]
+    orders: Callable[[RunSpec], AttemptSettings]
     command: tuple[str, ...]
     claim: ClaimRun
     watcher: Watcher
@@ -98,11 +98,11 @@ class Dispatch:
     again: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
     disk_error: OSError | None = None
-    seals: Seals = field(init=False)
+    seals: LedgerWriter = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare the writer of the ledger."""
-        self.seals = Seals(self.experiment)
+        self.seals = LedgerWriter(self.experiment)
 
     def close_gap(self, source: Source) -> None:
         """Supervise the runs until they end, or leave them to their workers."""
@@ -129,7 +129,7 @@ class Dispatch:
             return
         # The queue first: otherwise a worker that is still alive would take the next run.
         for name in self.out:
-            withdraw(self.experiment, name)
+            remove_order(self.experiment, name)
         self.session.kill()
         for name in list(self.out):
             self._record_end(name, "its job was ended with the command", interrupted=True)
@@ -170,7 +170,7 @@ class Dispatch:
         after = record.attempts - (record.state is State.RUNNING)
         ending = record.state is State.RUNNING and _is_asked_to_end(paths)
         # An attempt that is about to end does not answer the order: a further one is needed.
-        order = Order(after=after + ending, settings=orders.settings, command=self.command)
+        order = RunOrder(after=after + ending, settings=orders.settings, command=self.command)
         write_order(self.experiment, name, order)
         job, since = self.jobs.enter(name), self.monotonic()
         attempt = paths.attempt(after)
@@ -213,7 +213,7 @@ class Dispatch:
             out.step = max(read_progress(out.attempt.progress)[0], out.step)
         if out.last is not None:
             source.evaluated(out.spec, out.evaluations)
-        if isinstance(source, Listed):
+        if isinstance(source, RunList):
             # Only a search needs the earlier evaluations, and the runs may be thousands.
             del out.evaluations[:-1]
         if self.stopped_at is not None:
@@ -231,7 +231,7 @@ class Dispatch:
         """
         return (
             not out.begun
-            and not is_ordered(self.experiment, out.spec.name)
+            and not is_queued(self.experiment, out.spec.name)
             and not is_held(paths.claim)
         )
 
@@ -330,7 +330,7 @@ class Dispatch:
             source.ended(record)
 
     def _drop(self, name: str) -> None:
-        withdraw(self.experiment, name)
+        remove_order(self.experiment, name)
         del self.out[name]
         self.jobs.forget(name)
 
@@ -356,7 +356,7 @@ class Dispatch:
         if self.stopped_at is None:
             self.stopped_at = self.monotonic()
             for name, out in self.out.items():
-                withdraw(self.experiment, name)
+                remove_order(self.experiment, name)
                 self._ask_to_stop(out)
             self.session.stop()
         if self.monotonic() - self.stopped_at > self.grace:

@@ -11,7 +11,7 @@ from rlexp.records.events import Continued, Evaluated, Failure, RunEnded
 from rlexp.records.run import RunRecord
 from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import Held
+from rlexp.store.lease import Lease
 from rlexp.store.runs import read_run
 
 PROGRESS = struct.Struct("<qq")
@@ -19,7 +19,7 @@ PROGRESS = struct.Struct("<qq")
 
 
 @dataclass(slots=True)
-class Running:
+class RunInFlight:
     """A run in progress.
 
     Attributes:
@@ -65,7 +65,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class AttemptSettings:
     """Settings and provenance of a run's attempts, which are not part of the run."""
 
     settings: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Orders:
 class ClaimRun(Protocol):
     """Claims runs for a loop."""
 
-    def __call__(self, paths: RunPaths, on_loss: Callable[[], None]) -> Held | None:
+    def __call__(self, paths: RunPaths, on_loss: Callable[[], None]) -> Lease | None:
         """The claim, or None where another process holds it; `on_loss` is called if it is lost."""
         ...
 
@@ -85,7 +85,7 @@ class ClaimRun(Protocol):
 class Watcher(Protocol):
     """Receives progress updates several times per second and displays them."""
 
-    def update(self, running: Sequence[Running], waiting: int) -> None:
+    def update(self, running: Sequence[RunInFlight], waiting: int) -> None:
         """Show the runs in progress, and the number of waiting runs."""
         ...
 
@@ -94,7 +94,7 @@ class Watcher(Protocol):
         ...
 
 
-def read_new_events(experiment: ExperimentPaths, running: Running) -> bool:
+def read_new_events(experiment: ExperimentPaths, running: RunInFlight) -> bool:
     """Read the events since the last call; returns whether the attempt has ended."""
     lines, running.offset = follow(running.attempt.journal, running.offset)
     is_over = False

@@ -4,7 +4,7 @@ This module reads no clock and no disk. A trial is suggested and pruned by the r
 with lower numbers, never by the order in which they happened to end. Therefore one worker and eight
 workers, and a search that was killed and resumed, come to the same trials.
 
-The module holds the fixed settings of a search (`Question`), its budget (`is_reached`), the values
+The module holds the fixed settings of a search (`SearchProblem`), its budget (`is_reached`), the values
 that the pruner compares (`PruningContext`), and the state of the search (`Search`).
 """
 
@@ -15,9 +15,9 @@ from math import ceil
 from typing import Any
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.trial_state import Progress, Proposal, TrialStop, steps_of
+from rlexp.engine.trial_state import Proposal, TrialProgress, TrialStop, steps_of
 from rlexp.protocol.sweep import SweepPlan
-from rlexp.pruners import Point, Pruner
+from rlexp.pruners import Pruner, PruningPoint
 from rlexp.records.events import Evaluated
 from rlexp.records.run import RunRecord, State
 from rlexp.records.trial import Trial, TrialState
@@ -26,7 +26,7 @@ from rlexp.tuners import Suggester, Suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SearchProblem:
     """The fixed settings of a search.
 
     Attributes:
@@ -57,7 +57,7 @@ class Question:
 
 
 def is_reached(
-    question: Question, entries: Sequence[Progress], visible: int, hours: float
+    question: SearchProblem, entries: Sequence[TrialProgress], visible: int, hours: float
 ) -> bool:
     """Whether the budget of the search is spent, so that no further trial is suggested.
 
@@ -80,12 +80,12 @@ def is_reached(
     )
 
 
-def full_runs(question: Question, entries: Sequence[Progress]) -> float:
+def full_runs(question: SearchProblem, entries: Sequence[TrialProgress]) -> float:
     """Full-run equivalents so far: the sum over trials of their share of the full budget."""
     return sum(e.proposal.steps for e in entries) / question.steps
 
 
-def promotions(question: Question, screened: int) -> int:
+def promotions(question: SearchProblem, screened: int) -> int:
     """The number of trials that are promoted from their first tuning seed to all tuning seeds.
 
     It is a share of the full-run equivalents that screening took. 0 where every trial is run on
@@ -102,7 +102,9 @@ def promotions(question: Question, screened: int) -> int:
     return max(ceil(share - 1e-9), 1)
 
 
-def _steps_with_another(question: Question, entries: Sequence[Progress], visible: int) -> int:
+def _steps_with_another(
+    question: SearchProblem, entries: Sequence[TrialProgress], visible: int
+) -> int:
     """Environment steps of the trials so far, of one more trial, and of all promotions."""
     spent = sum(map(steps_of, entries[:visible]))
     planned = sum(e.proposal.steps for e in entries[visible:] if e.twin is None)
@@ -118,7 +120,7 @@ The threshold is above one half, so that a trial which is behind at all on the c
 further seed. On ten published landscapes this reaches a better score at equal runs than 0.1 or 0.3,
 which with five seeds stop hardly any trial (`benchmarks/landscapes.py`).
 """
-PruningPoint = tuple[int, int, int]
+ComparisonPoint = tuple[int, int, int]
 """Position of the seed, environment steps so far, and environment steps of the whole run."""
 
 
@@ -156,10 +158,10 @@ class EarlierValues(Mapping[int, float]):
 class PruningContext:
     """The values that trials reached, by point of comparison: what the pruner compares."""
 
-    _values: dict[PruningPoint, dict[int, float]] = field(default_factory=dict)
+    _values: dict[ComparisonPoint, dict[int, float]] = field(default_factory=dict)
 
     def note(
-        self, point: PruningPoint, number: int, value: float, before: int
+        self, point: ComparisonPoint, number: int, value: float, before: int
     ) -> Mapping[int, float]:
         """Store a trial's value; returns the values of the trials below `before`, by number."""
         values = self._values.setdefault(point, {})
@@ -172,7 +174,7 @@ class PruningContext:
             values.pop(number, None)
 
 
-def best_merits(entries: Sequence[Progress], question: Question) -> tuple[float, ...]:
+def best_merits(entries: Sequence[TrialProgress], question: SearchProblem) -> tuple[float, ...]:
     """The first objective of each run of the best complete trial; empty without such a trial."""
     complete = [
         (e.trial.values[0], -e.proposal.number, e)
@@ -187,7 +189,7 @@ def best_merits(entries: Sequence[Progress], question: Question) -> tuple[float,
     return question.objectives.merits(max(complete, key=lambda item: item[:2])[2].judged_runs())
 
 
-def lost_race(point: Point, plan: SweepPlan) -> str | None:
+def lost_race(point: PruningPoint, plan: SweepPlan) -> str | None:
     """Why a trial gets no further seed in a race; None if it gets one, or without racing."""
     if plan.allocation != "racing":
         return None
@@ -211,11 +213,11 @@ class Search:
         exhausted: Whether the tuner has no further trial to suggest.
     """
 
-    question: Question
+    question: SearchProblem
     suggester: Suggester
     pruner: Pruner
     one_by_one: bool
-    entries: list[Progress] = field(default_factory=list)
+    entries: list[TrialProgress] = field(default_factory=list)
     exhausted: bool = False
     _open: set[int] = field(default_factory=set)
     _context: PruningContext = field(default_factory=PruningContext)
@@ -271,7 +273,7 @@ class Search:
             twin: Number of the first trial with the same configuration, if any. The new trial
                 makes no runs and gets the same outcome.
         """
-        entry = Progress(proposal) if twin is None else self.entries[twin].twin_for(proposal)
+        entry = TrialProgress(proposal) if twin is None else self.entries[twin].twin_for(proposal)
         self.entries.append(entry)
         self._open.add(proposal.number)
         if proposal.refused is not None:
@@ -322,14 +324,14 @@ class Search:
     def _ended(self, count: int) -> bool:
         return not self._open or min(self._open) >= count
 
-    def _settle(self, entry: Progress) -> None:
+    def _settle(self, entry: TrialProgress) -> None:
         """Judge a trial; if that ends it, judge the trials that waited for it."""
         self._judge(entry)
         if entry.trial is not None:
             for number in sorted(self._open):
                 self._judge(self.entries[number])
 
-    def _judge(self, entry: Progress) -> None:
+    def _judge(self, entry: TrialProgress) -> None:
         """Judge the evaluations and runs of a trial in order of seeds and steps.
 
         A trial waits until all trials that it is compared with have ended: one of them may be in
@@ -354,7 +356,7 @@ class Search:
             else:
                 self._judge_run(entry)
 
-    def _judge_evaluation(self, entry: Progress, evaluation: Evaluated) -> None:
+    def _judge_evaluation(self, entry: TrialProgress, evaluation: Evaluated) -> None:
         index = entry.judged
         entry.judged += 1
         every = self.question.every
@@ -369,7 +371,7 @@ class Search:
         if reason := self.pruner.prunes(self._point(entry, step, value)):
             self._stop(entry, evaluation.step, reason)
 
-    def _judge_run(self, entry: Progress) -> None:
+    def _judge_run(self, entry: TrialProgress) -> None:
         if entry.position + 1 == self.question.screening:
             self._close(entry, TrialState.COMPLETE)
             return
@@ -384,11 +386,11 @@ class Search:
         entry.judged = 0
 
     def _point(
-        self, entry: Progress, step: int, value: float, merits: tuple[float, ...] = ()
-    ) -> Point:
+        self, entry: TrialProgress, step: int, value: float, merits: tuple[float, ...] = ()
+    ) -> PruningPoint:
         number, position, steps = entry.proposal.number, entry.position, entry.proposal.steps
         before = self.sees(number)
-        return Point(
+        return PruningPoint(
             number=number,
             position=position,
             step=step,
@@ -400,11 +402,11 @@ class Search:
             best=best_merits(self.entries[:before], self.question) if merits else (),
         )
 
-    def _stop(self, entry: Progress, step: int, reason: str) -> None:
+    def _stop(self, entry: TrialProgress, step: int, reason: str) -> None:
         entry.stop = TrialStop(entry.position, step, reason)
         self._close(entry, TrialState.PRUNED)
 
-    def _close(self, entry: Progress, state: TrialState) -> None:
+    def _close(self, entry: TrialProgress, state: TrialState) -> None:
         number = entry.proposal.number
         entry.trial = self._outcome(entry, state)
         self._open.discard(number)
@@ -413,7 +415,7 @@ class Search:
             # pruning of other trials depend on chance.
             self._context.forget(number)
 
-    def _outcome(self, entry: Progress, state: TrialState) -> Trial:
+    def _outcome(self, entry: TrialProgress, state: TrialState) -> Trial:
         records = entry.judged_runs()[: self.question.screening]
         values: tuple[float, ...] = ()
         if state is TrialState.COMPLETE:

@@ -69,7 +69,7 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class Listed:
+class RunList:
     """A source with a fixed list of runs."""
 
     missing: deque[RunSpec]

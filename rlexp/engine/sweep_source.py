@@ -1,6 +1,6 @@
 """A sweep as a source of runs: search, promotion, selection of the winner, and test.
 
-The first functions rank the trials and choose the winner; `Sweeping` supplies the runs of each
+The first functions rank the trials and choose the winner; `SweepSource` supplies the runs of each
 stage and takes their results.
 """
 
@@ -11,8 +11,8 @@ from math import fsum
 from typing import Protocol
 
 from rlexp.engine.failure_streak import systematic_failure
-from rlexp.engine.search import Question, Search, promotions
-from rlexp.engine.trial_state import Progress, Proposal, steps_of
+from rlexp.engine.search import Search, SearchProblem, promotions
+from rlexp.engine.trial_state import Proposal, TrialProgress, steps_of
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
@@ -38,7 +38,7 @@ class WinnerCandidate:
         return (-self.merits[0], _spread(self.scores), self.number)
 
 
-def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
+def promoted(entries: Sequence[TrialProgress], question: SearchProblem) -> list[int]:
     """The numbers of the screened trials that are promoted to all tuning seeds, best first.
 
     If a promoted trial fails, the next best trial is promoted as well. All trials are promoted
@@ -65,7 +65,7 @@ def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
 
 
 def candidates(
-    entries: Sequence[Progress], question: Question, cache: dict[int, WinnerCandidate]
+    entries: Sequence[TrialProgress], question: SearchProblem, cache: dict[int, WinnerCandidate]
 ) -> list[WinnerCandidate]:
     """The trials that can win, best first.
 
@@ -82,7 +82,7 @@ def candidates(
     return sorted(cache.values(), key=lambda c: c.rank)
 
 
-def finalists(ranked: Sequence[WinnerCandidate], question: Question) -> list[WinnerCandidate]:
+def finalists(ranked: Sequence[WinnerCandidate], question: SearchProblem) -> list[WinnerCandidate]:
     """The candidates that run on selection seeds: the best ones.
 
     With several objectives, only candidates that no other candidate dominates.
@@ -97,7 +97,7 @@ def choose(
     ranked: Sequence[WinnerCandidate],
     selection: Mapping[int, Sequence[RunRecord]],
     seeds: int,
-    question: Question,
+    question: SearchProblem,
 ) -> Selection:
     """Choose the winner among the finalists.
 
@@ -136,14 +136,14 @@ def choose(
     return Selection(winner=winner, finalists=scored, rule=rule)
 
 
-def _failed_after_promotion(entry: Progress, question: Question) -> bool:
+def _failed_after_promotion(entry: TrialProgress, question: SearchProblem) -> bool:
     """Whether a run of the trial failed on a tuning seed after the screening."""
     further = range(question.screening, question.seeds)
     records = [entry.records[p] for p in further if p in entry.records]
     return any(record.score is None for record in records)
 
 
-def _is_whole(entry: Progress, question: Question) -> bool:
+def _is_whole(entry: TrialProgress, question: SearchProblem) -> bool:
     """Whether a trial is complete and has a run on every tuning seed at the full budget.
 
     A twin is left out: its configuration is a candidate already.
@@ -153,7 +153,7 @@ def _is_whole(entry: Progress, question: Question) -> bool:
     return complete and at_full_budget and all(p in entry.records for p in range(question.seeds))
 
 
-def _candidate(entry: Progress, question: Question) -> WinnerCandidate | None:
+def _candidate(entry: TrialProgress, question: SearchProblem) -> WinnerCandidate | None:
     records = [entry.records[p] for p in range(question.seeds)]
     scores = tuple(r.score for r in records if r.score is not None)
     values = question.objectives.values(records)
@@ -163,7 +163,7 @@ def _candidate(entry: Progress, question: Question) -> WinnerCandidate | None:
     return WinnerCandidate(entry.proposal.number, scores, merits, values)
 
 
-def _merit(records: Sequence[RunRecord], seeds: int, question: Question) -> float | None:
+def _merit(records: Sequence[RunRecord], seeds: int, question: SearchProblem) -> float | None:
     """The first objective on all selection seeds, greater is better; None if a seed lacks it."""
     if not seeds or sum(record.score is not None for record in records) < seeds:
         return None
@@ -181,7 +181,7 @@ def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-class Stage(StrEnum):
+class SweepStage(StrEnum):
     """The stages of a sweep."""
 
     SEARCH = "search"
@@ -191,7 +191,7 @@ class Stage(StrEnum):
     DONE = "done"
 
 
-class Ledger(Protocol):
+class DecisionLog(Protocol):
     """Stores the decisions of a sweep, each before the sweep acts on it."""
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
@@ -208,7 +208,7 @@ class Ledger(Protocol):
 
 
 @dataclass(slots=True)
-class Sweeping:
+class SweepSource:
     """Supplies the runs of a sweep in their order, and takes their results.
 
     Attributes:
@@ -225,12 +225,12 @@ class Sweeping:
 
     search: Search
     seeds: SeedPlan
-    ledger: Ledger
+    ledger: DecisionLog
     hours: Callable[[], float]
     configurations: dict[int, Configuration] = field(default_factory=dict)
     records: dict[str, RunRecord] = field(default_factory=dict)
     selection: Selection | None = None
-    until: Stage = Stage.TEST
+    until: SweepStage = SweepStage.TEST
     halted: str | None = None
     _candidates: dict[int, WinnerCandidate] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
@@ -243,23 +243,23 @@ class Sweeping:
         return sum(spec.id not in self._taken for spec in self._due())
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> SweepStage:
         """The stage of the next run."""
         if self.selection is not None:
-            return Stage.TEST if self._missing(self._tests()) else Stage.DONE
+            return SweepStage.TEST if self._missing(self._tests()) else SweepStage.DONE
         if not self.search.is_over(self.hours()):
-            return Stage.SEARCH
-        return Stage.PROMOTION if self._missing(self._promotions()) else Stage.SELECTION
+            return SweepStage.SEARCH
+        return SweepStage.PROMOTION if self._missing(self._promotions()) else SweepStage.SELECTION
 
     def stage_runs(self) -> tuple[int, int]:
         """The number of ended runs, and of all runs, of the present stage."""
         match self.stage:
-            case Stage.SEARCH:
+            case SweepStage.SEARCH:
                 screening = self.search.question.screening
                 specs = [spec for (_, p), spec in self._specs.items() if p < screening]
-            case Stage.PROMOTION:
+            case SweepStage.PROMOTION:
                 specs = self._promotions()
-            case Stage.SELECTION:
+            case SweepStage.SELECTION:
                 specs = self._selections()
             case _:
                 specs = self._tests()
@@ -345,7 +345,7 @@ class Sweeping:
 
     def _selections(self) -> list[RunSpec]:
         """The runs of the finalists on selection seeds."""
-        if self.until is Stage.SEARCH:
+        if self.until is SweepStage.SEARCH:
             return []
         best = finalists(self.ranked(), self.search.question)
         return [spec for c in best for spec in self._on_selection(c.number)]
@@ -357,7 +357,7 @@ class Sweeping:
 
     def _tests(self) -> list[RunSpec]:
         """The runs of the winner and of the default configuration on test seeds."""
-        if self.selection is None or self.until is not Stage.TEST:
+        if self.selection is None or self.until is not SweepStage.TEST:
             return []
         # The default configuration may have won: then its runs are made once.
         numbers = dict.fromkeys((self.selection.winner, DEFAULT))
@@ -377,7 +377,7 @@ class Sweeping:
         number = self.search.due(self.hours())
         if number is not None:
             return self._suggest(number)
-        if not self.search.is_over(self.hours()) or self.until is Stage.SEARCH:
+        if not self.search.is_over(self.hours()) or self.until is SweepStage.SEARCH:
             return False
         if self._missing(self._promotions()) or self._missing(self._selections()):
             return False

@@ -9,7 +9,7 @@ LATEST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialLine:
+class EndedTrial:
     """A trial that has ended.
 
     Attributes:
@@ -79,7 +79,7 @@ class SweepStatus:
     stage: str
     stopped: str | None
     trials: TrialCounts
-    latest: tuple[TrialLine, ...]
+    latest: tuple[EndedTrial, ...]
     best: BestTrial | None
     winner: int | None
     stage_runs_ended: int
@@ -109,7 +109,7 @@ class SweepView:
 
     stage: str
     trials: int
-    ended: tuple[TrialLine, ...]
+    ended: tuple[EndedTrial, ...]
     running: int
     best: tuple[int, float] | None
     runs: tuple[int, int]
@@ -142,4 +142,4 @@ class SweepView:
         )
 
 
-View = Callable[[], SweepView]
+ReadSweepView = Callable[[], SweepView]

@@ -37,7 +37,7 @@ class TrialStop:
 
 
 @dataclass(slots=True)
-class Progress:
+class TrialProgress:
     """The state of one trial.
 
     Attributes:
@@ -129,7 +129,7 @@ class Progress:
         return [self.records[p] for p in range(last)]
 
 
-def steps_of(progress: Progress) -> int:
+def steps_of(progress: TrialProgress) -> int:
     """The planned environment steps of a trial; restarts and late stops are not counted.
 
     A twin counts as 0, because its runs are counted already.

@@ -94,7 +94,7 @@ class ComposedTask(Around):
         return environment
 
 
-def at(environment: Environment, stage: Stage) -> Environment:
+def at_stage(environment: Environment, stage: Stage) -> Environment:
     """Return the task for a stage."""
     return (
         replace(environment, stage=stage) if isinstance(environment, ComposedTask) else environment

@@ -10,8 +10,8 @@ from annotated_types import Ge
 from rlexp.environments import Reference, Vector
 from rlexp.environments.suites import (
     install_hint,
+    installation_conflict,
     is_installed,
-    obstacle,
     suite_of_entry,
     suite_of_id,
 )
@@ -150,6 +150,6 @@ def _refusal(registered: str, error: Exception) -> str:
             f"{install_hint(suite)}"
         )
     reason = " ".join(str(error).split()) or type(error).__name__
-    if suite is not None and (cause := obstacle(suite)):
+    if suite is not None and (cause := installation_conflict(suite)):
         reason += f"; {cause}: give rlexp[{suite.extra}] a virtual environment of its own"
     return f"environment.id={registered!r} cannot be made: {reason}"

@@ -105,7 +105,7 @@ def is_installed(suite: Suite) -> bool:
     return all(find_spec(module) is not None for module in (suite.module, *suite.others))
 
 
-def obstacle(suite: Suite) -> str:
+def installation_conflict(suite: Suite) -> str:
     """Return the conflict of the suite with an installed package, or an empty string."""
     if suite.beside is None:
         return ""
@@ -121,6 +121,6 @@ def obstacle(suite: Suite) -> str:
 def install_hint(suite: Suite) -> str:
     """Return the command that installs the suite, with any conflict that it would cause."""
     command = f"pip install 'rlexp[{suite.extra}]'"
-    if reason := obstacle(suite):
+    if reason := installation_conflict(suite):
         return f"{command} in a virtual environment of its own: {reason}"
     return command

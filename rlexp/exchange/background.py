@@ -5,7 +5,7 @@ from threading import Condition, Thread
 from time import monotonic
 
 from rlexp.errors import RlexpError
-from rlexp.exchange.optuna_study import Mirror, MirroredTrial
+from rlexp.exchange.optuna_study import MirroredTrial, OptunaStudyMirror
 
 SHARE = 0.1
 """The largest share of its time that the thread works while the search is running."""
@@ -20,7 +20,7 @@ class BackgroundMirror:
     are skipped. The next command writes what is missing at the end.
     """
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: OptunaStudyMirror) -> None:
         """Start the thread, which opens the study.
 
         Args:

@@ -54,7 +54,7 @@ class _Forward(logging.Handler):
             self.log(f"{record.name}: {record.getMessage()}")
 
 
-def silence(log: Callable[[str], None] | None = None) -> None:
+def redirect_library_logs(log: Callable[[str], None] | None = None) -> None:
     """Redirect the libraries' log messages to a function, or drop them, in this whole process.
 
     Args:
@@ -218,7 +218,7 @@ WRITER = "rlexp:writer"
 Direction = Literal["maximize", "minimize"]
 
 
-class Mirror:
+class OptunaStudyMirror:
     """Keeps an Optuna study equal to a sweep. The study may be lost: the records hold everything.
 
     Not thread-safe; several processes may use one study, one at a time. The study belongs to this
@@ -304,7 +304,7 @@ class Mirror:
         self.place.close()
 
     def _while_locked(self, act: Callable[["BaseStorage"], None]) -> None:
-        silence(self._log)
+        redirect_library_logs(self._log)
         try:
             with self.place.lock():
                 self._act_on_study(act)

@@ -94,7 +94,7 @@ OUTSIDE = "outside_space"
 NUMBER = "rlexp:number"
 """System attribute with a trial's number; marks the trial as written by rlexp."""
 
-State = Literal["running", "complete", "pruned", "failed"]
+OptunaTrialState = Literal["running", "complete", "pruned", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class MirroredTrial:
 
     number: int
     parameters: Mapping[str, Any]
-    state: State
+    state: OptunaTrialState
     values: tuple[float, ...] = ()
     intermediate: Mapping[int, float] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class TranslatedTrials:
         return made, content(made)
 
 
-def _state(state: State) -> Any:
+def _state(state: OptunaTrialState) -> Any:
     from optuna.trial import TrialState
 
     return {

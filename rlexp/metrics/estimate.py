@@ -12,7 +12,7 @@ from rlexp.stats.bootstrap import METHODS, intervals
 from rlexp.stats.interval import Interval, limited, too_few
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import digits_for
+from rlexp.text import decimals_for_span
 
 FEW = 6
 """With fewer runs than this, the score of each run is shown beside the estimate."""
@@ -127,7 +127,7 @@ def _estimate(scores: TaskScores, metric: Statistic, computed: Interval) -> Esti
     every = [value for values in runs for value in values]
     return Estimate(
         **{f.name: getattr(computed, f.name) for f in fields(Interval)},
-        digits=digits_for(width or max(every) - min(every)),
+        digits=decimals_for_span(width or max(every) - min(every)),
         sizes=scores.sizes,
         runs=runs if scores.n < FEW else (),
     )

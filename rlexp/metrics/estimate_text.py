@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.stats.interval import Interval, too_few
-from rlexp.text import number, per_cent, runs_by_task
+from rlexp.text import format_number, format_percentage, format_runs_by_task
 
 SHORT_OF_NOMINAL = 0.90
 """Expected coverage below which an interval is marked as too narrow."""
@@ -24,10 +24,10 @@ def no_interval(interval: Interval) -> str:
     """The text for a missing interval, with the reason."""
     if interval.reason is None:
         return "no interval"
-    return interval.reason if lacks_runs(interval) else f"no interval: {interval.reason}"
+    return interval.reason if has_too_few_runs(interval) else f"no interval: {interval.reason}"
 
 
-def lacks_runs(interval: Interval) -> bool:
+def has_too_few_runs(interval: Interval) -> bool:
     """Whether the interval is missing because there are too few runs."""
     return interval.reason is not None and interval.reason == too_few(interval.n)
 
@@ -37,7 +37,7 @@ def ends(interval: Interval, digits: int) -> str:
     if interval.low is None or interval.high is None:
         return no_interval(interval)
     digits = digits_of(interval, digits)
-    return f"[{number(interval.low, digits)}, {number(interval.high, digits)}]"
+    return f"[{format_number(interval.low, digits)}, {format_number(interval.high, digits)}]"
 
 
 def with_ends(interval: Interval, digits: int) -> str:
@@ -46,7 +46,7 @@ def with_ends(interval: Interval, digits: int) -> str:
     The scores of few runs are added: `384 [110, 500] (n = 3: 110, 420, 500)`.
     """
     ends_text = ends(interval, digits)
-    shown = number(interval.estimate, digits_of(interval, digits))
+    shown = format_number(interval.estimate, digits_of(interval, digits))
     runs = [runs_beside(interval)] if few_runs(interval) else []
     if not possible(interval):
         return f"{shown} ({'; '.join([*runs, ends_text])})"
@@ -62,14 +62,14 @@ def every_run(interval: Interval) -> str:
     """The scores of few runs (`110, 420, 500`), with a semicolon between tasks; else empty."""
     if not isinstance(interval, Estimate):
         return ""
-    tasks = [[number(run, interval.digits) for run in runs] for runs in interval.runs]
+    tasks = [[format_number(run, interval.digits) for run in runs] for runs in interval.runs]
     return "; ".join(map(", ".join, tasks))
 
 
 def runs_beside(interval: Interval) -> str:
     """Number of runs of each task, with the scores of few runs (`n = 3: 110, 420, 500`)."""
     sizes = interval.sizes if isinstance(interval, Estimate) else ()
-    count = f"n = {runs_by_task(sizes) if sizes else interval.n}"
+    count = f"n = {format_runs_by_task(sizes) if sizes else interval.n}"
     return f"{count}: {every_run(interval)}" if few_runs(interval) else count
 
 
@@ -79,9 +79,9 @@ def sentence(title: str, estimate: Estimate) -> str:
     count = "" if few_runs(estimate) else f" ({runs_beside(estimate)})"
     if not possible(estimate):
         return f"{shown}{count}"
-    parts = [f"{shown}{count}", made_how(estimate)]
+    parts = [f"{shown}{count}", method_text(estimate)]
     if estimate.coverage is not None:
-        parts.append(f"expected coverage {per_cent(estimate.coverage)}")
+        parts.append(f"expected coverage {format_percentage(estimate.coverage)}")
     return ", ".join(parts)
 
 
@@ -90,9 +90,9 @@ def too_narrow(interval: Interval) -> bool:
     return interval.coverage is not None and interval.coverage < SHORT_OF_NOMINAL
 
 
-def made_how(interval: Interval) -> str:
+def method_text(interval: Interval) -> str:
     """Level, method, repetitions and seed of an interval with ends."""
-    parts = [f"{per_cent(interval.level)} interval, method {interval.method}"]
+    parts = [f"{format_percentage(interval.level)} interval, method {interval.method}"]
     if interval.repetitions:
         parts.append(f"{interval.repetitions:,} repetitions")
     if interval.seed is not None:
@@ -100,14 +100,14 @@ def made_how(interval: Interval) -> str:
     return ", ".join(parts)
 
 
-def everything(interval: Interval, digits: int) -> str:
+def full_text(interval: Interval, digits: int) -> str:
     """All fields of an interval, on several lines."""
     lines = [with_ends(interval, digits)]
     if possible(interval):
-        lines.append(made_how(interval))
+        lines.append(method_text(interval))
     lines.append(_count(interval))
     if interval.coverage is not None:
-        lines.append(f"expected coverage {per_cent(interval.coverage)}")
+        lines.append(f"expected coverage {format_percentage(interval.coverage)}")
     if possible(interval) and interval.reason:
         lines.append(interval.reason)
     return "\n".join(lines)
@@ -115,7 +115,7 @@ def everything(interval: Interval, digits: int) -> str:
 
 def _count(interval: Interval) -> str:
     if isinstance(interval, Estimate) and len(interval.sizes) > 1:
-        return f"n = {runs_by_task(interval.sizes)}"
+        return f"n = {format_runs_by_task(interval.sizes)}"
     runs = "1 run" if interval.n == 1 else f"{interval.n:,} runs"
     return f"{runs} on {interval.tasks} tasks" if interval.tasks > 1 else runs
 
@@ -123,9 +123,9 @@ def _count(interval: Interval) -> str:
 def footnotes(intervals: Iterable[Interval]) -> tuple[str, ...]:
     """Footnotes of a table: the methods of its intervals, and the meaning of the mark †."""
     every = list(intervals)
-    methods = tuple(dict.fromkeys(f"{made_how(i)}." for i in every if possible(i)))
+    methods = tuple(dict.fromkeys(f"{method_text(i)}." for i in every if possible(i)))
     too_low = sorted({i.coverage for i in every if i.coverage is not None and too_narrow(i)})
     if not too_low:
         return methods
-    spread = " to ".join(dict.fromkeys(per_cent(c) for c in (too_low[0], too_low[-1])))
+    spread = " to ".join(dict.fromkeys(format_percentage(c) for c in (too_low[0], too_low[-1])))
     return (*methods, f"† Too narrow: its expected coverage is {spread}.")

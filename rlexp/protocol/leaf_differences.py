@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class LeafDifference:
     """A leaf that differs between two structures; a missing value is None."""
 
     path: str
@@ -21,7 +21,7 @@ def leaf_differences(
     *,
     ignored: frozenset[str] = frozenset(),
     path: str = "",
-) -> list[Difference]:
+) -> list[LeafDifference]:
     """The leaves in which two structures differ; lists of different lengths count as leaves.
 
     Args:
@@ -40,7 +40,7 @@ def leaf_differences(
         both = enumerate(zip(first, second, strict=True))
         pairs = [(f"{path}[{i}]", a, b) for i, (a, b) in both]
     else:
-        return [] if _text(first) == _text(second) else [Difference(path, first, second)]
+        return [] if _text(first) == _text(second) else [LeafDifference(path, first, second)]
     return [d for p, a, b in pairs for d in leaf_differences(a, b, ignored=ignored, path=p)]
 
 

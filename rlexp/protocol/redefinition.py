@@ -5,7 +5,7 @@ from typing import Any
 
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import Plain
-from rlexp.protocol.leaf_differences import Difference, leaf_differences
+from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 
 MOST_NAMED = 3
 """Largest number of configurations that are named in a line."""
@@ -81,7 +81,7 @@ def _common_part(experiment: Experiment) -> dict[str, Any]:
     return {k: v for k, v in experiment.definition().items() if k != "configurations"}
 
 
-def _line(difference: Difference) -> str:
+def _line(difference: LeafDifference) -> str:
     return f"{difference.path}: existing {difference.first!r}, requested {difference.second!r}"
 
 

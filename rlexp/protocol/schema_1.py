@@ -31,7 +31,7 @@ EXCLUDED = {"jump_start": ("guide",), "snapshots": ("guide",)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstRunSpec(RunSpec):
+class RunSpecSchema1(RunSpec):
     """A run of schema 1."""
 
     schema: ClassVar[int] = 1
@@ -68,14 +68,14 @@ class FirstRunSpec(RunSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstConfiguration(Configuration):
+class ConfigurationSchema1(Configuration):
     """A configuration of schema 1."""
 
     schema: ClassVar[int] = 1
 
     def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
         """The run of this configuration with one seed."""
-        return FirstRunSpec(**self.parts(), phase=phase, root=root, seed=seed)
+        return RunSpecSchema1(**self.parts(), phase=phase, root=root, seed=seed)
 
     def renewed(self) -> Configuration:
         """The same configuration in the current schema; its runs have other identities."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PruningPoint:
     """The state of a trial at an evaluation, or at the end, of one of its runs.
 
     Greater numbers are better.
@@ -48,6 +48,6 @@ class Pruner(Protocol):
     A class without `identity` is named by its module path.
     """
 
-    def prunes(self, point: Point) -> str | None:
+    def prunes(self, point: PruningPoint) -> str | None:
         """The reason to end the trial here; None to continue. Depends on `point` only."""
         ...

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Interval
 
 from rlexp.protocol.identity import Identity
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 from rlexp.pruners.rungs import rung_at, rungs, stops_at_rung
 
 
@@ -41,7 +41,7 @@ class Hyperband:
         cycle = interleaved(self.weights)
         return cycle[number % len(cycle)]
 
-    def prunes(self, point: Point) -> str | None:
+    def prunes(self, point: PruningPoint) -> str | None:
         """The reason to end the trial here; None to continue."""
         bracket = self.bracket(point.number)
         rung = rung_at(point, self.minimum, self.eta, skipped=bracket)

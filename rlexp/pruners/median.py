@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Interval
 
 from rlexp.protocol.identity import Identity
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 from rlexp.pruners.rungs import finite_or_worst, robust_median
 
 
@@ -27,7 +27,7 @@ class MedianPruner:
     startup_trials: Annotated[int, Ge(1)]
     warm_up: Annotated[float, Interval(ge=0, le=1)]
 
-    def prunes(self, point: Point) -> str | None:
+    def prunes(self, point: PruningPoint) -> str | None:
         """The reason to end the trial here; None to continue."""
         if len(point.peers) < self.startup_trials or point.step < self.warm_up * point.steps:
             return None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rlexp.protocol.identity import Identity
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class Never:
 
     identity: ClassVar = Identity("pruner", "none")
 
-    def prunes(self, point: Point) -> str | None:
+    def prunes(self, point: PruningPoint) -> str | None:
         """None: the trial continues."""
         del point
         return None

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import cache
 from math import ceil, inf, isfinite
 
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 
 
 def descending(values: Iterable[float]) -> list[float]:
@@ -30,7 +30,7 @@ def robust_median(values: Iterable[float]) -> float:
     return above / 2 + below / 2
 
 
-def rung_at(point: Point, minimum: float, eta: int, skipped: int = 0) -> int | None:
+def rung_at(point: PruningPoint, minimum: float, eta: int, skipped: int = 0) -> int | None:
     """The rung that is decided at this point, from 0; None if there is none.
 
     Rung k lies at minimum · ηᵏ of the budget. It is decided at the first evaluation at or after
@@ -65,7 +65,7 @@ def rungs(minimum: float, eta: int) -> tuple[Fraction, ...]:
     return tuple(shares)
 
 
-def stops_at_rung(point: Point, peers: list[float], rung: int, eta: int) -> str | None:
+def stops_at_rung(point: PruningPoint, peers: list[float], rung: int, eta: int) -> str | None:
     """The reason to end a trial at a rung; None if it is among the best 1 / η of its trials.
 
     max(⌊n / η⌋, 1) of n trials continue, the trial itself included, and all that tie with the

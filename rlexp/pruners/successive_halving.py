@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Interval
 
 from rlexp.protocol.identity import Identity
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 from rlexp.pruners.rungs import rung_at, stops_at_rung
 
 
@@ -28,7 +28,7 @@ class SuccessiveHalving:
     minimum: Annotated[float, Interval(gt=0, lt=1)]
     eta: Annotated[int, Ge(2)]
 
-    def prunes(self, point: Point) -> str | None:
+    def prunes(self, point: PruningPoint) -> str | None:
         """The reason to end the trial here; None to continue."""
         rung = rung_at(point, self.minimum, self.eta)
         if rung is None:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Interval
 
 from rlexp.protocol.identity import Identity
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 from rlexp.stats.sequential.racing import worse_than_best
 
 
@@ -27,7 +27,7 @@ class Wilcoxon:
     threshold: Annotated[float, Interval(gt=0, lt=1)]
     startup_seeds: Annotated[int, Ge(1)]
 
-    def prunes(self, point: Point) -> str | None:
+    def prunes(self, point: PruningPoint) -> str | None:
         """The reason to end the trial here; None to continue."""
         if not point.ends_run or len(point.scores) < self.startup_seeds:
             return None

@@ -7,7 +7,7 @@ SHORT = 12
 """Digits of a ledger's head that are shown: short enough to quote in a paper."""
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """Kind of a finding."""
 
     MISSING = "missing"
@@ -22,16 +22,23 @@ class Kind(StrEnum):
 
 
 FAULTS = frozenset(
-    {Kind.MISSING, Kind.EDITED, Kind.COPIED, Kind.DAMAGED, Kind.BROKEN, Kind.REWRITTEN}
+    {
+        RecordKind.MISSING,
+        RecordKind.EDITED,
+        RecordKind.COPIED,
+        RecordKind.DAMAGED,
+        RecordKind.BROKEN,
+        RecordKind.REWRITTEN,
+    }
 )
 """Kinds that no command of rlexp can cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class IntegrityFinding:
     """A finding about a run, or about the whole experiment if `run` is None."""
 
-    kind: Kind
+    kind: RecordKind
     text: str
     run: str | None = None
 
@@ -61,10 +68,10 @@ class Integrity:
     late: int = 0
     lines: int = 0
     head: str | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[IntegrityFinding, ...] = ()
 
     @property
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[IntegrityFinding, ...]:
         """The findings that are faults."""
         return tuple(f for f in self.findings if f.is_fault)
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from rlexp.errors import RecordError
 
-OF_THE_RUN = ("spec.json", "model.zip", "normalisation.npz")
+RUN_FILES = ("spec.json", "model.zip", "normalisation.npz")
 """Files of a run whose checksums are entered; the last two when the run is completed."""
-OF_THE_ATTEMPT = (
+ATTEMPT_FILES = (
     *("events.jsonl", "verdict.json", "attempt.json"),
     *("provenance.json", "diff.patch"),
 )
@@ -122,7 +122,7 @@ def _attempt(mapping: Mapping[str, Any]) -> SealedAttempt:
     number, files = mapping["attempt"], mapping["files"]
     if not isinstance(number, int) or number < 1:
         raise ValueError(f"attempt {number!r}")
-    allowed = {*OF_THE_RUN, *(f"attempts/{number}/{name}" for name in OF_THE_ATTEMPT)}
+    allowed = {*RUN_FILES, *(f"attempts/{number}/{name}" for name in ATTEMPT_FILES)}
     if not allowed.issuperset(files):
         raise ValueError(f"files {sorted(files)}")
     return SealedAttempt(
@@ -185,7 +185,7 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class Account:
+class ExpectedRecords:
     """The expected state of an experiment, according to the entries of its ledger.
 
     Attributes:

@@ -136,7 +136,7 @@ class PrimaryTest(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PairwiseComparison:
     """All statistics of the first label against the second.
 
     Attributes:
@@ -216,7 +216,7 @@ def compare(
     *,
     alpha: float = 0.05,
     margin: float | None = None,
-) -> Comparison:
+) -> PairwiseComparison:
     """Compare two labels on the tasks that both have.
 
     On several tasks pass normalised scores: the difference is a mean over tasks.
@@ -242,7 +242,7 @@ def comparisons(
     alpha: float = 0.05,
     margin: float | None = None,
     furthest: Sequence[float | None] | None = None,
-) -> tuple[Comparison, ...]:
+) -> tuple[PairwiseComparison, ...]:
     """Compare every pair of labels, with the same numbers as `compare` gives for each pair.
 
     The pairs share their random relabellings, so that many pairs take little longer than one.
@@ -260,7 +260,7 @@ def comparisons(
     """
     check_levels(alpha)
     return tuple(
-        Comparison(
+        PairwiseComparison(
             difference=_difference(x, y, resampling.level, far),
             permutation=permutation,
             welch=welch_test(x, y),

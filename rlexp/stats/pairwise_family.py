@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.comparison import Comparison, PrimaryTest
+from rlexp.stats.comparison import PairwiseComparison, PrimaryTest
 
 
 def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -89,7 +89,7 @@ class FamilyMember:
             declared or the test was not possible.
     """
 
-    comparison: Comparison
+    comparison: PairwiseComparison
     primary: PrimaryTest
     pairs: int
     alpha: float
@@ -122,7 +122,7 @@ class FamilyMember:
 
 
 def family(
-    comparisons: Sequence[Comparison], *, primary: PrimaryTest, alpha: float
+    comparisons: Sequence[PairwiseComparison], *, primary: PrimaryTest, alpha: float
 ) -> list[FamilyMember]:
     """The pairs of a family, with p-values of `PairwiseComparison.deciding` adjusted by Holm.
 

@@ -58,7 +58,7 @@ class SurvivalCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Median:
+class MedianTime:
     """Median time to the threshold, with its interval.
 
     The median is None if fewer than half of the runs reach the threshold; an end of the interval
@@ -112,13 +112,13 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, level: float = 0.95) -> 
     )
 
 
-def median_time(curve: SurvivalCurve) -> Median:
+def median_time(curve: SurvivalCurve) -> MedianTime:
     """First time at which at least half of the runs have reached the threshold.
 
     The interval consists of the times at which the interval of the curve contains one half
     (Brookmeyer and Crowley 1982, "A Confidence Interval for the Median Survival Time").
     """
-    return Median(
+    return MedianTime(
         estimate=_first(curve.times, curve.survival),
         low=_first(curve.times, curve.low),
         high=_first(curve.times, curve.high),

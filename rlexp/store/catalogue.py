@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from rlexp.errors import RecordError
-from rlexp.protocol.schema_1 import FirstRunSpec
+from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import CONFIGURATION, RunSpec
 from rlexp.records.events import Continued, Event, Failure, Refused, from_plain, to_plain
@@ -278,7 +278,7 @@ def read_rows(document: Mapping[str, Any]) -> dict[str, CatalogueRow]:
 
 
 def _first(parts: Mapping[str, Any]) -> RunSpec:
-    kind = FirstRunSpec if parts["schema"] == FirstRunSpec.schema else RunSpec
+    kind = RunSpecSchema1 if parts["schema"] == RunSpecSchema1.schema else RunSpec
     settings: dict[str, Any] = {name: parts.get(name) for name in CONFIGURATION}
     return kind(**settings, phase=Phase.TEST, root=0, seed=0)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration
-from rlexp.protocol.schema_1 import FirstConfiguration, named_configuration
+from rlexp.protocol.schema_1 import ConfigurationSchema1, named_configuration
 
 
 def read_configuration(document: Mapping[str, Any], schema: int) -> Configuration:
@@ -23,8 +23,8 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
     """
     _check_names(document["label"], document["task"])
     _check_reference(document["reference"])
-    kind = FirstConfiguration if schema == FirstConfiguration.schema else Configuration
-    parts = named_configuration(document) if kind is FirstConfiguration else document
+    kind = ConfigurationSchema1 if schema == ConfigurationSchema1.schema else Configuration
+    parts = named_configuration(document) if kind is ConfigurationSchema1 else document
     return kind(
         label=document["label"],
         task=document["task"],

@@ -123,7 +123,7 @@ RETRY_EVERY_SHARED = 0.2
 """The same in a shared folder, where every try is several requests to a file server."""
 
 
-class Held(Protocol):
+class Lease(Protocol):
     """A lease that this process holds."""
 
     @property
@@ -143,7 +143,7 @@ def take(
     now: float,
     on_loss: Callable[[], None] | None = None,
     over: bool = False,
-) -> Held | None:
+) -> Lease | None:
     """Take the lease at `path`; None where another process holds it.
 
     Args:
@@ -175,7 +175,7 @@ def hold(
     patience: float = 0.5,
     on_loss: Callable[[], None] | None = None,
     over: bool = False,
-) -> Iterator[Held]:
+) -> Iterator[Lease]:
     """Hold the lease at `path`; it becomes free when the process dies, even by kill -9.
 
     In a shared folder, other machines take the lease over after a minute without a heartbeat.

@@ -8,9 +8,9 @@ from os.path import lexists
 from rlexp.errors import RlexpError
 from rlexp.records.events import Ending, RunEnded
 from rlexp.records.ledger import (
-    OF_THE_ATTEMPT,
-    OF_THE_RUN,
-    Account,
+    ATTEMPT_FILES,
+    RUN_FILES,
+    ExpectedRecords,
     RemovedRun,
     SealedAttempt,
 )
@@ -23,7 +23,7 @@ LOST = "lost"
 """The ending of an attempt without an end in its journal and without a verdict."""
 
 
-def over(run: RunPaths) -> list[StoredAttempt]:
+def ended_attempts(run: RunPaths) -> list[StoredAttempt]:
     """The attempts of a run whose files will not change any more.
 
     An attempt without an end counts as ended once a later attempt has ended: until then its
@@ -46,16 +46,16 @@ def ending_of(attempt: StoredAttempt) -> str:
     return str(last.ending) if isinstance(last, RunEnded) else LOST
 
 
-def sums(run: RunPaths, attempt: AttemptPaths, *, completed: bool) -> dict[str, str]:
+def file_sums(run: RunPaths, attempt: AttemptPaths, *, completed: bool) -> dict[str, str]:
     """The sha256 of the existing files of an attempt and of its run, by their names."""
     # Files of the run other than its spec are final only once the run is completed.
-    of_the_run = OF_THE_RUN if completed else OF_THE_RUN[:1]
-    names = [*of_the_run, *(f"attempts/{attempt.number}/{name}" for name in OF_THE_ATTEMPT)]
+    of_the_run = RUN_FILES if completed else RUN_FILES[:1]
+    names = [*of_the_run, *(f"attempts/{attempt.number}/{name}" for name in ATTEMPT_FILES)]
     digests = {name: sum_of_file(run.folder / name) for name in names}
     return {name: digest for name, digest in digests.items() if digest is not None}
 
 
-def unsealed(
+def unsealed_attempts(
     runs: Iterable[RunPaths], entered: Mapping[str, Container[int]]
 ) -> Iterator[tuple[RunPaths, StoredAttempt]]:
     """The ended attempts that are not in the ledger yet; unreadable runs are left out.
@@ -69,10 +69,10 @@ def unsealed(
         with suppress(RlexpError):
             # Names of folders first: journals are read only where an attempt is missing.
             if any(attempt.number not in numbers for attempt in run.attempts()):
-                yield from ((run, a) for a in over(run) if a.paths.number not in numbers)
+                yield from ((run, a) for a in ended_attempts(run) if a.paths.number not in numbers)
 
 
-def seal_unsealed(
+def seal_ended_attempts(
     paths: ExperimentPaths, *, now: float, counted: Mapping[str, int] | None = None
 ) -> None:
     """Write missing attempts to the ledger, in a command that has no run to execute.
@@ -89,9 +89,9 @@ def seal_unsealed(
         entered, attempts = entered_attempts(paths), counted or {}
         runs = (r for r in paths.runs() if not _is_entered(r, entered, attempts))
         # Look without the lock first: most commands find nothing to write and must not wait.
-        if any(unsealed(runs, entered)):
+        if any(unsealed_attempts(runs, entered)):
             with hold(paths.lock, f"experiment {paths.name}", now=now):
-                Seals(paths).enter_late()
+                LedgerWriter(paths).enter_late()
 
 
 def _is_entered(
@@ -111,12 +111,12 @@ def entered_attempts(paths: ExperimentPaths) -> dict[str, set[int]]:
         RecordError: The ledger cannot be read.
     """
     ledger = read_ledger(paths)
-    account = Account.of(ledger.entries if ledger else ())
+    account = ExpectedRecords.of(ledger.entries if ledger else ())
     return {name: set(attempts) for name, attempts in account.runs.items()}
 
 
 @dataclass(slots=True)
-class Seals:
+class LedgerWriter:
     """Writes attempts to the ledger for the command that drives the experiment.
 
     The command holds the experiment's lock. Entries that cannot be written, for example on a full
@@ -134,7 +134,7 @@ class Seals:
             for name in [name for name in entered if name not in runs]:
                 append_entry(self.paths, RemovedRun(run=name, late=True))
                 del entered[name]
-            for run, attempt in unsealed(runs.values(), entered):
+            for run, attempt in unsealed_attempts(runs.values(), entered):
                 self._enter(run, attempt, entered, late=True)
 
     def enter(self, run: RunPaths, number: int) -> None:
@@ -142,7 +142,7 @@ class Seals:
         with suppress(OSError, RlexpError):
             if self._entered is None:
                 self._entered = entered_attempts(self.paths)
-            for attempt in over(run):
+            for attempt in ended_attempts(run):
                 late = attempt.paths.number != number
                 if not late or attempt.paths.number not in self._entered.get(run.folder.name, ()):
                     self._enter(run, attempt, self._entered, late=late)
@@ -157,7 +157,7 @@ class Seals:
                 id=read_spec(run).id,
                 attempt=number,
                 ending=ending,
-                files=sums(run, attempt.paths, completed=ending == Ending.COMPLETED),
+                files=file_sums(run, attempt.paths, completed=ending == Ending.COMPLETED),
                 late=late,
             )
             append_entry(self.paths, entry)

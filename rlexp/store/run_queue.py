@@ -21,7 +21,7 @@ SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunOrder:
     """The request to execute a run.
 
     Attributes:
@@ -47,7 +47,7 @@ class Order:
         return float(seconds) if seconds is not None else None
 
 
-def write_order(paths: ExperimentPaths, run: str, order: Order) -> None:
+def write_order(paths: ExperimentPaths, run: str, order: RunOrder) -> None:
     """Queue a run; replaces an earlier order for it."""
     paths.orders.mkdir(parents=True, exist_ok=True)
     temporary = paths.orders / f".{uuid4().hex[:8]}.{run}"
@@ -61,7 +61,7 @@ def write_order(paths: ExperimentPaths, run: str, order: Order) -> None:
     temporary.replace(_order_file(paths, run))
 
 
-def read_order(paths: ExperimentPaths, run: str) -> Order | None:
+def read_order(paths: ExperimentPaths, run: str) -> RunOrder | None:
     """The order for a run; None where the run is not queued.
 
     Raises:
@@ -72,7 +72,7 @@ def read_order(paths: ExperimentPaths, run: str) -> Order | None:
         return None
     document = read_json(path)
     try:
-        order = Order(
+        order = RunOrder(
             after=int(document["after"]),
             settings={**document["settings"], "allowed": list(document["settings"]["allowed"])},
             command=tuple(map(str, document["command"])),
@@ -84,17 +84,17 @@ def read_order(paths: ExperimentPaths, run: str) -> Order | None:
     return order
 
 
-def is_ordered(paths: ExperimentPaths, run: str) -> bool:
+def is_queued(paths: ExperimentPaths, run: str) -> bool:
     """Whether a run is queued."""
     return _order_file(paths, run).exists()
 
 
-def withdraw(paths: ExperimentPaths, run: str) -> None:
+def remove_order(paths: ExperimentPaths, run: str) -> None:
     """Remove a run from the queue, if it is queued."""
     _order_file(paths, run).unlink(missing_ok=True)
 
 
-def ordered(paths: ExperimentPaths) -> list[str]:
+def queued_runs(paths: ExperimentPaths) -> list[str]:
     """The names of the queued runs, the oldest order first.
 
     Raises:

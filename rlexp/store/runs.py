@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment, Failures
-from rlexp.protocol.schema_1 import FirstConfiguration, FirstRunSpec, named_part
+from rlexp.protocol.schema_1 import ConfigurationSchema1, RunSpecSchema1, named_part
 from rlexp.protocol.seeds import INDICES, Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Sweep
@@ -26,7 +26,7 @@ from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_tr
 
 SEARCHING = ("tuner", "pruner")
 """Groups of plug-ins that only a sweep has."""
-ASKED_TO_END = "the run was asked to end"
+STOP_REASON = "the run was asked to end"
 """The reason of a stop request that gives no reason, or cannot be read."""
 
 
@@ -116,7 +116,7 @@ def read_definition(paths: ExperimentPaths) -> Experiment:
 
 
 def _sweep(document: Mapping[str, Any], schema: int) -> Sweep:
-    if schema == FirstConfiguration.schema:
+    if schema == ConfigurationSchema1.schema:
         document = {
             **document,
             **{group: named_part(document[group], group) for group in SEARCHING},
@@ -194,7 +194,7 @@ def read_spec(paths: RunPaths) -> RunSpec:
         RecordError: The file is missing or damaged, or its content does not match its id.
     """
     schema, document = read_document(paths.spec)
-    kind = FirstRunSpec if schema == FirstRunSpec.schema else RunSpec
+    kind = RunSpecSchema1 if schema == RunSpecSchema1.schema else RunSpec
     try:
         spec = kind.from_plain(document)
         changed = spec.id != document.get("id")
@@ -311,7 +311,7 @@ def read_stop(paths: RunPaths) -> StopRequest:
             None if rung is None else int(rung),
         )
     except (RecordError, KeyError, ValueError, TypeError):
-        return StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
+        return StopRequest(Ending.INTERRUPTED, STOP_REASON)
 
 
 def _with_verdict(events: list[Event], attempt: AttemptPaths) -> list[Event]:

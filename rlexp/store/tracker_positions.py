@@ -28,7 +28,7 @@ IDENTITY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class TrackerPosition:
     """How much of one run a service has received.
 
     Attributes:
@@ -47,7 +47,7 @@ class Cursor:
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
-def identity(paths: ExperimentPaths) -> str:
+def experiment_identity(paths: ExperimentPaths) -> str:
     """The random id of the experiment for services: 32 hexadecimal digits, drawn once.
 
     A copied experiment under another name gets another id.
@@ -71,7 +71,7 @@ def identity(paths: ExperimentPaths) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     _create(path, json_bytes({"id": token_hex(16), "experiment": paths.name}, TRACKER))
     # Read back: another command may have created the file first, and then its id counts.
-    return identity(paths)
+    return experiment_identity(paths)
 
 
 def _create(path: Path, content: bytes) -> None:
@@ -91,7 +91,7 @@ def _create(path: Path, content: bytes) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def places(paths: ExperimentPaths) -> list[tuple[str, str]]:
+def tracker_locations(paths: ExperimentPaths) -> list[tuple[str, str]]:
     """The trackers that have ever mirrored the experiment, each with its location.
 
     Raises:
@@ -106,7 +106,7 @@ def places(paths: ExperimentPaths) -> list[tuple[str, str]]:
     return list(dict.fromkeys(locations))
 
 
-class Cursors:
+class TrackerPositions:
     """The positions of all runs for one tracker at one location; one process may write them."""
 
     def __init__(self, paths: ExperimentPaths, tracker: str, location: str) -> None:
@@ -121,13 +121,13 @@ class Cursors:
         Raises:
             RecordError: A file is damaged, or a link.
         """
-        key = f"{location}\n{identity(paths)}"
+        key = f"{location}\n{experiment_identity(paths)}"
         self.folder = paths.trackers / f"{tracker}-{sha256(key.encode()).hexdigest()[:8]}"
         refuse_link(self.folder)
         self._what = f"the mirror of {paths.name} in {tracker}"
         self._named = {"tracker": tracker, "place": location}
         self._path = self.folder / "cursors.jsonl"
-        self._cursors: dict[str, Cursor] = {}
+        self._cursors: dict[str, TrackerPosition] = {}
         self._lines = 0
         self._load()
 
@@ -150,12 +150,12 @@ class Cursors:
     def _lock(self) -> Path:
         return self.folder / ".lock"
 
-    def of(self, run: str) -> Cursor:
+    def of(self, run: str) -> TrackerPosition:
         """The position of the run with this name."""
-        return self._cursors.get(run, Cursor())
+        return self._cursors.get(run, TrackerPosition())
 
     def move(self, run: str, **changes: Any) -> None:
-        """Change fields of a run's position and append it to the file; see `Cursor`.
+        """Change fields of a run's position and append it to the file; see `TrackerPosition`.
 
         Raises:
             OSError: The file cannot be written; the position is unchanged.
@@ -184,7 +184,7 @@ class Cursors:
             self._lines += 1
             try:
                 document = parse_json(line)
-                self._cursors[str(document["run"])] = Cursor(
+                self._cursors[str(document["run"])] = TrackerPosition(
                     step=int(document["step"]),
                     attempt=int(document["attempt"]),
                     kept=dict(document["kept"]),
@@ -197,5 +197,5 @@ class Cursors:
             self._rewrite()
 
 
-def _line(run: str, cursor: Cursor) -> bytes:
+def _line(run: str, cursor: TrackerPosition) -> bytes:
     return json.dumps({"run": run, **asdict(cursor)}, separators=(",", ":")).encode() + b"\n"

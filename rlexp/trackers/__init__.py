@@ -15,7 +15,7 @@ from rlexp.metrics.estimate_text import sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class MetricRow:
     """The metrics of a run at one environment step.
 
     Attributes:
@@ -99,7 +99,7 @@ class TrackedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class RunEnd:
     """The state of a run after its newest attempt.
 
     Attributes:
@@ -133,7 +133,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class TrackedAggregate:
     """The scores of one label on one task, over seeds.
 
     Attributes:
@@ -183,7 +183,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
+class TrackedWinner:
     """The winner of a sweep: its trial, its hyperparameters, and the run whose model is registered.
 
     Attributes:
@@ -198,7 +198,7 @@ class Winner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ExperimentSummary:
     """The current results of an experiment.
 
     Attributes:
@@ -209,15 +209,15 @@ class Summary:
         files: The report's files, by name relative to the report's folder.
     """
 
-    aggregates: Sequence[Aggregate]
+    aggregates: Sequence[TrackedAggregate]
     groups: Sequence[str]
-    winner: Winner | None = None
+    winner: TrackedWinner | None = None
     figures: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class SyncPosition:
     """The sync position of a run at a service.
 
     Attributes:
@@ -229,7 +229,7 @@ class Reached:
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Sink(Protocol):
+class TrackerConnection(Protocol):
     """An open connection of a tracker to its service, used by one thread of a separate process.
 
     Every method except `close` may raise `TrackerUnreachable` or `TrackerRefused`. After
@@ -237,7 +237,7 @@ class Sink(Protocol):
     Rows that are pushed twice must be stored once.
     """
 
-    def begin(self, run: TrackedRun, reached: Reached) -> Reached:
+    def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
         """Open a run, or open it again; returns the position after which rows are expected.
 
         Args:
@@ -247,7 +247,7 @@ class Sink(Protocol):
         """
         ...
 
-    def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
+    def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
         """Upload rows, sorted by step, all of them after the rows pushed before.
 
         Returns the position up to which the service has stored rows; it may be before the last
@@ -255,14 +255,14 @@ class Sink(Protocol):
         """
         ...
 
-    def end(self, run: TrackedRun, ended: Ended) -> Reached:
+    def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
         """Record the state of a run that no process executes; afterwards all its rows are stored.
 
         A run may begin and end several times.
         """
         ...
 
-    def summarise(self, summary: Summary) -> None:
+    def summarise(self, summary: ExperimentSummary) -> None:
         """Upload the experiment's current results; replaces the earlier ones."""
         ...
 
@@ -294,7 +294,7 @@ class Tracker(Protocol):
         """
         ...
 
-    def open(self, experiment: TrackedExperiment) -> Sink:
+    def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Connect to the service.
 
         Raises:

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from rlexp.metrics.estimate import Estimate
-from rlexp.metrics.estimate_text import ends, made_how, no_interval, possible
-from rlexp.text import number
-from rlexp.trackers import Aggregate
+from rlexp.metrics.estimate_text import ends, method_text, no_interval, possible
+from rlexp.text import format_number
+from rlexp.trackers import TrackedAggregate
 
 WIDTH, LABELS, LINE, MARGIN = 720, 260, 28, 24
 """Pixels: width of the picture, left end of the axis, height of a line, and margin."""
 
 
-def draw_intervals(aggregates: Sequence[Aggregate]) -> str:
+def draw_intervals(aggregates: Sequence[TrackedAggregate]) -> str:
     """An SVG with one line for each aggregate and its interval; each task has its own axis.
 
     An aggregate without an interval is a point; one without a score has the text `no score`. If
@@ -36,16 +36,16 @@ def draw_intervals(aggregates: Sequence[Aggregate]) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{background}{body}</svg>\n'
 
 
-def _method(aggregates: Sequence[Aggregate]) -> str:
+def _method(aggregates: Sequence[TrackedAggregate]) -> str:
     """What the picture shows, and how the intervals were computed."""
     estimates = [a.estimate for a in aggregates if a.estimate is not None]
-    how = dict.fromkeys(made_how(i) if possible(i) else no_interval(i) for i in estimates)
+    how = dict.fromkeys(method_text(i) if possible(i) else no_interval(i) for i in estimates)
     titles = dict.fromkeys(f"{a.title} over seeds" for a in aggregates)
     return "; ".join([*titles, *how])
 
 
 def _aggregate_line(
-    aggregate: Aggregate, aggregates: Sequence[Aggregate], top: float
+    aggregate: TrackedAggregate, aggregates: Sequence[TrackedAggregate], top: float
 ) -> Iterator[str]:
     yield from _text(MARGIN, top, _short(f"{aggregate.label} (n = {aggregate.n})"))
     estimate = aggregate.estimate
@@ -64,7 +64,7 @@ def _aggregate_line(
     for run in _runs(estimate):
         at = _position(run, aggregates)
         yield f'<circle cx="{at:.1f}" cy="{middle + 7}" r="2" fill="#888a85"/>'
-    shown = number(estimate.estimate, estimate.digits)
+    shown = format_number(estimate.estimate, estimate.digits)
     interval = f" {ends(estimate, estimate.digits)}" if possible(estimate) else ""
     yield from _text(WIDTH - 190, top, f"{shown}{interval}")
 
@@ -73,19 +73,19 @@ def _runs(estimate: Estimate) -> list[float]:
     return [run for runs in estimate.runs for run in runs]
 
 
-def _axis(aggregates: Sequence[Aggregate], top: float) -> Iterator[str]:
+def _axis(aggregates: Sequence[TrackedAggregate], top: float) -> Iterator[str]:
     low, high = _range(aggregates)
     yield from _text(LABELS, top, f"{low:.4g}", "normal", "start")
     yield from _text(WIDTH - 210, top, f"{high:.4g}", "normal", "end")
 
 
-def _position(value: float, aggregates: Sequence[Aggregate]) -> float:
+def _position(value: float, aggregates: Sequence[TrackedAggregate]) -> float:
     low, high = _range(aggregates)
     share = 0.5 if high == low else (value - low) / (high - low)
     return LABELS + share * (WIDTH - 210 - LABELS)
 
 
-def _range(aggregates: Sequence[Aggregate]) -> tuple[float, float]:
+def _range(aggregates: Sequence[TrackedAggregate]) -> tuple[float, float]:
     estimates = [a.estimate for a in aggregates if a.estimate is not None]
     values = [
         v for i in estimates for v in (i.estimate, i.low, i.high, *_runs(i)) if v is not None

@@ -19,7 +19,7 @@ PAUSE = 0.15
 """Seconds between tries: the kernel accepts one change of an autogroup every 0.1 seconds."""
 
 
-def step_back(until: threading.Event) -> None:
+def lower_priority(until: threading.Event) -> None:
     """Lower this process's priority, and later that of its sessions, until the event is set.
 
     Linux may divide CPU time among sessions (autogroups) before it divides it among processes: an

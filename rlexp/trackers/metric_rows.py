@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 
 from rlexp.records.events import Evaluated, Event, Measured
-from rlexp.trackers import Row
+from rlexp.trackers import MetricRow
 
 
-def rows_of(events: Iterable[Event]) -> list[Row]:
+def rows_of(events: Iterable[Event]) -> list[MetricRow]:
     """One row for each environment step at which something was measured or evaluated.
 
     Args:
@@ -24,17 +24,17 @@ def rows_of(events: Iterable[Event]) -> list[Row]:
         if isinstance(event, Measured | Evaluated):
             times.setdefault(event.step, event.time)
             metrics.setdefault(event.step, {}).update(_metrics(event))
-    return [Row(step=s, time=times[s], metrics=metrics[s]) for s in sorted(metrics)]
+    return [MetricRow(step=s, time=times[s], metrics=metrics[s]) for s in sorted(metrics)]
 
 
-def merged(first: list[Row], second: list[Row]) -> list[Row]:
+def merge_rows(first: list[MetricRow], second: list[MetricRow]) -> list[MetricRow]:
     """The rows of both lists sorted by step; rows of one step are joined."""
     by_step = {row.step: row for row in first}
     for row in second:
         earlier = by_step.get(row.step)
         if earlier is not None:
             both = {**earlier.metrics, **row.metrics}
-            by_step[row.step] = Row(step=row.step, time=earlier.time, metrics=both)
+            by_step[row.step] = MetricRow(step=row.step, time=earlier.time, metrics=both)
         else:
             by_step[row.step] = row
     return [by_step[step] for step in sorted(by_step)]

@@ -13,7 +13,15 @@ from typing import Annotated, Any
 from annotated_types import Ge, Len
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers import Ended, Reached, Row, Sink, Summary, TrackedExperiment, TrackedRun
+from rlexp.trackers import (
+    ExperimentSummary,
+    MetricRow,
+    RunEnd,
+    SyncPosition,
+    TrackedExperiment,
+    TrackedRun,
+    TrackerConnection,
+)
 from rlexp.trackers.mlflow_limits import (
     MetricValue,
     metric_batches,
@@ -53,7 +61,7 @@ class MLflow:
         shown = find_location(self.uri, project, os.environ).shown
         return shown if self.experiment is None else f"{shown} {self.experiment}"
 
-    def open(self, experiment: TrackedExperiment) -> Sink:
+    def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Connect, and find or create the MLflow experiment; see `Tracker.open`."""
         if self.register is not None and not self.models:
             raise TrackerRefused(
@@ -91,7 +99,7 @@ class MLflowSink:
     _open: dict[str, _OpenRun] = field(default_factory=dict)
     _parents: dict[str, str] = field(default_factory=dict)
 
-    def begin(self, run: TrackedRun, reached: Reached) -> Reached:  # noqa: ARG002 it may lag
+    def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:  # noqa: ARG002 it may lag
         """Find or create the run and describe it; see `Sink.begin`.
 
         The position is read from the run's tag, which is newer than `reached` after a crash.
@@ -102,9 +110,9 @@ class MLflowSink:
             self.service.set_status(mlflow_run.id, "RUNNING")
         self._describe(mlflow_run, run)
         self._open[run.id] = _OpenRun(mlflow_run.id, step)
-        return Reached(step=step)
+        return SyncPosition(step=step)
 
-    def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
+    def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
         """Upload rows in large requests, each of which also sets the position; see `Sink.push`."""
         open_run = self._open[run.id]
         for portion in metric_batches(rows):
@@ -113,9 +121,9 @@ class MLflowSink:
             # ahead of the rows.
             self.service.measure(open_run.id, portion.metrics, tags)
             open_run.step = max(open_run.step, -1 if portion.step is None else portion.step)
-        return Reached(step=open_run.step)
+        return SyncPosition(step=open_run.step)
 
-    def end(self, run: TrackedRun, ended: Ended) -> Reached:
+    def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
         """Write the end of the run and upload its files; see `Sink.end`."""
         open_run = self._open[run.id]
         mlflow_run = self._find(run.id)
@@ -141,9 +149,9 @@ class MLflowSink:
             elif self.settings.models:
                 self.service.upload(mlflow_run.id, f"{MODEL}/{name}", path)
         self.service.set_status(mlflow_run.id, STATUS.get(ended.state, "KILLED"), ended.time)
-        return Reached(step=open_run.step)
+        return SyncPosition(step=open_run.step)
 
-    def summarise(self, summary: Summary) -> None:
+    def summarise(self, summary: ExperimentSummary) -> None:
         """Write the results of each group to the group's run; see `Sink.summarise`."""
         SummaryWriter(self.service, self._parent, self.settings.register)(summary)
 
@@ -230,7 +238,7 @@ def _run_tags(run: TrackedRun) -> dict[str, Any]:
     }
 
 
-def _end_tags(ended: Ended) -> dict[str, Any]:
+def _end_tags(ended: RunEnd) -> dict[str, Any]:
     return {
         "state": ended.state,
         "failure": ended.failure,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from rlexp.trackers import Row
+from rlexp.trackers import MetricRow
 from rlexp.trackers.flatten import flattened
 
 KEY = 250
@@ -88,7 +88,7 @@ def tags_of(values: Mapping[str, Any]) -> list[Text]:
     return [(legal_key(key), readable(_as_text(value), TAG)) for key, value in present.items()]
 
 
-def metric_batches(rows: Iterable[Row]) -> Iterator[MetricBatch]:
+def metric_batches(rows: Iterable[MetricRow]) -> Iterator[MetricBatch]:
     """Rows divided into requests; a row is divided only if it exceeds the limits of a request."""
     batch: list[MetricValue] = []
     size = 0
@@ -121,7 +121,7 @@ def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _metric_values(row: Row) -> list[MetricValue]:
+def _metric_values(row: MetricRow) -> list[MetricValue]:
     time = max(int(row.time * 1000), 0)
     return [MetricValue(legal_key(k), float(v), time, row.step) for k, v in row.metrics.items()]
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from rlexp.errors import TrackerRefused
-from rlexp.trackers import Aggregate, Summary, Winner
+from rlexp.trackers import ExperimentSummary, TrackedAggregate, TrackedWinner
 from rlexp.trackers.mlflow_limits import MetricValue, batches, legal_key, tags_of
 from rlexp.trackers.mlflow_service import ID, MLflowRun, Service
 
@@ -41,14 +41,14 @@ class SummaryWriter:
     parent: Callable[[str], MLflowRun]
     register: str | None
 
-    def __call__(self, summary: Summary) -> None:
+    def __call__(self, summary: ExperimentSummary) -> None:
         """Write the results of every group; replaces the earlier ones.
 
         Raises:
             TrackerUnreachable: MLflow does not answer.
             TrackerRefused: MLflow rejects a request, or there is no model to register.
         """
-        by_label: dict[str, list[Aggregate]] = defaultdict(list)
+        by_label: dict[str, list[TrackedAggregate]] = defaultdict(list)
         for aggregate in summary.aggregates:
             by_label[aggregate.label].append(aggregate)
         for group in dict.fromkeys([*summary.groups, *by_label]):
@@ -57,10 +57,10 @@ class SummaryWriter:
             self._register(self.register, summary.winner, summary.aggregates)
 
     def _write_group(
-        self, parent: MLflowRun, aggregates: Sequence[Aggregate], summary: Summary
+        self, parent: MLflowRun, aggregates: Sequence[TrackedAggregate], summary: ExperimentSummary
     ) -> None:
         now = time.time()
-        self._measure(parent, _numbers(aggregates), int(now * 1000))
+        self._measure(parent, _aggregate_metrics(aggregates), int(now * 1000))
         self._tag(parent, aggregates)
         self._upload(parent, summary)
         complete = not any(aggregate.missing for aggregate in aggregates)
@@ -88,15 +88,15 @@ class SummaryWriter:
         for batch in batches(changed, MOST):
             self.service.measure(parent.id, batch)
 
-    def _tag(self, parent: MLflowRun, aggregates: Sequence[Aggregate]) -> None:
-        tags = dict(tags_of(_words(aggregates)))
+    def _tag(self, parent: MLflowRun, aggregates: Sequence[TrackedAggregate]) -> None:
+        tags = dict(tags_of(_aggregate_tags(aggregates)))
         names = ",".join(tags)
         before = parent.tags.get(ABOUT, "").split(",")
         self.service.untag(parent.id, [k for k in before if k in parent.tags and k not in tags])
         if any(parent.tags.get(key) != value for key, value in tags.items()):
             self.service.write(parent.id, [*tags.items(), *tags_of({ABOUT: names})])
 
-    def _upload(self, parent: MLflowRun, summary: Summary) -> None:
+    def _upload(self, parent: MLflowRun, summary: ExperimentSummary) -> None:
         content: dict[str, Path | str] = {
             f"{FIGURES}/{name}.svg": text for name, text in summary.figures.items()
         }
@@ -108,7 +108,9 @@ class SummaryWriter:
             self.service.upload(parent.id, name, what)
         self.service.write(parent.id, [(SENT, digest)])
 
-    def _register(self, name: str, winner: Winner, aggregates: Sequence[Aggregate]) -> None:
+    def _register(
+        self, name: str, winner: TrackedWinner, aggregates: Sequence[TrackedAggregate]
+    ) -> None:
         if winner.run is None:
             return
         runs = self.service.find(winner.run.id)
@@ -129,7 +131,7 @@ class SummaryWriter:
         self.service.register(name, run, MODEL, dict(tags_of(tags)))
 
 
-def _numbers(aggregates: Sequence[Aggregate]) -> dict[str, float]:
+def _aggregate_metrics(aggregates: Sequence[TrackedAggregate]) -> dict[str, float]:
     """Numbers of a group by key; keys contain the task if the group has several tasks."""
     numbers = {}
     for aggregate in aggregates:
@@ -140,7 +142,7 @@ def _numbers(aggregates: Sequence[Aggregate]) -> dict[str, float]:
     return numbers
 
 
-def _words(aggregates: Sequence[Aggregate]) -> dict[str, object]:
+def _aggregate_tags(aggregates: Sequence[TrackedAggregate]) -> dict[str, object]:
     texts: dict[str, object] = {}
     for aggregate in aggregates:
         values = {
@@ -156,7 +158,7 @@ def _words(aggregates: Sequence[Aggregate]) -> dict[str, object]:
     return texts
 
 
-def _interval(aggregate: Aggregate) -> dict[str, object]:
+def _interval(aggregate: TrackedAggregate) -> dict[str, object]:
     """How the interval was computed, or why there is none."""
     estimate = aggregate.estimate
     if estimate is None:
@@ -169,7 +171,7 @@ def _interval(aggregate: Aggregate) -> dict[str, object]:
     return {**settings, "reason": estimate.reason}
 
 
-def _key_suffix(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
+def _key_suffix(aggregate: TrackedAggregate, aggregates: Sequence[TrackedAggregate]) -> str:
     """The end of a key that distinguishes an aggregate from the others of its group."""
     phases = {other.phase for other in aggregates}
     tasks = {other.task for other in aggregates}

@@ -10,14 +10,14 @@ from annotated_types import Ge
 
 from rlexp.errors import TrackerRefused
 from rlexp.trackers import (
-    Aggregate,
-    Ended,
-    Reached,
-    Row,
-    Sink,
-    Summary,
+    ExperimentSummary,
+    MetricRow,
+    RunEnd,
+    SyncPosition,
+    TrackedAggregate,
     TrackedExperiment,
     TrackedRun,
+    TrackerConnection,
 )
 from rlexp.trackers.flatten import flattened
 
@@ -39,7 +39,7 @@ class TensorBoard:
         """The folder that holds one folder for each experiment."""
         return str(project / (self.folder or "tensorboard"))
 
-    def open(self, experiment: TrackedExperiment) -> Sink:
+    def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Check that event files can be written; see `Tracker.open`."""
         try:
             import tensorboard.compat.proto.event_pb2  # noqa: F401
@@ -75,7 +75,7 @@ class TensorBoardSink:
         self._folder = folder
         self._open: dict[str, EventFileWriter] = {}
 
-    def begin(self, run: TrackedRun, reached: Reached) -> Reached:
+    def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
         """Continue at the sync position, or start the file again; see `Sink.begin`."""
         path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
         length = int(reached.kept.get("length") or 0)
@@ -85,17 +85,17 @@ class TensorBoardSink:
             length = 0
         file = self._open[run.id] = EventFileWriter(path, length, run.started)
         file.step = reached.step if length else -1
-        return reached if length else Reached()
+        return reached if length else SyncPosition()
 
-    def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
+    def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
         """Write rows; see `Sink.push`."""
         file = self._open[run.id]
         for row in rows:
             file.scalars(row.metrics, row.step, row.time)
         file.step = rows[-1].step
-        return Reached(step=file.step, kept={"length": file.length()})
+        return SyncPosition(step=file.step, kept={"length": file.length()})
 
-    def end(self, run: TrackedRun, ended: Ended) -> Reached:
+    def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
         """Write the hyperparameters and the score, which later rows overwrite."""
         # The position returned is the one before these entries: a run that continues overwrites
         # them, so that its file never holds two scores.
@@ -107,9 +107,9 @@ class TensorBoardSink:
             file.scalars({"score": ended.score}, ended.step, ended.time)
         file.length()
         file.close()
-        return Reached(step=file.step, kept={"length": length})
+        return SyncPosition(step=file.step, kept={"length": length})
 
-    def summarise(self, summary: Summary) -> None:
+    def summarise(self, summary: ExperimentSummary) -> None:
         """Rewrite the file with the aggregates of each label."""
         for aggregate in summary.aggregates:
             if aggregate.estimate is not None:
@@ -180,7 +180,7 @@ class EventFileWriter:
         self._file.close()
 
 
-def _hyperparameters(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
+def _hyperparameters(name: str, run: TrackedRun, ended: RunEnd) -> Iterator[Any]:
     """The summaries for the hyperparameter plug-in: settings, then the end of the session."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
@@ -203,7 +203,7 @@ def _hyperparameters(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
     yield Values(value=[value])
 
 
-def _aggregate_scalars(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
+def _aggregate_scalars(aggregate: TrackedAggregate) -> Iterator[tuple[str, float]]:
     names = (aggregate.metric, "low", "high", "n", "planned", "failed", "missing")
     counts = (aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing)
     for name, value in zip(names, (*aggregate.numbers.values(), *counts), strict=True):

@@ -27,14 +27,14 @@ from annotated_types import Ge, Gt, MaxLen, MinLen
 
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.trackers import (
-    Aggregate,
-    Ended,
-    Reached,
-    Row,
-    Sink,
-    Summary,
+    ExperimentSummary,
+    MetricRow,
+    RunEnd,
+    SyncPosition,
+    TrackedAggregate,
     TrackedExperiment,
     TrackedRun,
+    TrackerConnection,
 )
 
 CLOUD = "https://api.wandb.ai"
@@ -139,7 +139,7 @@ def begin_request(run: TrackedRun) -> dict[str, Any]:
     }
 
 
-def end_request(ended: Ended) -> dict[str, Any]:
+def end_request(ended: RunEnd) -> dict[str, Any]:
     """The request that ends a run after its last attempt."""
     about = {
         "score": ended.score,
@@ -158,7 +158,7 @@ def end_request(ended: Ended) -> dict[str, Any]:
     }
 
 
-def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
+def summary_request(experiment: TrackedExperiment, summary: ExperimentSummary) -> dict[str, Any]:
     """The request with the current results of an experiment; the same results give the same one."""
     values: dict[str, Any] = {}
     for aggregate in summary.aggregates:
@@ -178,7 +178,7 @@ def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
     }
 
 
-def _row(aggregate: Aggregate) -> list[Any]:
+def _row(aggregate: TrackedAggregate) -> list[Any]:
     a = aggregate
     counts = [a.label, a.task, a.phase, a.n, a.planned, a.failed, a.missing]
     estimate = a.estimate
@@ -188,12 +188,12 @@ def _row(aggregate: Aggregate) -> list[Any]:
     return [*counts, estimate.estimate, estimate.low, estimate.high, *method, a.in_words]
 
 
-def _title(summary: Summary) -> str:
+def _title(summary: ExperimentSummary) -> str:
     """The name of the aggregate, which all labels share."""
     return next((a.title for a in summary.aggregates), "IQM")
 
 
-def _values(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
+def _values(aggregate: TrackedAggregate) -> Iterator[tuple[str, float]]:
     """Single values by which W&B can sort the experiments of a project."""
     names = (aggregate.metric, "low", "high", "n")
     for name, value in zip(names, (*aggregate.numbers.values(), aggregate.n), strict=True):
@@ -398,7 +398,7 @@ class WandB:
         name = f"{settings.entity}/{self.project}" if settings.entity else self.project
         return f"W&B project {name} at {settings.address}"
 
-    def open(self, experiment: TrackedExperiment) -> Sink:
+    def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Start W&B's process and check the key; see `Tracker.open`."""
         settings = self._resolved(experiment.project)
         if settings.mode == "disabled":
@@ -424,16 +424,16 @@ class WandB:
 class _Disabled:
     """The sink of mode `disabled`: uploads nothing and reports every row as stored."""
 
-    def begin(self, run: TrackedRun, reached: Reached) -> Reached:  # noqa: ARG002
+    def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:  # noqa: ARG002
         return reached
 
-    def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:  # noqa: ARG002
-        return Reached(step=rows[-1].step)
+    def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:  # noqa: ARG002
+        return SyncPosition(step=rows[-1].step)
 
-    def end(self, run: TrackedRun, ended: Ended) -> Reached:  # noqa: ARG002
-        return Reached(step=ended.step)
+    def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:  # noqa: ARG002
+        return SyncPosition(step=ended.step)
 
-    def summarise(self, summary: Summary) -> None:
+    def summarise(self, summary: ExperimentSummary) -> None:
         pass
 
     def close(self) -> None:
@@ -453,7 +453,7 @@ class _OpenRun:
 
     tracked: TrackedRun
     safe: int
-    rows: list[Row] = field(default_factory=list)
+    rows: list[MetricRow] = field(default_factory=list)
     life: int = -1
 
     @property
@@ -493,7 +493,7 @@ class WandBSink:
             }
             self._safely(lambda: self._process.start(request, START + settings.timeout))
 
-    def begin(self, run: TrackedRun, reached: Reached) -> Reached:
+    def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
         """See `Sink.begin`. Online the service knows the position; offline `reached` holds it."""
         if not self._is_online and reached.kept.get("online"):
             raise TrackerUnreachable(
@@ -504,7 +504,7 @@ class WandBSink:
         self._revive(opened)
         return self._reached(opened)
 
-    def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
+    def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
         """See `Sink.push`. Rows count as stored only after `end`."""
         opened = self._open[run.id]
         self._revive(opened)
@@ -513,7 +513,7 @@ class WandBSink:
         opened.rows += new_rows
         return self._reached(opened)
 
-    def end(self, run: TrackedRun, ended: Ended) -> Reached:
+    def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
         """See `Sink.end`. Waits until W&B has stored every row."""
         opened = self._open[run.id]
         self._revive(opened)
@@ -525,12 +525,12 @@ class WandBSink:
         }
         self._call("end", id=run.id, **request)
         del self._open[run.id]
-        return Reached(step=opened.taken)
+        return SyncPosition(step=opened.taken)
 
-    def summarise(self, summary: Summary) -> None:
+    def summarise(self, summary: ExperimentSummary) -> None:
         """See `Sink.summarise`."""
         self.reach()
-        self._call("summarise", **overview(self._experiment, summary))
+        self._call("summarise", **summary_request(self._experiment, summary))
 
     def close(self) -> None:
         """See `Sink.close`."""
@@ -541,8 +541,8 @@ class WandBSink:
     def _is_online(self) -> bool:
         return self._where.mode == "online"
 
-    def _reached(self, opened: _OpenRun) -> Reached:
-        return Reached(step=opened.safe, kept={"online": True} if self._is_online else {})
+    def _reached(self, opened: _OpenRun) -> SyncPosition:
+        return SyncPosition(step=opened.safe, kept={"online": True} if self._is_online else {})
 
     def _revive(self, opened: _OpenRun) -> None:
         """Open the run in the current process; rows that a killed process lost are pushed again."""
@@ -554,7 +554,7 @@ class WandBSink:
         opened.life = self._process.life
         self._log(opened.tracked, opened.rows)
 
-    def _log(self, run: TrackedRun, rows: Sequence[Row]) -> None:
+    def _log(self, run: TrackedRun, rows: Sequence[MetricRow]) -> None:
         for start in range(0, len(rows), BATCH):
             batch = [(r.step, r.time, dict(r.metrics)) for r in rows[start : start + BATCH]]
             self._call("push", id=run.id, rows=batch)

@@ -15,7 +15,7 @@ import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from rlexp.environments import Environment, Stage
-from rlexp.environments.composed import Around, at
+from rlexp.environments.composed import Around, at_stage
 from rlexp.errors import ConfigError
 from rlexp.training.evaluate import Episodes, Evaluator
 from rlexp.training.video_file import DEFAULT_RATE, Frame, open_video
@@ -74,7 +74,7 @@ def without_display() -> None:
     os.environ.setdefault("PYOPENGL_PLATFORM", library)
 
 
-def film(
+def record_video(
     environment: Environment,
     model: BaseAlgorithm,
     path: Path,
@@ -91,7 +91,7 @@ def film(
     try:
         with closing(open_video(path)) as movie, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            recorded = WithCamera(at(environment, Stage.EVALUATION), movie.add)
+            recorded = WithCamera(at_stage(environment, Stage.EVALUATION), movie.add)
             evaluator = Evaluator(recorded, 1, render="rgb_array")
             with closing(evaluator):
                 # Known only once the environment exists; set before the first frame.

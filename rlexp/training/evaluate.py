@@ -15,7 +15,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments import MEASURES, Environment, Stage
-from rlexp.environments.composed import at
+from rlexp.environments.composed import at_stage
 from rlexp.training.monitor import EvaluatedEnvironment
 from rlexp.training.vectorise import evaluation_vector, share_statistics
 
@@ -47,7 +47,7 @@ class Evaluator:
         stage: Stage = Stage.EVALUATION,
     ) -> None:
         """Make a vector of `count` environments for a stage."""
-        self.vector, self._members = evaluation_vector(at(environment, stage), count, render)
+        self.vector, self._members = evaluation_vector(at_stage(environment, stage), count, render)
 
     def evaluate(
         self,

@@ -288,7 +288,7 @@ class Script:
     memory_kills: Callable[[], int] = int
 
 
-def told_to_script(
+def script_configuration(
     spec: RunSpec, budget: Budget, *, task: str, results: Path, folder: Path
 ) -> dict[str, Any]:
     """Return the content of the configuration file of a script.

@@ -8,7 +8,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.environments import Stage
-from rlexp.environments.composed import at
+from rlexp.environments.composed import at_stage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.training.parameters import load_parameters, weights_digest
 from rlexp.training.parts import Training
@@ -19,7 +19,7 @@ Learner: TypeAlias = BaseAlgorithm
 LONGEST_REASON = 200
 
 
-def restore(
+def restore_policy(
     training: Training, model: Path, statistics: Path, *, weights: str | None
 ) -> BaseAlgorithm:
     """Return a learner that acts as the saved one does.
@@ -56,7 +56,7 @@ def _fresh(training: Training) -> BaseAlgorithm:
     # A full replay buffer can take gigabytes, and acting needs none of it.
     if hasattr(algorithm, "buffer_size"):
         algorithm = replace(algorithm, buffer_size=1)
-    vector, _ = evaluation_vector(at(environment, Stage.EVALUATION), 1)
+    vector, _ = evaluation_vector(at_stage(environment, Stage.EVALUATION), 1)
     # The learner checks its rollout size against the number of environments of the run, so
     # the vector of one claims that number; acting does not use it.
     vector.num_envs = environment.vector.count

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlexp.protocol.space import Choice, Domain, Integer, Space
 from rlexp.stats.interval import Interval
 from rlexp.stats.sensitivity.functional_anova import (
-    Grid,
+    UnitGrid,
     bagged,
     cross_validated_r2,
     grow,
@@ -48,7 +48,7 @@ NO_MAIN_EFFECTS = "no single parameter changes the prediction of the forest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Importance:
+class ParameterImportance:
     """The importance of each parameter for the objective, by one method.
 
     Attributes:
@@ -72,7 +72,7 @@ class Importance:
 
 def importances(
     space: Space, trials: Sequence[tuple[Mapping[str, Any], float]], seed: int
-) -> tuple[Importance, ...]:
+) -> tuple[ParameterImportance, ...]:
     """The importance of every parameter by PED-ANOVA, then by fANOVA.
 
     PED-ANOVA measures how much the best tenth of the trials differ from all trials in each
@@ -88,7 +88,7 @@ def importances(
     """
     table = _TrialTable.read(space, trials)
     if reason := table.reason_to_skip:
-        return tuple(Importance(method=method, reason=reason) for method in RESAMPLES)
+        return tuple(ParameterImportance(method=method, reason=reason) for method in RESAMPLES)
     return _ped_anova(table, seed), _fanova(table, seed)
 
 
@@ -144,7 +144,7 @@ def _scaled_to_unit(values: Numbers) -> Numbers:
     return min_max(values, low, high) if low < high else np.zeros_like(values)
 
 
-def _ped_anova(trials: _TrialTable, seed: int) -> Importance:
+def _ped_anova(trials: _TrialTable, seed: int) -> ParameterImportance:
     domains = [p.domain for p in trials.space.parameters]
     observed = [_observed(domain, trials.points[:, d]) for d, domain in enumerate(domains)]
     # A density of fewer than five trials is meaningless, whatever share of the trials they are.
@@ -157,12 +157,12 @@ def _ped_anova(trials: _TrialTable, seed: int) -> Importance:
     estimate = shares(np.arange(len(trials.values)))
     if not estimate.any():
         reason = f"the best of {trials.description} differ from the others in no parameter"
-        return Importance(method=PED_ANOVA, reason=reason)
+        return ParameterImportance(method=PED_ANOVA, reason=reason)
     resampled = [
         shares(rows) for rows, _ in resamples(len(trials.values), RESAMPLES[PED_ANOVA], seed)
     ]
     top = np.count_nonzero(best(trials.values, quantile))
-    return Importance(
+    return ParameterImportance(
         method=PED_ANOVA,
         shares=_share_intervals(trials, estimate, resampled, seed),
         note=f"From the best {top:,} of {trials.description}.",
@@ -197,22 +197,24 @@ def _integer_steps(domain: Integer) -> int:
     return min(math.ceil(math.log2(count)) + 1 if domain.log else count, STEPS)
 
 
-def _fanova(trials: _TrialTable, seed: int) -> Importance:
+def _fanova(trials: _TrialTable, seed: int) -> ParameterImportance:
     sample = _subsample(trials, seed)
-    grid = Grid.from_unit(sample.points, [_cell_count(p.domain) for p in sample.space.parameters])
+    grid = UnitGrid.from_unit(
+        sample.points, [_cell_count(p.domain) for p in sample.space.parameters]
+    )
     quality = cross_validated_r2(grid, sample.values, TREES_PER_FOLD, seeded(seed, 1))
     if quality < MIN_R2:
         reason = (
             f"the forest does not predict the values of held-out trials "
             f"(cross-validated R² {quality:.2f}, {MIN_R2} is needed): its shares would be noise"
         )
-        return Importance(method=FANOVA, quality=quality, reason=reason)
+        return ParameterImportance(method=FANOVA, quality=quality, reason=reason)
     forest = grow(
         grid, sample.values, bagged(np.arange(len(sample.values)), TREES, seeded(seed, 2))
     )
     main = main_effects(forest, grid.sizes)
     if not main.any():
-        return Importance(method=FANOVA, quality=quality, reason=NO_MAIN_EFFECTS)
+        return ParameterImportance(method=FANOVA, quality=quality, reason=NO_MAIN_EFFECTS)
     resampled = [
         grow(grid, sample.values, bagged(rows, TREES_PER_RESAMPLE, generator))
         for rows, generator in resamples(len(sample.values), RESAMPLES[FANOVA], seed)
@@ -221,7 +223,7 @@ def _fanova(trials: _TrialTable, seed: int) -> Importance:
         summing_to_one(main_effects(forest_of_resample, grid.sizes))
         for forest_of_resample in resampled
     ]
-    return Importance(
+    return ParameterImportance(
         method=FANOVA,
         shares=_share_intervals(sample, summing_to_one(main), effects, seed),
         pairs=_largest_pairs(sample.space.keys, main, pair_effects(forest, grid.sizes)),

@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import execute
 from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout, RunPaths
@@ -62,5 +62,5 @@ def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished
     return ready
 
 
-def _settings(request: Request, allowed: tuple[str, ...]) -> dict[str, object]:
+def _settings(request: RunRequest, allowed: tuple[str, ...]) -> dict[str, object]:
     return {**request.budget.operational(), "allowed": list(allowed)}

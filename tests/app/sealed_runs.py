@@ -11,7 +11,7 @@ from stored_runs import Stored, failed, stored
 from rlexp.records.events import Event
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.ledger import read_ledger
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 
 
 def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:
@@ -21,14 +21,14 @@ def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:
     for seed in range(runs):
         run = made.complete(seed, 10.0 * seed)
         (run.model).write_text(f"policy {name} {seed}")
-        Seals(made.paths).enter(run, run.attempts()[-1].number)
+        LedgerWriter(made.paths).enter(run, run.attempts()[-1].number)
     return made
 
 
 def keep(made: Stored, seed: int, events: Sequence[Event]) -> RunPaths:
     """Store an attempt and enter it in the ledger."""
     run = made.attempt(seed, events)
-    Seals(made.paths).enter(run, run.attempts()[-1].number)
+    LedgerWriter(made.paths).enter(run, run.attempts()[-1].number)
     return run
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from rlexp.app.plans import Beginnings, RefusedCheckpoint, RunPlan
+from rlexp.app.plans import RefusedCheckpoint, RunPlan, StartingPoints
 from rlexp.cli.plans import checkpoint_lines, run_plan_lines
 
 
-def beginnings(**changes: Any) -> Beginnings:
+def beginnings(**changes: Any) -> StartingPoints:
     """Starting points of runs: all start from step 0, except as given."""
     values: dict[str, Any] = {"continued": {}, "drifts": {}, "anew": {}, "allow_drift": None}
-    return Beginnings(**{**values, "replay_bytes": 0, **changes})
+    return StartingPoints(**{**values, "replay_bytes": 0, **changes})
 
 
 def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:

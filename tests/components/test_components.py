@@ -15,7 +15,7 @@ import pytest
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.environments import MEASURES, Stage
-from rlexp.environments.composed import ComposedTask, at
+from rlexp.environments.composed import ComposedTask, at_stage
 from rlexp.errors import ConfigError
 from rlexp.training.episode_log import digest
 
@@ -101,7 +101,7 @@ def played(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
 @pytest.mark.parametrize("case", PLAYED)
 def test_same_seed_gives_the_same_episodes(case: str, stage: Stage) -> None:
     """Equal seeds give equal episodes at every stage, with observations of the declared space."""
-    task = at(composed_task(case), stage)
+    task = at_stage(composed_task(case), stage)
     first, second = (list(played(task.make(), seed=3)) for _ in range(2))
     assert list(map(digest, first)) == list(map(digest, second))
     space = task.make().observation_space
@@ -111,7 +111,7 @@ def test_same_seed_gives_the_same_episodes(case: str, stage: Stage) -> None:
 @pytest.mark.parametrize("case", PLAYED)
 def test_spaces_are_the_same_at_every_stage(case: str) -> None:
     """Spaces are equal at every stage, because one policy plays at all of them."""
-    made = [at(composed_task(case), stage).make() for stage in Stage]
+    made = [at_stage(composed_task(case), stage).make() for stage in Stage]
     assert 1 == len({str(each.observation_space) for each in made})
     assert all(each.observation_space == made[0].observation_space for each in made)
     assert all(each.action_space == made[0].action_space for each in made)
@@ -123,14 +123,14 @@ def test_later_environments_are_as_they_were(case: str) -> None:
     task = composed_task(case)
     before = [digest(each) for each in played(task.environment.make(), seed=5)]
     for stage in Stage:
-        list(played(at(task, stage).make(), seed=7))
+        list(played(at_stage(task, stage).make(), seed=7))
     assert before == [digest(each) for each in played(task.environment.make(), seed=5)]
 
 
 @pytest.mark.parametrize("case", PLAYED)
 def test_numbers_of_an_episode_are_finite(case: str) -> None:
     """Measures have names, are finite, and come only at the end of an episode."""
-    made = at(composed_task(case), Stage.EVALUATION).make()
+    made = at_stage(composed_task(case), Stage.EVALUATION).make()
     steps = [each for each in played(made, seed=1, steps=300) if isinstance(each, tuple)]
     for _, _, terminated, truncated, measures in steps:
         assert (terminated or truncated) or not measures

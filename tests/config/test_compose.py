@@ -10,7 +10,7 @@ from composing import GROUPS, MINE, at, one, refusal
 from quick_parts import quick_yaml
 from samples import write_tree
 
-from rlexp.config.compose import Composed, compose
+from rlexp.config.compose import ComposedConfiguration, compose
 
 quick = pytest.fixture(autouse=True)(quick_yaml)
 
@@ -203,7 +203,7 @@ def test_composition_leaves_no_state(folder: Path) -> None:
     compose([], folder / "other")
     after = compose([], folder)
     assert before == after
-    assert [Composed(before[0].plain, ())] == after
+    assert [ComposedConfiguration(before[0].plain, ())] == after
 
 
 def test_composed_values_are_plain_python(folder: Path) -> None:

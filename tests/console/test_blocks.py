@@ -13,20 +13,20 @@ from rlexp.console.blocks import cell, show_blocks
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
-    Column,
-    Lines,
-    Listing,
-    Notice,
-    Parallel,
-    Scatter,
+    Callout,
+    LineFigure,
+    ParallelFigure,
+    ScatterFigure,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
+    VerbatimText,
 )
 from rlexp.stats.interval import Interval
 
-LABEL, SCORE = Column(title="label", label=True), Column(title="mean score", digits=1)
+LABEL, SCORE = TableColumn(title="label", label=True), TableColumn(title="mean score", digits=1)
 
 
 def interval(estimate: float, low: float | None, high: float | None, **more: object) -> Interval:
@@ -45,7 +45,7 @@ def shown(*blocks: Block, width: int = 80) -> str:
     return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())
 
 
-def table(*rows: tuple[Value, ...], columns: tuple[Column, ...] = (LABEL, SCORE)) -> Table:
+def table(*rows: tuple[Value, ...], columns: tuple[TableColumn, ...] = (LABEL, SCORE)) -> Table:
     """A table with these rows."""
     return Table(name="sample", title="A table", columns=columns, rows=rows, note="A note.")
 
@@ -68,7 +68,7 @@ def table(*rows: tuple[Value, ...], columns: tuple[Column, ...] = (LABEL, SCORE)
 )
 def test_values_in_cells(value: Value, digits: int, wanted: str) -> None:
     """A cell has the formatted value; a missing value is never 0."""
-    assert wanted == cell(value, Column(title="any", digits=digits))
+    assert wanted == cell(value, TableColumn(title="any", digits=digits))
 
 
 def test_a_table_fits_a_wide_terminal() -> None:
@@ -86,7 +86,7 @@ def test_a_table_fits_a_wide_terminal() -> None:
 
 def test_a_table_is_transposed_on_a_narrow_terminal() -> None:
     """Each row becomes a column, with as many side by side as fit."""
-    columns = (LABEL, *(Column(title=title, digits=0) for title in ("IQM", "mean", "median")))
+    columns = (LABEL, *(TableColumn(title=title, digits=0) for title in ("IQM", "mean", "median")))
     low, high = interval(1.0, 0.0, 2.0), interval(3.0, 2.0, 4.0)
     of_rows = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
     expected = """\
@@ -109,7 +109,7 @@ A note.
 
 def test_text_folds_before_the_table_is_transposed() -> None:
     """A long text cell gets several lines; numbers stay on one line."""
-    source = Column(title="source")
+    source = TableColumn(title="source")
     text = shown(
         table(("ppo", 1.0, "mean of a thousand episodes"), columns=(LABEL, SCORE, source)),
         width=40,
@@ -128,7 +128,7 @@ def test_text_folds_before_the_table_is_transposed() -> None:
 )
 def test_no_number_is_split(values: list[tuple[str, float, float]], width: int) -> None:
     """At every width each number is on one line, and no line is too long."""
-    columns = (LABEL, SCORE, Column(title="another"))
+    columns = (LABEL, SCORE, TableColumn(title="another"))
     text = shown(table(*values, columns=columns), width=width)
     assert all(len(line) <= width for line in text.splitlines())
     for _, first, second in values:
@@ -152,13 +152,13 @@ def test_reasons_stand_below_a_table() -> None:
 
 def test_warnings_are_marked_without_colour() -> None:
     """A warning begins with `Warning:`; a verdict has no prefix."""
-    notices = [Notice(tone=tone, text="text") for tone in Tone]
+    notices = [Callout(tone=tone, text="text") for tone in Tone]
     assert ["text", "text", "Warning: text", "Problem: text"] == shown(*notices).splitlines()
 
 
 def test_blocks_are_separated_by_one_empty_line() -> None:
     """Tables and changes of kind are separated; blocks of the same kind are not."""
-    notice, text = Notice(tone=Tone.NOTE, text="n"), Text(text="t")
+    notice, text = Callout(tone=Tone.NOTE, text="n"), Text(text="t")
     assert "t\nt\n\nn\nn\n\nA table" in shown(text, text, notice, notice, table(("a", 1.0)))
     assert not shown(table()).startswith("\n")
 
@@ -166,11 +166,11 @@ def test_blocks_are_separated_by_one_empty_line() -> None:
 def test_figures_are_left_out() -> None:
     """A terminal shows no figures, and no gap in their place."""
     axis = Axis(title="steps")
-    figure = Lines(name="f", title="F", x=axis, y=axis, lines=())
+    figure = LineFigure(name="f", title="F", x=axis, y=axis, lines=())
     text = Text(text="t")
-    listing = Listing(name="l", title="L", text="x")
-    points = Scatter(name="s", title="S", x=axis, y=axis, clouds=())
-    threads = Parallel(name="p", title="P", coordinates=(), threads=(), colour=axis)
+    listing = VerbatimText(name="l", title="L", text="x")
+    points = ScatterFigure(name="s", title="S", x=axis, y=axis, clouds=())
+    threads = ParallelFigure(name="p", title="P", coordinates=(), threads=(), colour=axis)
     assert "t\nt" == shown(text, figure, points, threads, listing, text)
 
 
@@ -190,7 +190,7 @@ def test_hostile_text_is_harmless(width: int) -> None:
     """Control characters are replaced, and markup is printed as text."""
     hostile = "[red]\x1b[2J\x07[/red]"
     row = (hostile, 1.0)
-    blocks = (Notice(tone=Tone.NOTE, text=hostile), Text(text=hostile), table(row))
+    blocks = (Callout(tone=Tone.NOTE, text=hostile), Text(text=hostile), table(row))
     text = shown(*blocks, width=width)
     assert not re.search("[\x07\x1b]", text)
     assert 3 == text.count("[red]")
@@ -199,7 +199,7 @@ def test_hostile_text_is_harmless(width: int) -> None:
 def test_notices_have_a_hanging_indent() -> None:
     """Further lines of a notice are indented, and no word is lost."""
     arguments = "a difference of 80 that no chance explains, with all its reasons"
-    lines = shown(Notice(tone=Tone.WARNING, text=arguments), width=30).splitlines()
+    lines = shown(Callout(tone=Tone.WARNING, text=arguments), width=30).splitlines()
     assert len(lines) > 2
     assert all(line.startswith("  ") and len(line) <= 30 for line in lines[1:])
     assert f"Warning: {arguments}".split() == " ".join(lines).split()

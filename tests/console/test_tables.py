@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.tables import table_of
-from rlexp.text import cell, printable
+from rlexp.text import format_cell, safe_for_terminal
 
 WORDS = (
     "",
@@ -36,7 +36,9 @@ def by_rich(rows: list[dict[str, Any]], out: Console) -> None:
         numbers = all(isinstance(r[column], int | float | None) for r in rows)
         table.add_column(column, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell(row[column]), "")) for column in COLUMNS))
+        table.add_row(
+            *(Text(safe_for_terminal(format_cell(row[column]), "")) for column in COLUMNS)
+        )
     out.print(table)
 
 

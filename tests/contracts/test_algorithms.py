@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from spaces import tiny
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from rlexp.algorithms.schedules import Schedule, in_library_terms
+from rlexp.algorithms.schedules import HyperparameterSchedule, in_library_terms
 
 NOT_SETTINGS = {
     "self", "policy", "env", "policy_kwargs", "verbose", "seed", "device", "tensorboard_log",
@@ -144,7 +144,7 @@ def test_a_linear_schedule_lowers_the_learning_rate(name: str) -> None:
 
 def test_constant_schedule_stays() -> None:
     """A constant schedule is its initial value at every progress."""
-    schedule = in_library_terms(Schedule(shape="constant", initial=0.3))
+    schedule = in_library_terms(HyperparameterSchedule(shape="constant", initial=0.3))
     assert [schedule(1.0), schedule(0.0)] == [0.3, 0.3]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from members import names
 
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble
 from rlexp.app.workspace import Workspace
 from rlexp.config.matrix import matrix_file, read_matrix
@@ -43,7 +43,7 @@ WITHOUT_GUIDE = {
 
 
 @cache
-def overrides_of(name: str) -> Request:
+def overrides_of(name: str) -> RunRequest:
     """The overrides of a run of a benchmark."""
     words = [f"+benchmark={name}", *WITHOUT_GUIDE.get(name, ())]
     return read_request(words, Workspace(NOWHERE, Layout(NOWHERE / "runs")))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from members import member
 
-from rlexp.app.execution.compatibility import check_fit
+from rlexp.app.execution.compatibility import check_compatibility
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
@@ -150,17 +150,17 @@ def test_only_a_script_can_make_its_task() -> None:
     """An external task has a name and scores, and only algorithm=external accepts it."""
     words = ("environment=external", "environment.name=my-robot")
     own = configuration(*words, "environment.reference.minimum=0.0")
-    check_fit([own], Workspace.here())
+    check_compatibility([own], Workspace.here())
     assert ("my-robot", 0.0) == (own.task, own.reference["minimum"])
     (other,) = read_request([*words], Workspace.here()).experiment.configurations
     with pytest.raises(ConfigError, match="only a script can train on my-robot"):
-        check_fit([other], Workspace.here())
+        check_compatibility([other], Workspace.here())
 
 
 def test_components_are_refused() -> None:
     """Components are refused, because a script makes its own environments."""
     with pytest.raises(ConfigError, match="component=sticky_actions is put around environments"):
-        check_fit([configuration("component=sticky_actions")], Workspace.here())
+        check_compatibility([configuration("component=sticky_actions")], Workspace.here())
 
 
 def test_commands_of_foreign_records_are_not_executed() -> None:

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 
 import rlexp
 from rlexp.app.execution.request import read_request
-from rlexp.app.exporting.huggingface import Card, card, result
-from rlexp.app.reading.headline_aggregate import Leading, leading_aggregate
-from rlexp.app.reporting.evidence import gather
-from rlexp.app.tracking.tracked_records import Labels, read_summary, tracked_experiment
+from rlexp.app.exporting.huggingface import ModelCard, describe_result, render_card
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.tracking.tracked_records import ConfigurationIndex, read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.config.config_files import packaged_root
@@ -32,18 +32,18 @@ from rlexp.metrics.estimate_text import ends, every_run, sentence, with_ends
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import RunStarted
 from rlexp.reports.analysis.estimates import aggregates, per_task
-from rlexp.reports.analysis.report_context import Inquiry
-from rlexp.reports.formats.as_json import plain
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.formats.as_json import as_json_value
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import Layout
 from rlexp.store.runs import new_attempt, write_experiment, write_run
-from rlexp.text import number
-from rlexp.trackers import Aggregate
+from rlexp.text import format_number
+from rlexp.trackers import TrackedAggregate
 from rlexp.trackers.interval_figure import draw_intervals
-from rlexp.trackers.mlflow_summary import _numbers as numbers_in_mlflow
-from rlexp.trackers.mlflow_summary import _words as tags_in_mlflow
+from rlexp.trackers.mlflow_summary import _aggregate_metrics as numbers_in_mlflow
+from rlexp.trackers.mlflow_summary import _aggregate_tags as tags_in_mlflow
 from rlexp.trackers.tensorboard import TensorBoardSink
-from rlexp.trackers.wandb import overview
+from rlexp.trackers.wandb import summary_request
 
 CARTPOLE, ACROBOT = "CartPole-v1", "Acrobot-v1"
 SCORES = {
@@ -124,7 +124,7 @@ def as_json(estimate: Estimate) -> Any:
 
 def in_table(estimate: Estimate) -> str:
     """An estimate in table form: the value, and the interval if there is one."""
-    shown = number(estimate.estimate, estimate.digits)
+    shown = format_number(estimate.estimate, estimate.digits)
     return shown if estimate.low is None else f"{shown} {ends(estimate, 0)}"
 
 
@@ -159,10 +159,10 @@ def test_lists_show_the_same(study: Study, name: str) -> None:
     listed, told = study.say("ls", name, "--group"), study.json("ls", name, "--group")["rows"]
     for (label, task), estimate in study.estimates(name).items():
         (line,) = rows_of(listed, label, task)
-        assert f"{number(estimate.estimate, estimate.digits)} (n = " in line
+        assert f"{format_number(estimate.estimate, estimate.digits)} (n = " in line
         assert every_run(estimate) in line
         for end in (estimate.low, estimate.high):
-            assert ("—" if end is None else number(end, estimate.digits)) in line
+            assert ("—" if end is None else format_number(end, estimate.digits)) in line
         (row,) = [r for r in told if (r["label"], r["task"]) == (label, task)]
         assert as_json(estimate) == row["interval"]
         assert (row["estimate"], row["low"]) == (estimate.estimate, estimate.low)
@@ -226,13 +226,15 @@ def test_every_format_of_a_report_shows_the_same(study: Study, name: str) -> Non
         assert (name == "two") == (few in text.lower())
 
 
-def summary_of(study: Study, name: str) -> list[Aggregate]:
+def summary_of(study: Study, name: str) -> list[TrackedAggregate]:
     """The aggregates that trackers receive."""
     paths = study.place.layout.experiment(name)
-    labels = Labels(paths)
-    summary, _ = read_summary(paths, tracked_experiment(paths, labels), labels, Leading())
+    labels = ConfigurationIndex(paths)
+    summary, _ = read_summary(
+        paths, tracked_experiment(paths, labels), labels, HeadlineAggregate()
+    )
     found = summary.aggregates
-    rows = overview(tracked_experiment(paths, labels), summary)["rows"]
+    rows = summary_request(tracked_experiment(paths, labels), summary)["rows"]
     for aggregate, row in zip(found, rows, strict=True):
         assert aggregate.estimate is not None
         numbers = (aggregate.estimate.estimate, aggregate.estimate.low, aggregate.estimate.high)
@@ -262,7 +264,7 @@ def test_trackers_receive_the_same(study: Study, name: str) -> None:
         assert ("aggregate/low" in scalars) == (estimate.low is not None)
 
 
-def in_tensorboard(study: Study, name: str, aggregate: Aggregate) -> dict[str, Any]:
+def in_tensorboard(study: Study, name: str, aggregate: TrackedAggregate) -> dict[str, Any]:
     """What the event file of a label says."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray
@@ -278,10 +280,10 @@ def in_tensorboard(study: Study, name: str, aggregate: Aggregate) -> dict[str, A
 def test_the_card_of_a_model_shows_the_same(study: Study, name: str) -> None:
     """The head and the table of a model card agree."""
     for (label, task), estimate in study.estimates(name).items():
-        evidence = gather([f"{name}/{label}"], Phase.TEST, study.place)
+        evidence = collect_evidence([f"{name}/{label}"], Phase.TEST, study.place)
         parts = read_report(("metric=[iqm]",), study.place.folder)
-        asked = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
-        of = Card(
+        asked = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+        of = ModelCard(
             inquiry=asked,
             estimates=per_task(asked)[0],
             algorithm=label,
@@ -290,16 +292,16 @@ def test_the_card_of_a_model_shows_the_same(study: Study, name: str) -> None:
             foreign=(),
             report=False,
         )
-        assert sentence("IQM", estimate) in result(of)
-        body = card(of).decode()
+        assert sentence("IQM", estimate) in describe_result(of)
+        body = render_card(of).decode()
         assert rows_of(body.replace("\\", ""), task, in_table(estimate), every_run(estimate))
 
 
 def test_a_page_over_tasks_counts_runs_by_task(study: Study) -> None:
     """An aggregate over two tasks says how many runs each of them has."""
     parts = read_report((), study.place.folder)
-    evidence = gather(["tasks"], Phase.TEST, study.place)
-    asked = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    evidence = collect_evidence(["tasks"], Phase.TEST, study.place)
+    asked = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
     for own in aggregates(asked):
         assert "(n = 3 on each of 2 tasks)" in sentence("IQM", own.intervals["iqm"])
         gap = own.intervals["optimality_gap"]
@@ -324,14 +326,14 @@ def test_a_sweep_shows_one_winner(swept: StoredSweep) -> None:
     columns = [column["title"] for column in blocks["winner-scores"]["columns"]]
     scores = [dict(zip(columns, r, strict=True)) for r in blocks["winner-scores"]["rows"]]
     parts = read_report((), own.place.folder)
-    evidence = gather(["made_up"], Phase.TEST, own.place)
-    asked = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    evidence = collect_evidence(["made_up"], Phase.TEST, own.place)
+    asked = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
     (shown,) = own.json("show", "made_up")["phases"]
     outcome = own.say("sweep", *SWEEP)
     for of_label in aggregates(asked):
         mean = of_label.intervals["mean"]
         (row,) = [s for s in scores if (s["label"], s["phase"]) == (of_label.label, "test")]
-        assert plain(mean) == row["mean"]
+        assert as_json_value(mean) == row["mean"]
         assert with_ends(mean, 0) in outcome
         (cell,) = [c for c in shown["cells"] if c["label"] == of_label.label]
         assert as_json(of_label.intervals["iqm"]) == cell["estimate"]
@@ -341,7 +343,9 @@ def test_the_packaged_settings_are_the_defaults(tmp_path: Path) -> None:
     """A workspace without its own settings uses the packaged ones without composing them."""
     parts = read_report((), tmp_path)
     name, metric = next(iter(parts.metrics.items()))
-    assert Leading() == Leading(name=name, metric=metric, estimator=parts.settings.estimator)
+    assert HeadlineAggregate() == HeadlineAggregate(
+        name=name, metric=metric, estimator=parts.settings.estimator
+    )
 
 
 def test_a_workspace_may_set_the_leading_aggregate(
@@ -356,7 +360,7 @@ def test_a_workspace_may_set_the_leading_aggregate(
     own = Study(Workspace(tmp_path, Layout(tmp_path / "runs")))
     own.store("five")
     estimate = own.estimates("five")["a2c", CARTPOLE]
-    assert (1000, "mean") == (estimate.repetitions, leading_aggregate(tmp_path).name)
+    assert (1000, "mean") == (estimate.repetitions, read_headline_aggregate(tmp_path).name)
     assert f"  {sentence('mean', estimate)}\n" in own.say("show", "five")
     row = own.json("ls", "five", "--group", "--where", "mean<400")["rows"][0]
     assert (estimate.estimate, estimate.low) == (row["estimate"], row["low"])

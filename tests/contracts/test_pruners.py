@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from members import member, names
 
 from rlexp.errors import ConfigError
-from rlexp.pruners import Point, Pruner
+from rlexp.pruners import Pruner, PruningPoint
 
 PRUNERS = names("pruner")
 BUILT: dict[str, Pruner] = {name: member("pruner", name) for name in PRUNERS}
@@ -21,13 +21,13 @@ paired = st.lists(st.tuples(values, values), min_size=1, max_size=SEEDS)
 
 
 @st.composite
-def points(draw: st.DrawFn) -> Point:
+def points(draw: st.DrawFn) -> PruningPoint:
     """Points at which a trial can be compared."""
     step = draw(st.integers(1, STEPS // EVERY)) * EVERY
     number = draw(st.integers(1, 40))
     pairs = draw(paired)
     scores, best = (tuple(side) for side in zip(*pairs, strict=True))
-    return Point(
+    return PruningPoint(
         number=number,
         position=len(pairs) - 1,
         step=step,
@@ -40,7 +40,7 @@ def points(draw: st.DrawFn) -> Point:
     )
 
 
-TIED = Point(
+TIED = PruningPoint(
     number=40,
     position=1,
     step=500,
@@ -54,7 +54,7 @@ TIED = Point(
 """Of forty equal trials, the last."""
 
 
-def changed(point: Point, factor: float, shift: float) -> Point:
+def changed(point: PruningPoint, factor: float, shift: float) -> PruningPoint:
     """The same trial on another scale."""
 
     def moved(value: float) -> float:
@@ -110,7 +110,7 @@ def test_a_setting_out_of_its_range_is_refused(name: str, setting: str, wrong: o
 
 
 @given(points(), st.randoms())
-def test_a_point_decides_alone(point: Point, random: Random) -> None:
+def test_a_point_decides_alone(point: PruningPoint, random: Random) -> None:
     """A decision does not depend on earlier calls or on the order of peers."""
     for name, pruner in BUILT.items():
         before = pruner.prunes(point)
@@ -121,7 +121,7 @@ def test_a_point_decides_alone(point: Point, random: Random) -> None:
 
 
 @given(points())
-def test_a_reason_is_a_sentence(point: Point) -> None:
+def test_a_reason_is_a_sentence(point: PruningPoint) -> None:
     """A reason is one line with numbers."""
     for name, pruner in BUILT.items():
         reason = pruner.prunes(point)
@@ -132,7 +132,7 @@ def test_a_reason_is_a_sentence(point: Point) -> None:
 
 @example(TIED)
 @given(points())
-def test_the_best_trial_is_not_pruned(point: Point) -> None:
+def test_the_best_trial_is_not_pruned(point: PruningPoint) -> None:
     """A trial as good as every peer and as the best trial is never pruned."""
     highest = max([point.value, *point.peers.values()])
     best = replace(point, value=highest, scores=point.best[: len(point.scores)])
@@ -140,14 +140,14 @@ def test_the_best_trial_is_not_pruned(point: Point) -> None:
 
 
 @given(points())
-def test_the_first_trial_is_not_pruned(point: Point) -> None:
+def test_the_first_trial_is_not_pruned(point: PruningPoint) -> None:
     """A trial without peers is not pruned."""
     first = replace(point, peers={}, best=())
     assert dict.fromkeys(BUILT) == {name: p.prunes(first) for name, p in BUILT.items()}
 
 
 @given(points(), st.integers(0, 100))
-def test_greater_is_better(point: Point, more: int) -> None:
+def test_greater_is_better(point: PruningPoint, more: int) -> None:
     """A trial that is not pruned would not be pruned with greater values."""
     greater = replace(
         point, value=point.value + more, scores=tuple(score + more for score in point.scores)
@@ -158,7 +158,7 @@ def test_greater_is_better(point: Point, more: int) -> None:
 
 
 @given(points(), st.sampled_from([0.125, 0.5, 4.0, 1024.0]), st.integers(-10_000, 10_000))
-def test_the_scale_does_not_matter(point: Point, factor: float, shift: int) -> None:
+def test_the_scale_does_not_matter(point: PruningPoint, factor: float, shift: int) -> None:
     """Decisions depend on neither the unit nor the zero of values."""
     moved = changed(point, factor, shift)
     for name, pruner in BUILT.items():
@@ -169,7 +169,7 @@ def test_the_scale_does_not_matter(point: Point, factor: float, shift: int) -> N
 def test_a_hopeless_trial_is_pruned(name: str) -> None:
     """A trial worse than many others on every seed is pruned."""
     pruner: Pruner = member("pruner", name)
-    hopeless = Point(
+    hopeless = PruningPoint(
         number=40,
         position=0,
         step=EVERY,
@@ -185,7 +185,7 @@ def test_a_hopeless_trial_is_pruned(name: str) -> None:
 def test_none_prunes_nothing() -> None:
     """The pruner `none` keeps even the worst trial."""
     never: Pruner = member("pruner", "none")
-    worst = Point(
+    worst = PruningPoint(
         number=9, position=0, step=EVERY, steps=STEPS, every=EVERY, value=-9.0, peers={0: 1.0}
     )
     assert never.prunes(worst) is None

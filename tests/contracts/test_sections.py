@@ -15,22 +15,22 @@ from measured_samples import MEASURED
 from members import CONF, member, names
 from sweep_samples import SWEEPS, trials_reordered
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
     HeatMap,
-    Intervals,
-    Lines,
+    IntervalFigure,
+    LineFigure,
     Matrix,
-    Parallel,
-    Part,
-    Scatter,
+    ParallelFigure,
+    ScatterFigure,
+    SectionContent,
     Table,
 )
 from rlexp.reports.sections import Section
 
 SECTIONS = names("section")
 SAMPLES = {**OF_RUNS, **SWEEPS, **GRIDS, **MEASURED}
-NUMBERS = (Table, Intervals, Lines, Matrix, HeatMap, Scatter, Parallel)
+NUMBERS = (Table, IntervalFigure, LineFigure, Matrix, HeatMap, ScatterFigure, ParallelFigure)
 
 
 def section(name: str) -> Section:
@@ -40,20 +40,20 @@ def section(name: str) -> Section:
 
 
 @cache
-def asked(sample: str) -> Inquiry:
+def asked(sample: str) -> ReportContext:
     """A sample as all sections of a report share it."""
     return inquiry(SAMPLES[sample]())
 
 
 @cache
-def asked_in_another_order(sample: str) -> Inquiry:
+def asked_in_another_order(sample: str) -> ReportContext:
     """The same, with runs and trials in another order."""
     seed = len(sample)
     return inquiry(trials_reordered(reordered(SAMPLES[sample](), seed), seed))
 
 
 @cache
-def part(name: str, sample: str) -> Part | None:
+def part(name: str, sample: str) -> SectionContent | None:
     """What a section computes of a sample."""
     return section(name).part(asked(sample))
 
@@ -94,7 +94,7 @@ def test_a_part_is_named_as_its_yaml(name: str) -> None:
     assert found.title
 
 
-def parts(name: str) -> dict[str, Part]:
+def parts(name: str) -> dict[str, SectionContent]:
     """The non-empty results of a section for each sample."""
     return {sample: computed for sample in SAMPLES if (computed := part(name, sample))}
 

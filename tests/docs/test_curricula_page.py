@@ -12,7 +12,7 @@ import pytest
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.environments import Stage
-from rlexp.environments.composed import at
+from rlexp.environments.composed import at_stage
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "curricula.md").read_text()
@@ -47,7 +47,7 @@ def test_the_example_teacher_works(study: Path) -> None:
     low, high = (environment.get_wrapper_attr(f"context_{end}") for end in ("low", "high"))
     proposed = np.stack([lessons.propose() for _ in range(100)])
     assert ((low <= proposed) & (proposed <= high)).all()
-    assert not at(parts.environment, Stage.EVALUATION).make().has_wrapper_attr("_lessons")
+    assert not at_stage(parts.environment, Stage.EVALUATION).make().has_wrapper_attr("_lessons")
 
 
 def test_every_teacher_has_a_row() -> None:

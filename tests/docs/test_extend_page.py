@@ -17,7 +17,7 @@ import torch
 from pasted_commands import pasted
 
 from rlexp.app.commands.init import files
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report_settings import read_report
@@ -25,7 +25,7 @@ from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.config.validate import build, validate
 from rlexp.errors import ConfigError
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 from rlexp.records.trial import Trial, TrialState
 from rlexp.stats.task_scores import TaskScores
 from rlexp.store.layout import Layout
@@ -77,7 +77,7 @@ def given(*start: str) -> list[list[str]]:
     ]
 
 
-def request_of(words: Sequence[str], study: Path) -> Request:
+def request_of(words: Sequence[str], study: Path) -> RunRequest:
     """The request of `rlexp run` with these overrides."""
     return read_request(words, Workspace(study, Layout(study / "runs"), ALLOWED))
 
@@ -214,7 +214,9 @@ def test_the_example_pruner_stops_low_trials(study: Path) -> None:
 
     def reason(step: int, value: float) -> str | None:
         output: str | None = pruner.prunes(
-            Point(number=1, position=0, step=step, steps=100, every=10, value=value, peers={})
+            PruningPoint(
+                number=1, position=0, step=step, steps=100, every=10, value=value, peers={}
+            )
         )
         return output
 

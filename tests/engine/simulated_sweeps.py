@@ -8,8 +8,8 @@ from typing import Any
 from samples import configuration
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.search import Question, Search
-from rlexp.engine.sweep_source import Stage, Sweeping
+from rlexp.engine.search import Search, SearchProblem
+from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
@@ -102,10 +102,10 @@ class World:
     stopped: dict[str, int] = field(default_factory=dict)
     trained: int = 0
 
-    def open(self, until: Stage = Stage.TEST, hours: float = 0.0) -> Sweeping:
+    def open(self, until: SweepStage = SweepStage.TEST, hours: float = 0.0) -> SweepSource:
         """The sweep as a new command finds it."""
         self.notes.refused = self.refused
-        question = Question(
+        question = SearchProblem(
             plan=self.plan,
             seeds=len(self.seeds.seeds(Phase.TUNING)),
             steps=STEPS,
@@ -118,14 +118,14 @@ class World:
         problem = Problem(space=SPACE, objectives=len(self.plan.objectives), steps=STEPS, seed=0)
         suggester: Suggester = self.tuner.open(problem)
         search = Search(question, suggester, self.pruner, self.one_by_one)
-        sweeping = Sweeping(
+        sweeping = SweepSource(
             search, self.seeds, self.notes, lambda: hours, records=dict(self.records), until=until
         )
         sweeping.resume(list(self.notes.proposals))
         sweeping.selection = self.notes.selections[-1] if self.notes.selections else None
         return sweeping
 
-    def run(self, workers: int, order: int, cut: int | None = None) -> Sweeping:
+    def run(self, workers: int, order: int, cut: int | None = None) -> SweepSource:
         """Work on the sweep; runs advance and end in an order drawn by `order`.
 
         Args:
@@ -149,13 +149,13 @@ class World:
             self.trained += step
             self._advance(sweeping, spec, step, running)
 
-    def finish(self, sweeping: Sweeping, spec: RunSpec) -> None:
+    def finish(self, sweeping: SweepSource, spec: RunSpec) -> None:
         """Bring a run to its end, or to where it is stopped."""
         self._advance(sweeping, spec, spec.budget["steps"], {spec.id: (spec, 0)})
 
     def _advance(
         self,
-        sweeping: Sweeping,
+        sweeping: SweepSource,
         spec: RunSpec,
         step: int,
         running: dict[str, tuple[RunSpec, int]],

@@ -7,7 +7,7 @@ import pytest
 from simulated_sweeps import STEPS, World, evaluated, plan, quality
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.sweep_source import Stage, choose, finalists
+from rlexp.engine.sweep_source import SweepStage, choose, finalists
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Objective
@@ -103,7 +103,7 @@ def test_the_next_goes_on_where_a_promoted_trial_fails(workers: int) -> None:
 
     world = World(plan=plan(allocation="two_stage", promoted=0.05), score=breaks)
     sweeping = world.run(workers, 0)
-    assert (Stage.DONE, None) == (sweeping.stage, sweeping.halted)
+    assert (SweepStage.DONE, None) == (sweeping.stage, sweeping.halted)
     tuning = [r for r in world.records.values() if r.spec.phase is Phase.TUNING]
     assert 12 + 2 + 2 == len(tuning)
     winner = sweeping.search.entries[world.notes.selections[0].winner].trial

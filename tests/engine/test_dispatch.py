@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from samples import configuration
 
-from rlexp.app.execution.launch_settings import claim
-from rlexp.app.observer import Unwatched
+from rlexp.app.execution.launch_settings import claim_run
+from rlexp.app.observer import SilentWatcher
 from rlexp.engine import remote_loop
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.remote_loop import Dispatch
-from rlexp.engine.run_in_flight import Orders
-from rlexp.engine.source import Listed
+from rlexp.engine.run_in_flight import AttemptSettings
+from rlexp.engine.source import RunList
 from rlexp.executors import Gone
 from rlexp.executors.pull import PullSession
 from rlexp.protocol.seeds import Phase
@@ -22,7 +22,7 @@ from rlexp.records.events import Ending, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths
-from rlexp.store.run_queue import Order, withdraw, write_order
+from rlexp.store.run_queue import RunOrder, remove_order, write_order
 from rlexp.store.runs import new_attempt, read_run
 
 LOOKS = 20
@@ -52,12 +52,12 @@ class Worker(PullSession):
                 journal.append(
                     RunEnded(time=1.0, step=1, ending=Ending.COMPLETED, seconds=1.0, weights="0")
                 )
-            withdraw(self.experiment, self.run)
+            remove_order(self.experiment, self.run)
         return []
 
 
 @dataclass(slots=True)
-class Noting(Unwatched):
+class Noting(SilentWatcher):
     """A watcher that keeps the records of the runs that ended."""
 
     records: list[RunRecord] = field(default_factory=list)
@@ -77,7 +77,7 @@ def test_an_attempt_that_began_around_the_order_answers_it(
     paths = ExperimentPaths(tmp_path / "sample")
     worker, watcher = Worker(slots=1, experiment=paths, run=spec.name), Noting()
 
-    def begin_and_write(paths: ExperimentPaths, run: str, order: Order) -> None:
+    def begin_and_write(paths: ExperimentPaths, run: str, order: RunOrder) -> None:
         worker.begin()
         write_order(paths, run, order)
 
@@ -90,14 +90,14 @@ def test_an_attempt_that_began_around_the_order_answers_it(
         session=worker,
         jobs=Jobs(worker, 1, lambda _: None, lambda: 0.0),
         grace=1.0,
-        orders=lambda _: Orders(settings={}, provenance={}, patch="", timeout=None),
+        orders=lambda _: AttemptSettings(settings={}, provenance={}, patch="", timeout=None),
         command=("rlexp", "run"),
-        claim=claim,
+        claim=claim_run,
         watcher=watcher,
         asked_to_stop=lambda: False,
         left=lambda: False,
         monotonic=lambda: 0.0,
         now=lambda: 0.0,
-    ).close_gap(Listed(deque([spec])))
+    ).close_gap(RunList(deque([spec])))
     assert [State.COMPLETED] == [record.state for record in watcher.records]
     assert 1 == read_run(paths.run(spec.name), spec).record.attempts

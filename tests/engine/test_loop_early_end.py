@@ -8,9 +8,9 @@ from pathlib import Path
 from samples import configuration
 from simulated_sweeps import evaluated
 
-from rlexp.app.execution.launch_settings import claim
+from rlexp.app.execution.launch_settings import claim_run
 from rlexp.engine.loop import Loop
-from rlexp.engine.run_in_flight import Orders, Running
+from rlexp.engine.run_in_flight import AttemptSettings, RunInFlight
 from rlexp.executors import Exit, Job
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -110,7 +110,7 @@ class Scripted:
 class Silent:
     """A watcher that shows nothing."""
 
-    def update(self, running: Sequence[Running], waiting: int) -> None:
+    def update(self, running: Sequence[RunInFlight], waiting: int) -> None:
         """Nothing."""
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
@@ -126,8 +126,8 @@ def test_a_crash_after_the_verdict_does_not_shorten_the_record(tmp_path: Path) -
         experiment=paths,
         executor=executor,  # type: ignore[arg-type]
         session=executor,
-        orders=lambda _: Orders(settings={}, provenance={}, patch="", timeout=None),
-        claim=claim,
+        orders=lambda _: AttemptSettings(settings={}, provenance={}, patch="", timeout=None),
+        claim=claim_run,
         watcher=Silent(),
         asked_to_stop=lambda: False,
         monotonic=lambda: 0.0,

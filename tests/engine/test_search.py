@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, plan, quality
 
-from rlexp.engine.sweep_source import Stage, Sweeping
+from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.pruners import Pruner
@@ -68,13 +68,13 @@ def test_a_killed_command_changes_nothing(kind: str, cuts: list[int], workers: i
         broken.run(workers, order, cut)
     sweeping = broken.run(workers, 99)
     assert whole.outcome() == broken.outcome()
-    assert sweeping.stage is Stage.DONE
+    assert sweeping.stage is SweepStage.DONE
 
 
 def test_a_longer_search_begins_as_the_shorter_one() -> None:
     """Trials that are added before the choice are those of a search planned so from the start."""
     grown = World(plan=plan(trials=7, allocation="two_stage"), tuner=PARZEN)
-    first = grown.open(until=Stage.SEARCH)
+    first = grown.open(until=SweepStage.SEARCH)
     _work(grown, first)
     assert grown.notes.selections == []
     grown.plan = plan(trials=12, allocation="two_stage")
@@ -200,7 +200,7 @@ def test_pruning_saves_steps() -> None:
     assert costs[1] < 0.9 * costs[0]
 
 
-def _work(world: World, sweeping: Sweeping) -> None:
+def _work(world: World, sweeping: SweepSource) -> None:
     while (spec := sweeping.take()) is not None:
         record: RunRecord = world.record(spec)
         world.records[spec.id] = record

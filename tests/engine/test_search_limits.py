@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from simulated_sweeps import STEPS, World, plan, quality
 
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.engine.trial_state import steps_of
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
@@ -118,7 +118,7 @@ def test_a_sweep_without_a_candidate_says_so() -> None:
 
     world = World(score=fails_late, plan=plan(stop_after=100))
     sweeping = world.run(2, 0)
-    assert (Stage.SELECTION, []) == (sweeping.stage, world.notes.selections)
+    assert (SweepStage.SELECTION, []) == (sweeping.stage, world.notes.selections)
     assert "none can win" in (sweeping.halted or "")
 
 

@@ -12,11 +12,11 @@ from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, evaluated, plan, quality
 
 from rlexp.engine.search import EarlierValues, Search
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.engine.trial_state import Proposal, steps_of
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.pruners import Point
+from rlexp.pruners import PruningPoint
 from rlexp.pruners.hyperband import Hyperband
 from rlexp.pruners.median import MedianPruner
 from rlexp.records.run import RunRecord, State
@@ -133,7 +133,7 @@ def test_runs_ended_for_a_failure_are_made_again_when_it_is_healed() -> None:
         return None if x in sick and spec.seed == 0 else quality(x, spec)
 
     world = World(score=breaks)
-    sweeping = world.open(until=Stage.SEARCH)
+    sweeping = world.open(until=SweepStage.SEARCH)
     _search(world, sweeping, workers=6)
     failed = [k for k, r in world.records.items() if r.state is State.FAILED]
     pruned = [r for r in world.records.values() if r.state is State.PRUNED]
@@ -171,7 +171,7 @@ def test_an_evaluation_at_the_end_of_a_run_saves_nothing() -> None:
 
     @dataclass(frozen=True)
     class Always:
-        def prunes(self, point: Point) -> str | None:
+        def prunes(self, point: PruningPoint) -> str | None:
             return None if point.ends_run or point.step < 90 else "always"
 
     search = _search_of(Always(), every=33)
@@ -187,7 +187,7 @@ def test_a_failed_trial_is_no_standard() -> None:
 
     @dataclass(frozen=True)
     class Watching:
-        def prunes(self, point: Point) -> str | None:
+        def prunes(self, point: PruningPoint) -> str | None:
             seen[point.number] = dict(point.peers)
             return None
 

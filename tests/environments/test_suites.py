@@ -110,7 +110,9 @@ def test_a_conflicting_suite_says_why() -> None:
         "robotics": "gymnasium-robotics works with mujoco before 4 only, and mujoco 4.0.0 is "
         "installed",
     }
-    assert reasons == {s.extra: suites.obstacle(s) for s in SUITES if suites.obstacle(s)}
+    assert reasons == {
+        s.extra: suites.installation_conflict(s) for s in SUITES if suites.installation_conflict(s)
+    }
     for extra, reason in reasons.items():
         assert (
             f"pip install 'rlexp[{extra}]' in a virtual environment of its own: {reason}"

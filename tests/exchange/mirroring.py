@@ -10,8 +10,14 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.pool import NullPool
 
-from rlexp.exchange.optuna_study import JOURNAL, Direction, Mirror, MirroredTrial, silence
-from rlexp.exchange.optuna_trials import State
+from rlexp.exchange.optuna_study import (
+    JOURNAL,
+    Direction,
+    MirroredTrial,
+    OptunaStudyMirror,
+    redirect_library_logs,
+)
+from rlexp.exchange.optuna_trials import OptunaTrialState
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 
 NAME = "ppo_cartpole"
@@ -30,7 +36,7 @@ STATES = {
 }
 
 
-def mirrored(number: int, state: State = "complete", **changed: Any) -> MirroredTrial:
+def mirrored(number: int, state: OptunaTrialState = "complete", **changed: Any) -> MirroredTrial:
     """A trial with all that one can have."""
     fields = {
         "parameters": {
@@ -48,16 +54,16 @@ def mirrored(number: int, state: State = "complete", **changed: Any) -> Mirrored
     return MirroredTrial(number=number, state=state, **fields)
 
 
-def mirror(folder: Path, url: str | None = None, **changed: Any) -> Mirror:
+def mirror(folder: Path, url: str | None = None, **changed: Any) -> OptunaStudyMirror:
     """A mirror of the small sweep."""
     directions: tuple[Direction, ...] = ("maximize",)
     settings = {"name": NAME, "space": SPACE, "directions": directions, **changed}
-    return Mirror(url, journal=folder / JOURNAL, **settings)
+    return OptunaStudyMirror(url, journal=folder / JOURNAL, **settings)
 
 
 def storage(folder: Path, url: str | None = None) -> BaseStorage:
     """What Optuna opens by itself; no connection stays open."""
-    silence()
+    redirect_library_logs()
     if url is not None:
         return RDBStorage(url, engine_kwargs={"poolclass": NullPool})
     return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
@@ -74,9 +80,9 @@ class Place:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.url = url
-        self.made: list[Mirror] = []
+        self.made: list[OptunaStudyMirror] = []
 
-    def mirror(self, **changed: Any) -> Mirror:
+    def mirror(self, **changed: Any) -> OptunaStudyMirror:
         """A mirror that is closed with the place."""
         self.made.append(mirror(self.folder, self.url, **changed))
         return self.made[-1]

@@ -12,7 +12,7 @@ import pytest
 from mirroring import SPACE, expected, mirror, mirrored, shown, study
 
 from rlexp.exchange.background import BackgroundMirror
-from rlexp.exchange.optuna_study import Mirror, MirroredTrial, silence
+from rlexp.exchange.optuna_study import MirroredTrial, OptunaStudyMirror, redirect_library_logs
 
 
 def test_shows_the_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -36,7 +36,7 @@ def test_nothing_to_show(tmp_path: Path) -> None:
     assert expected([mirrored(0)]) == shown(study(tmp_path).trials)
 
 
-class Slow(Mirror):
+class Slow(OptunaStudyMirror):
     """A mirror that takes a while, and notes what it got."""
 
     def __init__(self, folder: Path, act: Callable[[int], object]) -> None:
@@ -170,9 +170,9 @@ def test_log(tmp_path: Path) -> None:
     """Optuna's messages go to the last function that was given."""
     first: list[str] = []
     second: list[str] = []
-    silence(first.append)
+    redirect_library_logs(first.append)
     url: Any = f"sqlite:///{tmp_path}/x.db"
     mirror(tmp_path, url, log=second.append).sync([])
     assert [] == first
     assert any("A new study created" in message for message in second)
-    silence()
+    redirect_library_logs()

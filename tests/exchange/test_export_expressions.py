@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
-from rlexp.exchange.exporters.script import Expression, expression, lines_of, requirements
+from rlexp.exchange.exporters.script import Expression, expression, lines_of, render_requirements
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE
@@ -72,5 +72,5 @@ def test_requirements_hold_versions_only() -> None:
     }
     names = {"torch", "stable-baselines3", "numpy", "gymnasium", "pandas", "x; y", "-r x"}
     expected = ["gymnasium", "numpy", "pandas", "stable-baselines3==2.9.2", "torch==2.8.0"]
-    assert expected == requirements(names, recorded, "3.11; x").splitlines()
-    assert "# Python 3.11.7\n" == requirements((), {}, "3.11.7")
+    assert expected == render_requirements(names, recorded, "3.11; x").splitlines()
+    assert "# Python 3.11.7\n" == render_requirements((), {}, "3.11.7")

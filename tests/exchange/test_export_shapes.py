@@ -12,10 +12,10 @@ import pytest
 from samples import completed, configuration, ended, evaluated, failed, started
 
 from rlexp.errors import ConfigError, ProtocolError, RecordError
-from rlexp.exchange.exporters.exported_runs import Outcome, rectangle
+from rlexp.exchange.exporters.exported_runs import ExportedRun, select_common_seeds
 from rlexp.exchange.exporters.marl_eval import as_marl_eval
-from rlexp.exchange.exporters.rliable import as_json, as_npz, loading, score_dictionary
-from rlexp.exchange.exporters.tables import sheet
+from rlexp.exchange.exporters.rliable import as_json, as_npz, loading_line, score_dictionary
+from rlexp.exchange.exporters.tables import make_sheet
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Event
 from rlexp.records.run import RunRecord
@@ -23,11 +23,11 @@ from rlexp.records.run import RunRecord
 CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 
 
-def outcome(label: str, task: str, seed: int, score: float | None) -> Outcome:
+def outcome(label: str, task: str, seed: int, score: float | None) -> ExportedRun:
     """A run with a score, or a failed one."""
     spec = configuration(label, task=task).spec(Phase.TEST, 0, seed)
     record = failed(spec) if score is None else completed(spec, score)
-    return Outcome(
+    return ExportedRun(
         run=f"e/{spec.name}",
         label=label,
         task=task,
@@ -37,7 +37,7 @@ def outcome(label: str, task: str, seed: int, score: float | None) -> Outcome:
     )
 
 
-def outcomes(**scores: tuple[list[float | None], list[float | None]]) -> list[Outcome]:
+def outcomes(**scores: tuple[list[float | None], list[float | None]]) -> list[ExportedRun]:
     """Runs by label: scores on CartPole, and on Pendulum."""
     return [
         outcome(label, task, seed, score)
@@ -50,7 +50,7 @@ def outcomes(**scores: tuple[list[float | None], list[float | None]]) -> list[Ou
 def test_rows_are_seeds_and_columns_tasks() -> None:
     """Arrays have a row for each seed, also if labels have different numbers of runs."""
     runs = outcomes(ppo=([1.0, 2.0], [3.0, 4.0]), a2c=([5.0], [6.0]))
-    shape = rectangle(runs, format_name="rliable", common=False)
+    shape = select_common_seeds(runs, format_name="rliable", common=False)
     scores = score_dictionary(shape)
     assert (CARTPOLE, PENDULUM) == shape.tasks
     assert {"ppo": [[1.0, 3.0], [2.0, 4.0]], "a2c": [[5.0, 6.0]]} == {
@@ -63,8 +63,8 @@ def test_a_missing_run_is_refused_and_never_filled() -> None:
     runs = outcomes(ppo=([1.0, 2.0, 3.0], [4.0, None, 6.0]))
     expected = "3 scores of ppo on CartPole-v1 and 2 scores of ppo on Pendulum-v1: --common-seeds"
     with pytest.raises(ProtocolError, match=expected):
-        rectangle(runs, format_name="rliable", common=False)
-    shape = rectangle(runs, format_name="rliable", common=True)
+        select_common_seeds(runs, format_name="rliable", common=False)
+    shape = select_common_seeds(runs, format_name="rliable", common=True)
     assert [[1.0, 4.0], [3.0, 6.0]] == score_dictionary(shape)["ppo"].tolist()
     assert [2.0] == [o.score for o in shape.left_out]
 
@@ -73,7 +73,7 @@ def test_labels_need_the_same_tasks() -> None:
     """A label without a task is refused; no column is invented."""
     runs = [o for o in outcomes(ppo=([1.0], [2.0]), a2c=([3.0], [4.0])) if o.score != 4.0]
     with pytest.raises(ProtocolError, match="a2c was not run on Pendulum-v1"):
-        rectangle(runs, format_name="rliable", common=True)
+        select_common_seeds(runs, format_name="rliable", common=True)
 
 
 def test_a_cell_without_any_score_is_refused() -> None:
@@ -81,26 +81,28 @@ def test_a_cell_without_any_score_is_refused() -> None:
     runs = outcomes(ppo=([1.0], [None]))
     for common in (False, True):
         with pytest.raises(ProtocolError, match="ppo has no score on Pendulum-v1"):
-            rectangle(runs, format_name="rliable", common=common)
+            select_common_seeds(runs, format_name="rliable", common=common)
 
 
 def test_disjoint_seeds_are_said_to_be_so() -> None:
     """The error says that the labels have no seed in common."""
     runs = outcomes(ppo=([1.0, None], [None, 2.0]))
     with pytest.raises(ProtocolError, match="no seed in common"):
-        rectangle(runs, format_name="rliable", common=True)
+        select_common_seeds(runs, format_name="rliable", common=True)
 
 
 def test_both_files_of_rliable_hold_the_same(tmp_path: Any) -> None:
     """The npz and JSON files are equal, and the printed line of Python loads each."""
     scores = score_dictionary(
-        rectangle(outcomes(ppo=([1.5, 2.0], [3.0, 4.0])), format_name="rliable", common=False)
+        select_common_seeds(
+            outcomes(ppo=([1.5, 2.0], [3.0, 4.0])), format_name="rliable", common=False
+        )
     )
     names: dict[str, Any] = {"numpy": np, "json": json, "pathlib": pathlib}
     for name, content in (("s.npz", as_npz(scores)), ("s.json", as_json(scores))):
         path = tmp_path / name
         path.write_bytes(content)
-        exec(loading(str(path)), names)
+        exec(loading_line(str(path)), names)
         loaded = names["scores"]
         assert ["ppo"] == list(loaded)
         np.testing.assert_array_equal([[1.5, 3.0], [2.0, 4.0]], loaded["ppo"])
@@ -124,13 +126,13 @@ def test_labels_of_several_experiments_name_arrays() -> None:
         assert ["old/ppo.npy", "file.npy"] == archive.namelist()
 
 
-def trained(label: str, seed: int, mean: float) -> Outcome:
+def trained(label: str, seed: int, mean: float) -> ExportedRun:
     """A completed run with two evaluations."""
     spec = configuration(label).spec(Phase.TEST, 0, seed)
     events: list[Event] = [started(), evaluated(10, 1.0, 2.0), evaluated(20, 3.0, 4.0)]
     final = evaluated(100, mean - 1, mean + 1, final=True)
     record = RunRecord.fold(spec, [[*events, final, ended()]])
-    return Outcome(
+    return ExportedRun(
         run=f"e/{spec.name}",
         label=label,
         task=CARTPOLE,
@@ -143,7 +145,7 @@ def trained(label: str, seed: int, mean: float) -> Outcome:
 def test_marl_eval_gets_every_evaluation_and_the_final_one_last() -> None:
     """The JSON has the levels of marl-eval, with a list of returns for each step."""
     runs = [trained("ppo", 0, 5.0), trained("ppo", 1, 6.0)]
-    shape = rectangle(runs, format_name="marl-eval", common=False, across_labels=True)
+    shape = select_common_seeds(runs, format_name="marl-eval", common=False, across_labels=True)
     plain = json.loads(as_marl_eval(shape))
     own = plain["gymnasium"][CARTPOLE]["ppo"]
     assert ["seed_0", "seed_1"] == list(own)
@@ -158,8 +160,8 @@ def test_marl_eval_needs_the_same_seeds_of_all_labels() -> None:
     """Labels with different seeds are refused."""
     runs = [trained("ppo", 0, 5.0), trained("ppo", 1, 6.0), trained("a2c", 0, 5.0)]
     with pytest.raises(ProtocolError, match="marl-eval needs the same seeds"):
-        rectangle(runs, format_name="marl-eval", common=False, across_labels=True)
-    shape = rectangle(runs, format_name="marl-eval", common=True, across_labels=True)
+        select_common_seeds(runs, format_name="marl-eval", common=False, across_labels=True)
+    shape = select_common_seeds(runs, format_name="marl-eval", common=True, across_labels=True)
     assert {"ppo": (0,), "a2c": (0,)} == shape.seeds
 
 
@@ -169,10 +171,10 @@ def test_marl_eval_refuses_non_finite_returns() -> None:
     final = evaluated(100, 1.0, final=True)
     events: list[Event] = [started(), evaluated(10, float("nan")), final, ended()]
     record = RunRecord.fold(spec, [events])
-    run = Outcome(
+    run = ExportedRun(
         run="e/r", label="ppo", task=CARTPOLE, state="completed", score=1.0, record=record
     )
-    shape = rectangle([run], format_name="marl-eval", common=False)
+    shape = select_common_seeds([run], format_name="marl-eval", common=False)
     with pytest.raises(RecordError, match="run e/r has a return at step 10"):
         as_marl_eval(shape)
 
@@ -183,7 +185,7 @@ def test_lengths_are_given_where_every_run_has_them() -> None:
     events: list[Event] = [started(), replace(evaluated(10, 1.0), lengths=()), ended()]
     record = RunRecord.fold(other.record.spec, [events])
     runs = [own, replace(other, record=record)]
-    shape = rectangle(runs, format_name="marl-eval", common=False)
+    shape = select_common_seeds(runs, format_name="marl-eval", common=False)
     plain = json.loads(as_marl_eval(shape))["gymnasium"][CARTPOLE]["ppo"]
     assert {"step_count": 10, "return": [1.0, 2.0]} == plain["seed_0"]["step_1"]
     assert {"return": [1.0]} == plain["seed_1"]["absolute_metrics"]
@@ -192,7 +194,7 @@ def test_lengths_are_given_where_every_run_has_them() -> None:
 def test_tables_have_a_row_for_each_run_evaluation_or_episode() -> None:
     """A failed run is in the table of runs, with its state and without a score."""
     runs = [trained("ppo", 0, 5.0), outcome("a2c", CARTPOLE, 1, None)]
-    scores, curves, episodes = (sheet(k, runs) for k in ("runs", "evaluations", "episodes"))
+    scores, curves, episodes = (make_sheet(k, runs) for k in ("runs", "evaluations", "episodes"))
     assert [("ppo", 5.0), ("a2c", None)] == [(row[0], row[5]) for row in scores.rows]
     assert "failed (nan)" == scores.rows[1][4]
     assert ["label", "task", "seed", "step", "return"] == curves.titles[:5]

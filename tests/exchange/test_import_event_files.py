@@ -11,10 +11,10 @@ from import_sources import RECORDED, given
 from rlexp.errors import ConfigError
 from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
+    ImportOptions,
     MalformedError,
-    Returns,
-    Unit,
-    Wanted,
+    ReturnKind,
+    StepUnit,
 )
 from rlexp.exchange.importers.sources import LoadedFile
 from rlexp.exchange.importers.tensorboard import (
@@ -26,7 +26,7 @@ from rlexp.exchange.importers.tensorboard import (
     read_tensorboard,
 )
 
-WANTED = Wanted(unit=ENVIRONMENT)
+WANTED = ImportOptions(unit=ENVIRONMENT)
 CLEANRL = RECORDED / "cleanrl"
 
 
@@ -57,7 +57,7 @@ def test_a_run_of_cleanrl() -> None:
     """Returns, lengths and times of every episode are read, and the folder names the run."""
     [run] = read_tensorboard(given(CLEANRL), WANTED).runs
     assert ("CartPole-v1", "dqn", 1) == (run.task, run.label, run.seed)
-    assert Returns.TRAINING is run.returns
+    assert ReturnKind.TRAINING is run.returns
     assert [(20, (20.0,), (20,)), (55, (35.0, 12.5), (35, 30)), (100, (45.0,), (45,))] == [
         (p.step, p.returns, p.lengths) for p in run.points
     ]
@@ -163,8 +163,8 @@ def test_names_of_cleanrl(
 def test_units_must_be_given() -> None:
     """Without the unit of steps the import is refused."""
     with pytest.raises(ConfigError, match="--steps-unit"):
-        read_tensorboard(given(CLEANRL), Wanted())
-    frames = Wanted(unit=Unit(name="frames", per=5))
+        read_tensorboard(given(CLEANRL), ImportOptions())
+    frames = ImportOptions(unit=StepUnit(name="frames", per=5))
     [run] = read_tensorboard(given(CLEANRL), frames).runs
     assert [4, 11, 20] == [point.step for point in run.points]
 
@@ -172,10 +172,10 @@ def test_units_must_be_given() -> None:
 def test_series_are_chosen_by_name() -> None:
     """The kind of an unknown series follows from its name; a missing one is refused."""
     files = given(CLEANRL)
-    [run] = read_tensorboard(files, Wanted(unit=ENVIRONMENT, metric="losses/td_loss")).runs
-    assert (Returns.TRAINING_MEANS, ()) == (run.returns, run.points[0].lengths)
+    [run] = read_tensorboard(files, ImportOptions(unit=ENVIRONMENT, metric="losses/td_loss")).runs
+    assert (ReturnKind.TRAINING_MEANS, ()) == (run.returns, run.points[0].lengths)
     with pytest.raises(MalformedError, match="did you mean 'charts/episodic_return'"):
-        read_tensorboard(files, Wanted(unit=ENVIRONMENT, metric="episodic_return"))
+        read_tensorboard(files, ImportOptions(unit=ENVIRONMENT, metric="episodic_return"))
 
 
 @pytest.fixture
@@ -192,5 +192,5 @@ def test_two_runs_in_a_folder(two_files: Path) -> None:
     """Steps that go back are two runs: the folder is refused, one file is read."""
     with pytest.raises(MalformedError, match="step 20 follows 100"):
         read_tensorboard(given(two_files), WANTED)
-    wanted = Wanted(unit=ENVIRONMENT, label="a", task="b")
+    wanted = ImportOptions(unit=ENVIRONMENT, label="a", task="b")
     assert 1 == len(read_tensorboard(given(two_files / "events.out.tfevents.1"), wanted).runs)

@@ -13,12 +13,12 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import pytest
 from import_sources import RECORDED, given, write_evaluations, write_table
 
-from rlexp.config.third_party_yaml import read_foreign_yaml
+from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.errors import ConfigError
 from rlexp.exchange.importers import source_files as given_files
 from rlexp.exchange.importers.imported_study import MalformedError
 from rlexp.exchange.importers.kinds import KINDS, kind_of, split_kind
-from rlexp.exchange.importers.source_files import files_of
+from rlexp.exchange.importers.source_files import find_source_files
 
 CONTENT = b"label,task,seed,step,return\na,t,0,1,1\n"
 
@@ -111,7 +111,7 @@ def test_archives(tmp_path: Path, name: str) -> None:
         renamed.rename(path)
     place = tmp_path / "unpacked"
     place.mkdir()
-    [file] = files_of([path], Path.read_bytes, place)
+    [file] = find_source_files([path], Path.read_bytes, place)
     assert (f"{name}/a/b/scores.csv", CONTENT) == (file.name, file.load().content)
 
 
@@ -137,7 +137,7 @@ def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
         place = tmp_path / f"{path.suffix}-unpacked"
         place.mkdir()
         with pytest.raises(MalformedError, match="leads out of the folder"):
-            files_of([path], Path.read_bytes, place)
+            find_source_files([path], Path.read_bytes, place)
         after = {p for p in tmp_path.rglob("*") if p.is_file() and not p.is_relative_to(place)}
         assert before == after
 
@@ -226,7 +226,7 @@ def test_every_damage_of_an_archive(tmp_path: Path, name: str) -> None:
             place = tmp_path / f"{number}-{kind}"
             place.mkdir()
             with suppress(MalformedError):
-                files_of([path], Path.read_bytes, place)
+                find_source_files([path], Path.read_bytes, place)
 
 
 def test_kinds_are_recognised(tmp_path: Path) -> None:
@@ -241,28 +241,30 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     for kind, write in kinds.items():
         (tmp_path / kind).mkdir()
         write(tmp_path / kind)
-        assert kind == kind_of("auto", given(tmp_path / kind), read_foreign_yaml).name
-    assert "tensorboard" == kind_of("auto", given(RECORDED / "cleanrl"), read_foreign_yaml).name
+        assert kind == kind_of("auto", given(tmp_path / kind), read_third_party_yaml).name
+    assert (
+        "tensorboard" == kind_of("auto", given(RECORDED / "cleanrl"), read_third_party_yaml).name
+    )
     with pytest.raises(ConfigError, match="several kinds fit: name one of sb3-evaluations, marl"):
-        kind_of("auto", given(tmp_path), read_foreign_yaml)
+        kind_of("auto", given(tmp_path), read_third_party_yaml)
     with pytest.raises(ConfigError, match=r"kind mlflow .*; it looks like csv"):
-        kind_of("mlflow", given(tmp_path / "csv"), read_foreign_yaml)
+        kind_of("mlflow", given(tmp_path / "csv"), read_third_party_yaml)
     (tmp_path / "other.txt").touch()
     with pytest.raises(
         ConfigError, match=r"no kind fits the given files .*sb3-monitor: monitor\.csv"
     ):
-        kind_of("auto", given(tmp_path / "other.txt"), read_foreign_yaml)
+        kind_of("auto", given(tmp_path / "other.txt"), read_third_party_yaml)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="the given paths contain no file"):
-        kind_of("csv", given(tmp_path / "empty"), read_foreign_yaml)
+        kind_of("csv", given(tmp_path / "empty"), read_third_party_yaml)
 
 
 def test_a_table_without_a_column_is_a_table(tmp_path: Path) -> None:
     """With the kind csv, the error names the missing column."""
     table = write_table(tmp_path / "a.csv", [], "label,task,seed,step,score")
-    assert "csv" == kind_of("csv", given(table), read_foreign_yaml).name
+    assert "csv" == kind_of("csv", given(table), read_third_party_yaml).name
     with pytest.raises(ConfigError, match="no kind fits"):
-        kind_of("auto", given(table), read_foreign_yaml)
+        kind_of("auto", given(table), read_third_party_yaml)
 
 
 def test_arguments_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

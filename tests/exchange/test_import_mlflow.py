@@ -10,11 +10,16 @@ import pytest
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError, TrackerUnreachable
-from rlexp.exchange.importers.imported_study import ENVIRONMENT, MalformedError, Returns, Wanted
+from rlexp.exchange.importers.imported_study import (
+    ENVIRONMENT,
+    ImportOptions,
+    MalformedError,
+    ReturnKind,
+)
 from rlexp.exchange.importers.mlflow_server import read_mlflow_server
 from rlexp.exchange.importers.mlflow_store import read_mlflow_store
 
-WANTED = Wanted(unit=ENVIRONMENT)
+WANTED = ImportOptions(unit=ENVIRONMENT)
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def test_runs_of_the_store(store: Path) -> None:
         (point.step, point.returns) for point in run.points
     ]
     assert (1.7e9, 1_700_000_001.0) == (run.started, run.points[0].time)
-    assert Returns.EVALUATION_MEANS is run.returns
+    assert ReturnKind.EVALUATION_MEANS is run.returns
     assert "0.002" == run.details["told"]["learning_rate"]
     assert ("run parent, without eval/mean_reward",) == read.left_out
 
@@ -67,10 +72,10 @@ def test_one_of_several_experiments(store: Path) -> None:
         connection.execute("UPDATE runs SET experiment_id = 2 WHERE name LIKE 'a2c%'")
     with pytest.raises(MalformedError, match=r"contains several.*there are: cartpole, empty"):
         read_mlflow_store(given(store), WANTED)
-    asked = Wanted(unit=ENVIRONMENT, collection="empty")
+    asked = ImportOptions(unit=ENVIRONMENT, collection="empty")
     assert 2 == len(read_mlflow_store(given(store), asked).runs)
     with pytest.raises(MalformedError, match="did you mean 'cartpole'"):
-        read_mlflow_store(given(store), Wanted(unit=ENVIRONMENT, collection="cartpol"))
+        read_mlflow_store(given(store), ImportOptions(unit=ENVIRONMENT, collection="cartpol"))
 
 
 def test_options_instead_of_parameters(store: Path) -> None:
@@ -79,7 +84,7 @@ def test_options_instead_of_parameters(store: Path) -> None:
         connection.execute("DELETE FROM params WHERE key IN ('algo', 'env_id')")
     with pytest.raises(MalformedError, match="give --label"):
         read_mlflow_store(given(store), WANTED)
-    asked = Wanted(unit=ENVIRONMENT, label="x", task="y")
+    asked = ImportOptions(unit=ENVIRONMENT, label="x", task="y")
     assert {("x", "y")} == {(r.label, r.task) for r in read_mlflow_store(given(store), asked).runs}
 
 
@@ -152,7 +157,7 @@ def test_mlflow_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         metrics = [Metric("eval/return", value, 5, step) for step, value in enumerate(values)]
         client.log_batch(run, metrics)
         client.set_terminated(run)
-    asked = Wanted(unit=ENVIRONMENT, metric="eval/return")
+    asked = ImportOptions(unit=ENVIRONMENT, metric="eval/return")
     ours = read_mlflow_store(given(tmp_path / "mlflow.db"), asked)
     theirs = read_mlflow_server(address, asked)
     for first, second in zip(
@@ -175,4 +180,4 @@ def test_a_server_that_is_not_there() -> None:
 def test_units_of_a_server() -> None:
     """Without the unit of steps no request is sent."""
     with pytest.raises(ConfigError, match="--steps-unit"):
-        read_mlflow_server("http://127.0.0.1:9", Wanted())
+        read_mlflow_server("http://127.0.0.1:9", ImportOptions())

@@ -9,9 +9,14 @@ import pytest
 import yaml
 from import_sources import given, settled, write_evaluations, write_monitors
 
-from rlexp.config.third_party_yaml import read_foreign_yaml
+from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.errors import ConfigError, ProtocolError
-from rlexp.exchange.importers.imported_study import ImportedStudy, MalformedError, Returns, Wanted
+from rlexp.exchange.importers.imported_study import (
+    ImportedStudy,
+    ImportOptions,
+    MalformedError,
+    ReturnKind,
+)
 from rlexp.exchange.importers.rl_zoo import fits, read_rl_zoo
 
 CONFIG = OrderedDict(
@@ -45,7 +50,7 @@ def zoo(
 
 def read(logs: Path, **wanted: Any) -> ImportedStudy:
     """Read a folder of logs."""
-    return read_rl_zoo(given(logs), Wanted(**wanted), read_foreign_yaml)
+    return read_rl_zoo(given(logs), ImportOptions(**wanted), read_third_party_yaml)
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -57,7 +62,7 @@ def test_a_folder(tmp_path: Path) -> None:
     [run] = read(logs).runs
     assert ("ppo", "Toy-v0", 17, 400) == (run.label, run.task, run.seed, run.steps)
     assert {k: v for k, v in CONFIG.items() if k != "n_timesteps"} == run.settings
-    assert (Returns.EVALUATIONS, True) == (run.returns, run.deterministic)
+    assert (ReturnKind.EVALUATIONS, True) == (run.returns, run.deterministic)
     assert [100, 200, 300, 400] == [point.step for point in run.points]
     ends = ("evaluations.npz", "Toy-v0/config.yml", "Toy-v0/args.yml")
     assert [f"logs/ppo/Toy-v0_1/{end}" for end in ends] == [name for name, _ in run.files]
@@ -73,7 +78,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
 def test_without_evaluations(tmp_path: Path) -> None:
     """Without evaluations the training episodes of all environments are read."""
     [run] = read(zoo(tmp_path, evaluated=False)).runs
-    assert (Returns.TRAINING, [200, 500, 500]) == (run.returns, [p.step for p in run.points])
+    assert (ReturnKind.TRAINING, [200, 500, 500]) == (run.returns, [p.step for p in run.points])
 
 
 def test_arguments_count_before_the_configuration(tmp_path: Path) -> None:
@@ -130,7 +135,7 @@ def test_tags_are_no_code(tmp_path: Path, text: str) -> None:
     canary, path = tmp_path / "canary", tmp_path / "config.yml"
     path.write_text(text.format(canary=canary))
     with suppress(ConfigError):
-        assert read_foreign_yaml(path) is not None
+        assert read_third_party_yaml(path) is not None
     assert not canary.exists()
 
 
@@ -150,14 +155,14 @@ def test_tags_are_kept_as_text(tmp_path: Path) -> None:
         "when": "2020-01-01",
         "rate": "lin_2.5e-4",
         "on": True,
-    } == read_foreign_yaml(path)
+    } == read_third_party_yaml(path)
 
 
 def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
     """An integer of thousands of digits is kept as text."""
     path, huge = tmp_path / "config.yml", f"0x{'f' * 6000}"
     path.write_text(f"huge: {huge}\nseed: {1 << 64}\n")
-    assert {"huge": huge, "seed": 1 << 64} == read_foreign_yaml(path)
+    assert {"huge": huge, "seed": 1 << 64} == read_third_party_yaml(path)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 from import_sources import WANTED, given, npz, write_evaluations, write_monitors
 
-from rlexp.exchange.importers.imported_study import MalformedError, Returns, Unit, Wanted
+from rlexp.exchange.importers.imported_study import (
+    ImportOptions,
+    MalformedError,
+    ReturnKind,
+    StepUnit,
+)
 from rlexp.exchange.importers.sb3_evaluations import read_evaluations
 from rlexp.exchange.importers.sb3_monitor import read_monitors
 
@@ -24,7 +29,7 @@ def test_one_environment(tmp_path: Path) -> None:
     assert [3, 8, 10] == [point.step for point in run.points]
     assert [(3.0,), (5.0,), (2.0,)] == [point.returns for point in run.points]
     assert [(3,), (5,), (2,)] == [point.lengths for point in run.points]
-    assert (Returns.TRAINING, "Toy-v0", None) == (run.returns, run.task, run.seed)
+    assert (ReturnKind.TRAINING, "Toy-v0", None) == (run.returns, run.task, run.seed)
     assert run.started is not None
     assert all(p.time is not None and p.time >= run.started for p in run.points)
 
@@ -51,11 +56,11 @@ def test_task_of_the_header(tmp_path: Path) -> None:
     """The header names the task, unless the environment has no id."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,2,0.5\n")
-    [run] = read_monitors(given(path), Wanted(label="PPO")).runs
+    [run] = read_monitors(given(path), ImportOptions(label="PPO")).runs
     assert "Toy-v0" == run.task
     path.write_text(HEAD.replace("Toy-v0", "None") + "1.0,2,0.5\n")
     with pytest.raises(MalformedError, match="do not name a task: give --task"):
-        read_monitors(given(path), Wanted(label="PPO"))
+        read_monitors(given(path), ImportOptions(label="PPO"))
 
 
 def test_further_columns(tmp_path: Path) -> None:
@@ -70,7 +75,7 @@ def test_frames_are_divided(tmp_path: Path) -> None:
     """Frames are divided by the frame skip."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,400,0.5\n2.0,402,0.6\n")
-    wanted = Wanted(label="PPO", unit=Unit(name="frames", per=4))
+    wanted = ImportOptions(label="PPO", unit=StepUnit(name="frames", per=4))
     [run] = read_monitors(given(path), wanted).runs
     assert [100, 200] == [point.step for point in run.points]
 
@@ -99,7 +104,7 @@ def test_damaged_monitors(tmp_path: Path, content: str, where: str) -> None:
     """The error names the damaged line."""
     (tmp_path / "monitor.csv").write_text(content)
     with pytest.raises(MalformedError, match=r"monitor\.csv") as refused:
-        read_monitors(given(tmp_path / "monitor.csv"), Wanted(label="PPO"))
+        read_monitors(given(tmp_path / "monitor.csv"), ImportOptions(label="PPO"))
     assert where in str(refused.value)
 
 
@@ -134,7 +139,7 @@ def test_evaluations(tmp_path: Path) -> None:
     assert [(100, (1.0, 2.0), (10, 10)), (200, (3.0, 4.0), (10, 10))] == [
         (p.step, p.returns, p.lengths) for p in run.points
     ]
-    assert (Returns.EVALUATIONS, 3) == (run.returns, run.seed)
+    assert (ReturnKind.EVALUATIONS, 3) == (run.returns, run.seed)
 
 
 def test_what_the_callback_writes(tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_what_the_callback_writes(tmp_path: Path) -> None:
     [run] = read_evaluations(given(tmp_path / "evaluated"), WANTED).runs
     assert callback.evaluations_timesteps == [point.step for point in run.points]
     assert callback.evaluations_results == [list(point.returns) for point in run.points]
-    [trained] = read_monitors(given(tmp_path / "monitored"), Wanted(label="PPO")).runs
+    [trained] = read_monitors(given(tmp_path / "monitored"), ImportOptions(label="PPO")).runs
     assert "CartPole-v1" == trained.task
     assert 0 < trained.points[-1].step <= 128
 
@@ -256,8 +261,10 @@ def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
         read_monitors(given(path), WANTED)
 
 
-@pytest.mark.parametrize(("wanted", "option"), [(Wanted(), "label"), (Wanted(label="a"), "task")])
-def test_missing_names_need_an_option(tmp_path: Path, wanted: Wanted, option: str) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "option"), [(ImportOptions(), "label"), (ImportOptions(label="a"), "task")]
+)
+def test_missing_names_need_an_option(tmp_path: Path, wanted: ImportOptions, option: str) -> None:
     """The error names the option for a missing label or task."""
     path = write_evaluations(tmp_path / "a", [1], [[1.0]])
     with pytest.raises(MalformedError, match=f"does not name a {option}: give --{option}"):

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from import_sources import settled, with_seed
 
 from rlexp.errors import ConfigError, ProtocolError
-from rlexp.exchange.importers.imported_study import EarlyEnd, ImportedRun, Point, Returns
-from rlexp.exchange.importers.plan import Settled
+from rlexp.exchange.importers.imported_study import (
+    EarlyEnd,
+    EvaluationPoint,
+    ImportedRun,
+    ReturnKind,
+)
+from rlexp.exchange.importers.plan import ImportPlan
 from rlexp.records.events import Ending, Failure
 
 
@@ -21,8 +26,8 @@ def run(*steps: int, seed: int | None = 0, **changed: Any) -> ImportedRun:
         label="ppo",
         task="Toy-v0",
         seed=seed,
-        points=tuple(Point(step=step, returns=(step / 100,)) for step in steps),
-        returns=Returns.EVALUATIONS,
+        points=tuple(EvaluationPoint(step=step, returns=(step / 100,)) for step in steps),
+        returns=ReturnKind.EVALUATIONS,
         files=(("a.csv", "0" * 64),),
     )
     return replace(made, **changed)
@@ -30,7 +35,7 @@ def run(*steps: int, seed: int | None = 0, **changed: Any) -> ImportedRun:
 
 def training(*steps: int, **changed: Any) -> ImportedRun:
     """The same of training episodes."""
-    return run(*steps, returns=Returns.TRAINING, **changed)
+    return run(*steps, returns=ReturnKind.TRAINING, **changed)
 
 
 def test_the_budget_is_what_was_reached() -> None:
@@ -67,7 +72,7 @@ def test_a_failure_beyond_the_budget() -> None:
 
 def test_the_score_is_never_the_best() -> None:
     """The default score is the end of training, or final episodes if marked."""
-    final = Point(step=100, returns=(5.0, 7.0), final=True)
+    final = EvaluationPoint(step=100, returns=(5.0, 7.0), final=True)
     assert "last_window" == settled(run(50, 100)).runs[0].configuration.budget.score
     marked = run(50, 100, points=(*run(50, 100).points, final))
     [found] = settled(marked).runs
@@ -96,7 +101,7 @@ def test_bins_hold_every_episode(lengths: list[int], several: int) -> None:
     """Every episode is in one bin, which does not end before the episode."""
     steps = [sum(lengths[: n + 1]) for n in range(len(lengths))]
     points = tuple(
-        Point(
+        EvaluationPoint(
             step=step, returns=tuple(float(step) for _ in range(several)), lengths=(1,) * several
         )
         for step in steps
@@ -122,18 +127,18 @@ def test_very_many_evaluations() -> None:
 
 def test_final_episodes_behind_very_many_evaluations() -> None:
     """Final episodes are not binned."""
-    final = Point(step=3000, returns=(7.0,), final=True)
+    final = EvaluationPoint(step=3000, returns=(7.0,), final=True)
     long = run(*range(1, 3001))
     [found] = settled(replace(long, points=(*long.points, final))).runs
     assert (101, final) == (len(found.points), found.points[-1])
-    trained = replace(long, points=(*long.points, final), returns=Returns.TRAINING)
+    trained = replace(long, points=(*long.points, final), returns=ReturnKind.TRAINING)
     [found] = settled(trained).runs
     assert (100, "last_window") == (len(found.points), found.configuration.budget.score)
 
 
 def test_steps_that_fall_together() -> None:
     """Frames of one environment step are episodes of one evaluation."""
-    points = (Point(step=5, returns=(1.0,)), Point(step=5, returns=(2.0,)))
+    points = (EvaluationPoint(step=5, returns=(1.0,)), EvaluationPoint(step=5, returns=(2.0,)))
     [found] = settled(run(points=points)).runs
     assert [(5, (1.0, 2.0))] == [(p.step, p.returns) for p in found.points]
 
@@ -204,7 +209,7 @@ def test_names_of_folders_are_harmless() -> None:
     assert ".." not in found.spec.name
 
 
-def grown(first: Settled, *runs: ImportedRun, **asked: Any) -> Settled:
+def grown(first: ImportPlan, *runs: ImportedRun, **asked: Any) -> ImportPlan:
     """Further runs of an experiment."""
     return settled(*runs, there=first.experiment, **asked)
 

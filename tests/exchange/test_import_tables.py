@@ -13,14 +13,14 @@ from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.csv_table import fits, read_csv
 from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
+    ImportOptions,
     MalformedError,
-    Returns,
-    Unit,
-    Wanted,
+    ReturnKind,
+    StepUnit,
 )
 from rlexp.exchange.importers.marl_eval import read_marl_eval
 
-WANTED = Wanted(unit=ENVIRONMENT)
+WANTED = ImportOptions(unit=ENVIRONMENT)
 HEADER = "label,task,seed,step,return"
 WORDS = st.text(
     st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8
@@ -91,7 +91,7 @@ def test_final_episodes(tmp_path: Path) -> None:
 def test_columns_that_options_replace(tmp_path: Path) -> None:
     """An option replaces a column with one value."""
     path = write_table(tmp_path / "scores.csv", [(10, 1.0)], "step,return")
-    wanted = Wanted(unit=ENVIRONMENT, label="PPO", task="Toy-v0", seed=4)
+    wanted = ImportOptions(unit=ENVIRONMENT, label="PPO", task="Toy-v0", seed=4)
     [run] = read_csv(given(path), wanted).runs
     assert ("PPO", "Toy-v0", 4) == (run.label, run.task, run.seed)
 
@@ -174,15 +174,15 @@ def test_damaged_tables(tmp_path: Path, text: str, where: str) -> None:
 def test_units_must_be_known(tmp_path: Path, read: Any) -> None:
     """Without the unit of steps the import is refused."""
     with pytest.raises(ConfigError, match="--steps-unit environment"):
-        read(given(tmp_path), Wanted())
+        read(given(tmp_path), ImportOptions())
 
 
 def test_units_are_converted(tmp_path: Path) -> None:
     """Frames are divided, and updates are multiplied."""
     path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 100, 1.0)], HEADER)
-    frames, updates = Unit(name="frames", per=4), Unit(name="updates", steps=2048)
+    frames, updates = StepUnit(name="frames", per=4), StepUnit(name="updates", steps=2048)
     for unit, steps in ((frames, 25), (updates, 204_800)):
-        assert steps == read_csv(given(path), Wanted(unit=unit)).runs[0].points[0].step
+        assert steps == read_csv(given(path), ImportOptions(unit=unit)).runs[0].points[0].step
 
 
 STEP = {"step_count": 1, "return": [1.0]}
@@ -245,7 +245,7 @@ def test_another_metric(tmp_path: Path) -> None:
     """A metric is chosen by name; a missing one is refused."""
     step = {"step_count": 1, "win_rate": [0.5], "return": [1.0]}
     path = write_json(tmp_path / "scores.json", {"e": {"t": {"a": {"0": {"s": step}}}}})
-    [run] = read_marl_eval(given(path), Wanted(unit=ENVIRONMENT, metric="win_rate")).runs
-    assert ((0.5,), Returns.EVALUATIONS) == (run.points[0].returns, run.returns)
+    [run] = read_marl_eval(given(path), ImportOptions(unit=ENVIRONMENT, metric="win_rate")).runs
+    assert ((0.5,), ReturnKind.EVALUATIONS) == (run.points[0].returns, run.returns)
     with pytest.raises(MalformedError, match="did you mean 'win_rate'"):
-        read_marl_eval(given(path), Wanted(unit=ENVIRONMENT, metric="win_rat"))
+        read_marl_eval(given(path), ImportOptions(unit=ENVIRONMENT, metric="win_rat"))

@@ -16,7 +16,7 @@ from rlexp.exchange.optuna_trials import (
     NUMBER,
     OUTSIDE,
     MirroredTrial,
-    State,
+    OptunaTrialState,
     TranslatedTrials,
     content,
     ranges,
@@ -31,7 +31,7 @@ def made(trial: MirroredTrial, space: Space = SPACE) -> Any:
 
 
 @pytest.mark.parametrize("state", ["running", "complete", "pruned", "failed"])
-def test_to_optuna(state: State) -> None:
+def test_to_optuna(state: OptunaTrialState) -> None:
     """State, values, parameters, intermediate values and attributes are those of the trial."""
     trial = mirrored(3, state)
     [told] = shown([made(trial)])

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirroring import NAME, SPACE, Place, expected, mirror, mirrored, shown, study
 
-from rlexp.exchange.optuna_study import JOURNAL, Mirror, MirroredTrial
-from rlexp.exchange.optuna_trials import State
+from rlexp.exchange.optuna_study import JOURNAL, MirroredTrial, OptunaStudyMirror
+from rlexp.exchange.optuna_trials import OptunaTrialState
 
 
 @pytest.fixture(params=["journal", "sqlite"])
@@ -169,7 +169,7 @@ def test_a_step_reads_one_trial(place: Place, monkeypatch: pytest.MonkeyPatch) -
 
 def snapshots() -> st.SearchStrategy[list[tuple[int, list[MirroredTrial]]]]:
     """Any histories of up to four trials, each told by one of two mirrors or by a new one."""
-    states: list[State] = ["running", "complete", "pruned", "failed"]
+    states: list[OptunaTrialState] = ["running", "complete", "pruned", "failed"]
     trial = st.tuples(
         st.sampled_from(states),
         st.dictionaries(st.sampled_from([1, 2, 3]), st.sampled_from([0.0, 1.5]), max_size=3),
@@ -189,7 +189,7 @@ def snapshots() -> st.SearchStrategy[list[tuple[int, list[MirroredTrial]]]]:
 def test_any_history(history: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     """After any history of updates by any process, the study equals the last trials."""
     folder = tmp_path_factory.mktemp("history")
-    living: list[Mirror] = [mirror(folder), mirror(folder)]
+    living: list[OptunaStudyMirror] = [mirror(folder), mirror(folder)]
     for who, trials in history:
         (mirror(folder) if who == 2 else living[who]).sync(trials)
         assert expected(trials) == shown(study(folder).trials)

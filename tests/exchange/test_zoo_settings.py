@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
-from rlexp.exchange.importers.zoo_settings import translate
+from rlexp.exchange.importers.zoo_settings import translate_zoo_settings
 
 PPO = ("learning_rate", "n_steps", "batch_size", "gamma", "clip_range", "clip_range_vf", "use_sde")
 SAC = ("learning_rate", "buffer_size", "train_freq", "ent_coef", "action_noise", "n_steps",
@@ -55,7 +55,7 @@ def test_code_is_no_literal(text: str, tmp_path: Path, monkeypatch: pytest.Monke
     else:
         with pytest.raises(NotLiteral):
             parse_literal(text)
-        settings, troubles = translate({**STEPS, "policy_kwargs": text}, PPO)
+        settings, troubles = translate_zoo_settings({**STEPS, "policy_kwargs": text}, PPO)
         assert ["policy_kwargs"] == list(troubles)
         assert not any(key.startswith("agent") for key in settings)
     assert [] == list(tmp_path.iterdir())
@@ -156,7 +156,7 @@ def test_each_key_becomes_what_means_the_same(
     entry: dict[str, Any], known: tuple[str, ...], expected: dict[str, Any]
 ) -> None:
     """Each key of the zoo becomes the equivalent setting."""
-    settings, troubles = translate({**STEPS, **entry}, known)
+    settings, troubles = translate_zoo_settings({**STEPS, **entry}, known)
     own = {k: v for k, v in settings.items() if k in expected or "n_timesteps" not in entry}
     own = own if "n_timesteps" in entry else {
         k: v for k, v in own.items() if not k.startswith("budget.")
@@ -198,10 +198,10 @@ def test_each_key_becomes_what_means_the_same(
 )
 def test_unsupported_values_are_refused_under_their_key(entry: dict[str, Any], said: str) -> None:
     """Each refused key has its reason."""
-    _, troubles = translate({**STEPS, **entry}, PPO)
+    _, troubles = translate_zoo_settings({**STEPS, **entry}, PPO)
     assert said in troubles[next(iter(entry))]
 
 
 def test_steps_are_needed() -> None:
     """An entry without `n_timesteps` is refused."""
-    assert ["n_timesteps"] == list(translate({}, PPO)[1])
+    assert ["n_timesteps"] == list(translate_zoo_settings({}, PPO)[1])

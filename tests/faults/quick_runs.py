@@ -21,7 +21,7 @@ from rlexp.store.files import publish
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.lease import hold
-from rlexp.store.runs import ASKED_TO_END, read_spec, read_stop
+from rlexp.store.runs import STOP_REASON, read_spec, read_stop
 
 SETTINGS = "RLEXP_QUICK"
 """Variable with JSON.
@@ -113,7 +113,7 @@ class _Quick:
         self._end(steps, Ending.COMPLETED, None, None)
 
     def _interrupt(self, *_: object) -> None:
-        self.asked = StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
+        self.asked = StopRequest(Ending.INTERRUPTED, STOP_REASON)
 
     def _train(self, step: int, seconds: float) -> bool:
         """Let time pass; whether the run is to end."""

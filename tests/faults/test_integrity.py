@@ -20,10 +20,10 @@ from test_sweep_kill import WORDS as SWEEP
 
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.integrity import examine
-from rlexp.records.integrity import Integrity, Kind
+from rlexp.records.integrity import Integrity, RecordKind
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import read_ledger
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 
 QUICK = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
 SLOWLY = json.dumps({"seconds": 0.3})
@@ -44,7 +44,7 @@ def verdict(study: StudyFolder, name: str = "x") -> Integrity:
 def is_clean(study: StudyFolder, name: str = "x") -> int:
     """How many attempts there are, all of which match; nothing else is found."""
     results = verdict(study, name)
-    assert [] == [f for f in results.findings if f.kind is not Kind.REMARK]
+    assert [] == [f for f in results.findings if f.kind is not RecordKind.REMARK]
     assert results.attempts == results.matching
     return results.matching
 
@@ -116,7 +116,7 @@ def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: Stud
     assert study.give(*arguments)[0] == 0
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
-    assert [Kind.UNSEALED] == [f.kind for f in verdict(study).findings]
+    assert [RecordKind.UNSEALED] == [f.kind for f in verdict(study).findings]
     code, output = study.give(*arguments)
     assert (0, True) == (code, "nothing to run" in output)
     assert (2, 1) == (is_clean(study), verdict(study).late)
@@ -234,9 +234,9 @@ ENTERING = """
 import sys
 from pathlib import Path
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 
-Seals(ExperimentPaths(Path(sys.argv[1]))).enter_late()
+LedgerWriter(ExperimentPaths(Path(sys.argv[1]))).enter_late()
 """
 
 
@@ -275,7 +275,7 @@ def test_kill_9_while_it_is_entered_leaves_a_whole_chain(
     outcome = kill_at(call, n, ENTERING, paths.folder, path=paths.ledger)
     assert (True, -signal.SIGKILL) == (outcome.hit, outcome.code)
     assert () == examine(survey(paths)).faults
-    Seals(paths).enter_late()
+    LedgerWriter(paths).enter_late()
     results = examine(survey(paths))
     assert ((), 3, 3) == (results.findings, results.attempts, results.matching)
     assert lines + 2 == len(paths.ledger.read_bytes().splitlines())
@@ -286,7 +286,7 @@ def test_a_run_can_be_removed_from_a_full_disk(finished: Path, tmp_path: Path) -
     """It is entered once there is room."""
     paths = ExperimentPaths(tmp_path / "runs" / "x")
     shutil.copytree(finished, paths.folder)
-    Seals(paths).enter_late()
+    LedgerWriter(paths).enter_late()
     name = paths.runs()[0].folder.name
     arguments = (tmp_path, f"x/{name}")
     outcome = fail_at("pwrite64", 1, "ENOSPC", REMOVING, *arguments, path=paths.ledger)

@@ -14,7 +14,7 @@ from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.pool import NullPool
 from studies import StudyFolder, new_study, wait_until
 
-from rlexp.exchange.optuna_study import silence
+from rlexp.exchange.optuna_study import redirect_library_logs
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.sweeps import read_trials
 
@@ -75,7 +75,7 @@ def test_of_two_sweeps_on_one_name_one_runs(study: StudyFolder) -> None:
 
 def trials_of(study: StudyFolder, url: str | None) -> list[optuna.trial.FrozenTrial]:
     """The trials of the mirror, as Optuna reads them."""
-    silence()
+    redirect_library_logs()
     if url is None:
         journal = str(study.folder / "runs" / "s" / "optuna.journal")
         backend = JournalFileBackend(journal)

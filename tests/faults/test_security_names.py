@@ -14,7 +14,7 @@ import pytest
 from foreign_studies import ForeignStudy, Told, edit_json, edit_lines, foreign_study
 from hostile_strings import HOSTILE
 
-from rlexp.text import TURNING
+from rlexp.text import DIRECTION_CONTROLS
 
 LABELS = [text for text in HOSTILE if text.isprintable() and text.strip()][::7]
 """Some, for a report compares all pairs. What cannot be printed is no label: that is damage."""
@@ -112,7 +112,7 @@ def test_terminals_have_nothing_to_obey(study: ForeignStudy, arguments: tuple[st
 def is_obeyed(character: str) -> bool:
     """Whether a terminal may do something else than show it."""
     control = unicodedata.category(character) in {"Cc", "Cs"} and character not in "\n\t"
-    return control or character in TURNING
+    return control or character in DIRECTION_CONTROLS
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_browsers_have_nothing_to_obey(report: Path) -> None:
     assert 1 == text.count('<script type="application/json"') == text.count("Content-Security")
     assert [] == page.handlers
     assert [] == [t for t in page.targets if not t.startswith(("#", "data:"))]
-    assert not set(text) & TURNING
+    assert not set(text) & DIRECTION_CONTROLS
 
 
 def test_sheets_have_nothing_to_obey(report: Path) -> None:

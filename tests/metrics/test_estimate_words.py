@@ -9,16 +9,16 @@ from study_blocks import impossible, interval
 from rlexp.metrics.estimate import Estimate, Estimator
 from rlexp.metrics.estimate_text import (
     ends,
-    everything,
     footnotes,
-    made_how,
+    full_text,
+    method_text,
     runs_beside,
     sentence,
     with_ends,
 )
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import digits_for, number, per_cent, runs_by_task
+from rlexp.text import decimals_for_span, format_number, format_percentage, format_runs_by_task
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from rlexp.text import digits_for, number, per_cent, runs_by_task
 )
 def test_a_number_is_set_as_in_print(value: float, digits: int, expected: str) -> None:
     """A true minus, thousands apart, no negative zero, and words for what is none."""
-    assert expected == number(value, digits)
+    assert expected == format_number(value, digits)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_number_is_set_as_in_print(value: float, digits: int, expected: str) -
 )
 def test_digits_tell_values_apart(span: float, expected: int) -> None:
     """A number has about two significant digits within the span of the values."""
-    assert expected == digits_for(span)
+    assert expected == decimals_for_span(span)
 
 
 def test_an_interval_says_how_it_was_made() -> None:
@@ -57,26 +57,26 @@ def test_an_interval_says_how_it_was_made() -> None:
         "10 runs on 3 tasks\n"
         "expected coverage 94 %"
     )
-    assert expected == everything(interval(0.5, 0.1), 2)
+    assert expected == full_text(interval(0.5, 0.1), 2)
 
 
 def test_an_exact_interval_has_no_seed() -> None:
     """An exact interval names no seed and no repetitions, and one task is not mentioned."""
     exact = replace(interval(0.5, 0.1), method="exact", seed=None, repetitions=0, tasks=1)
-    assert "95 % interval, method exact" == made_how(exact)
-    assert "\n10 runs\n" in everything(exact, 2)
+    assert "95 % interval, method exact" == method_text(exact)
+    assert "\n10 runs\n" in full_text(exact, 2)
 
 
 def test_a_caveat_of_an_interval_is_told() -> None:
     """A reason is shown even if the interval has ends."""
-    assert everything(replace(interval(0.5, 0.1), reason="few runs"), 2).endswith("\nfew runs")
+    assert full_text(replace(interval(0.5, 0.1), reason="few runs"), 2).endswith("\nfew runs")
 
 
 def test_no_interval_has_a_reason() -> None:
     """A missing interval is shown by its reason, and never as an interval of width 0."""
     reason = "one run has no spread; a second seed would give an interval"
     assert f"no interval: {reason}" == ends(impossible(3.0), 1)
-    assert f"3.0 (no interval: {reason})\n1 run" == everything(impossible(3.0), 1)
+    assert f"3.0 (no interval: {reason})\n1 run" == full_text(impossible(3.0), 1)
     assert "no interval" == ends(replace(impossible(3.0), reason=None), 1)
 
 
@@ -92,7 +92,7 @@ def test_a_table_says_once_what_its_intervals_share() -> None:
 
 def test_shares_have_no_needless_digits() -> None:
     """A percentage has three significant digits at most."""
-    assert ["95 %", "99.9 %", "87.5 %"] == [per_cent(s) for s in (0.95, 0.999, 0.875)]
+    assert ["95 %", "99.9 %", "87.5 %"] == [format_percentage(s) for s in (0.95, 0.999, 0.875)]
 
 
 def estimate(*tasks: list[float]) -> Estimate:
@@ -142,7 +142,7 @@ def test_equal_runs_have_no_interval_either() -> None:
 )
 def test_runs_are_counted_by_task(sizes: tuple[int, ...], words: str) -> None:
     """The number of runs of every task is told."""
-    assert words == runs_by_task(sizes)
+    assert words == format_runs_by_task(sizes)
 
 
 def test_runs_of_several_tasks_stand_apart() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from rlexp.pruners import Point, Pruner
+from rlexp.pruners import Pruner, PruningPoint
 
 
 def point(
@@ -16,10 +16,10 @@ def point(
     every: int = 100,
     scores: Sequence[float] = (),
     best: Sequence[float] = (),
-) -> Point:
+) -> PruningPoint:
     """Where a trial stands; peers without numbers are the first trials."""
     numbered = peers if isinstance(peers, Mapping) else dict(enumerate(peers))
-    return Point(
+    return PruningPoint(
         number=number,
         position=position,
         step=step,

@@ -7,7 +7,7 @@ from samples import ended, evaluated, started
 
 from rlexp.records.events import Ending, Evaluated, Event, Failure
 from rlexp.records.run import RunRecord
-from rlexp.reports.evidence.runs import Member
+from rlexp.reports.evidence.runs import PlannedRun
 
 EVERY = 1000
 
@@ -36,7 +36,7 @@ def run(
     times: Sequence[float] | None = None,
     returns: Sequence[float] = (1.0, 2.0),
     steps: int = 11_000,
-) -> Member:
+) -> PlannedRun:
     """A run with these evaluations, every thousand steps; without an ending it still runs."""
     own = configured(label, task, steps=steps, evaluation_every=EVERY)
     events: list[Event] = [started()]

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from study_samples import SAMPLES
 
-from rlexp.reports.figures import draw
+from rlexp.reports.figures import draw_figures
 from rlexp.reports.formats import as_csv, as_json, latex, markdown
 
 WORDS = ("typical", "hostile", "empty")
@@ -31,7 +31,7 @@ def hashes_of_figures() -> dict[str, str]:
     return {
         file: sha256(content).hexdigest()
         for study in studies
-        for file, content in draw(study, ("pdf", "svg")).items()
+        for file, content in draw_figures(study, ("pdf", "svg")).items()
     }
 
 

@@ -8,21 +8,21 @@ from typing import TypeVar
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
-    Column,
-    Intervals,
-    Line,
-    Lines,
-    Mark,
+    Callout,
+    FigureLine,
+    IntervalFigure,
+    IntervalMark,
+    LineFigure,
     Matrix,
-    Notice,
     Panel,
     Table,
+    TableColumn,
     Text,
     Tone,
 )
 from rlexp.stats.interval import Interval
 
-Shown = TypeVar("Shown", Table, Intervals)
+Shown = TypeVar("Shown", Table, IntervalFigure)
 STEPS = tuple(1000.0 * k for k in range(0, 101, 2))
 
 
@@ -61,7 +61,7 @@ def dots(centre: float, spread: float, n: int) -> tuple[float, ...]:
     return tuple(centre + spread * math.sin(2.4 * k + 0.3) for k in range(n))
 
 
-def curve(label: str, height: float, rate: float, *, band: float = 0.06) -> Line:
+def curve(label: str, height: float, rate: float, *, band: float = 0.06) -> FigureLine:
     """A learning curve that rises to a height, at a rate in 1 / 100,000 steps."""
     y = [
         height * (1 - math.exp(-rate * x / 1e5)) + 0.01 * height * math.sin(x / 4e3) for x in STEPS
@@ -69,10 +69,10 @@ def curve(label: str, height: float, rate: float, *, band: float = 0.06) -> Line
     half = [band * height * (0.5 + math.exp(-x / 4e4)) for x in STEPS]
     low = tuple(round(v - h, 4) for v, h in zip(y, half, strict=True))
     high = tuple(round(v + h, 4) for v, h in zip(y, half, strict=True))
-    return Line(label=label, x=STEPS, y=tuple(round(v, 4) for v in y), low=low, high=high)
+    return FigureLine(label=label, x=STEPS, y=tuple(round(v, 4) for v in y), low=low, high=high)
 
 
-def single_runs(line: Line, n: int) -> tuple[Line, ...]:
+def single_runs(line: FigureLine, n: int) -> tuple[FigureLine, ...]:
     """Runs behind an aggregate."""
     return tuple(
         replace(
@@ -86,11 +86,11 @@ def single_runs(line: Line, n: int) -> tuple[Line, ...]:
     )
 
 
-def learning_curves(labels: tuple[str, ...], task: str, number: int, runs: int = 5) -> Lines:
+def learning_curves(labels: tuple[str, ...], task: str, number: int, runs: int = 5) -> LineFigure:
     """Curves of each label on a task, each with a few single runs and a threshold."""
     ceiling = (1.0, 500.0, 260.0)[number % 3]
     means = [curve(name, ceiling * 0.87**k, 6 * 0.8**k) for k, name in enumerate(labels)]
-    return Lines(
+    return LineFigure(
         name=f"curves-{number}",
         title=task,
         x=Axis(title="environment steps", low=0.0, high=1e5),
@@ -101,15 +101,15 @@ def learning_curves(labels: tuple[str, ...], task: str, number: int, runs: int =
     )
 
 
-def profile(labels: tuple[str, ...]) -> Lines:
+def profile(labels: tuple[str, ...]) -> LineFigure:
     """A distribution of scores, drawn as stairs."""
     x = tuple(k / 40 for k in range(49))
     lines = []
     for k, label in enumerate(labels):
         y = tuple(round(1 / (1 + math.exp(9 * (v - 0.85 + 0.1 * k))), 4) for v in x)
         low, high = tuple(max(0.0, v - 0.06) for v in y), tuple(min(1.0, v + 0.06) for v in y)
-        lines.append(Line(label=label, x=x, y=y, low=low, high=high, steps=True))
-    return Lines(
+        lines.append(FigureLine(label=label, x=x, y=y, low=low, high=high, steps=True))
+    return LineFigure(
         name="profiles",
         title="Share of runs that score more than τ",
         x=Axis(title="normalised score τ"),
@@ -118,19 +118,25 @@ def profile(labels: tuple[str, ...]) -> Lines:
     )
 
 
-def forest(labels: tuple[str, ...], name: str = "aggregates-figure", runs: int = 10) -> Intervals:
+def forest(
+    labels: tuple[str, ...], name: str = "aggregates-figure", runs: int = 10
+) -> IntervalFigure:
     """Four statistics side by side."""
     panels = []
     for p, statistic in enumerate(("IQM", "median", "mean", "optimality gap")):
         centres = [0.9 - 0.11 * k - 0.04 * p for k in range(len(labels))]
         marks = tuple(
-            Mark(label=label, interval=interval(c, 0.05 + 0.01 * p), dots=dots(c, 0.08, runs))
+            IntervalMark(
+                label=label, interval=interval(c, 0.05 + 0.01 * p), dots=dots(c, 0.08, runs)
+            )
             for label, c in zip(labels, centres, strict=True)
         )
         marked = (("solved", 1.0),) if p == 0 else ()
         axis = Axis(title="normalised score")
         panels.append(Panel(title=statistic, axis=axis, marks=marks, marked=marked))
-    return Intervals(name=name, title="Aggregates", panels=tuple(panels), note="Dots are runs.")
+    return IntervalFigure(
+        name=name, title="Aggregates", panels=tuple(panels), note="Dots are runs."
+    )
 
 
 def matrix(labels: tuple[str, ...]) -> Matrix:
@@ -152,12 +158,12 @@ def matrix(labels: tuple[str, ...]) -> Matrix:
 def aggregates(labels: tuple[str, ...]) -> Table:
     """A row per label with intervals, one of which is known to be too narrow."""
     columns = (
-        Column(title="label", label=True),
-        Column(title="runs", digits=0),
-        Column(title="IQM", digits=3),
-        Column(title="mean", digits=3),
-        Column(title="steps", digits=0),
-        Column(title="failed", digits=0),
+        TableColumn(title="label", label=True),
+        TableColumn(title="runs", digits=0),
+        TableColumn(title="IQM", digits=3),
+        TableColumn(title="mean", digits=3),
+        TableColumn(title="steps", digits=0),
+        TableColumn(title="failed", digits=0),
     )
     rows = [
         (
@@ -179,7 +185,7 @@ def verdicts(labels: tuple[str, ...]) -> tuple[Block, ...]:
     return (
         Text(text=f"Which of {len(labels)} algorithms learns best within 100,000 steps?"),
         *(
-            Notice(
+            Callout(
                 tone=tones[k % 4],
                 text=f"{a} is better than {b} (p = 0.0{k + 1} after Holm, Cliff’s δ = 0.6).",
             )
@@ -193,7 +199,11 @@ def checklist() -> Table:
     return Table(
         name="checklist",
         title="Reproducibility checklist",
-        columns=(Column(title="item"), Column(title="done"), Column(title="evidence")),
+        columns=(
+            TableColumn(title="item"),
+            TableColumn(title="done"),
+            TableColumn(title="evidence"),
+        ),
         rows=(
             ("Test seeds were never tuned on", True, "tuning 0–2, test 3–12"),
             ("The working tree was clean", False, "2 files differ; see provenance"),

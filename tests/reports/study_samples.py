@@ -18,18 +18,18 @@ from trial_samples import of_names, sweep_of
 
 from rlexp.reports.drawing.blocks import (
     Axis,
-    Column,
     Figure,
-    Intervals,
-    Line,
-    Lines,
-    Listing,
-    Mark,
+    FigureLine,
+    IntervalFigure,
+    IntervalMark,
+    LineFigure,
     Matrix,
     Panel,
-    Part,
-    Study,
+    ReportDocument,
+    SectionContent,
     Table,
+    TableColumn,
+    VerbatimText,
 )
 
 LABELS = ("ppo", "a2c", "dqn")
@@ -44,93 +44,105 @@ HOSTILE = (
 )
 
 
-def study(labels: tuple[str, ...], tasks: tuple[str, ...] = TASKS, *, runs: int = 5) -> Study:
+def study(
+    labels: tuple[str, ...], tasks: tuple[str, ...] = TASKS, *, runs: int = 5
+) -> ReportDocument:
     """Every kind of block, for these labels."""
     curves: tuple[Figure, ...] = tuple(
         learning_curves(labels, task, k, runs) for k, task in enumerate(tasks)
     )
     patch = "diff --git a/train.py b/train.py\n-gamma = 0.99\n+gamma = 0.995  # <b>&amp;"
-    listing = Listing(name="patch", title="What differs from the commit", text=patch)
-    return Study(
+    listing = VerbatimText(name="patch", title="What differs from the commit", text=patch)
+    return ReportDocument(
         title="ppo against its peers",
         subtitle=f"{len(labels)} labels · {len(tasks)} tasks · {runs} test seeds each",
         labels=labels,
         parts=(
-            Part(name="verdicts", title="Verdicts", blocks=verdicts(labels)),
-            Part(
+            SectionContent(name="verdicts", title="Verdicts", blocks=verdicts(labels)),
+            SectionContent(
                 name="aggregate", title="Aggregates", blocks=(aggregates(labels), forest(labels))
             ),
-            Part(name="curves", title="Learning curves", blocks=curves),
-            Part(name="profile", title="Performance profiles", blocks=(profile(labels),)),
-            Part(name="pairs", title="Probability of improvement", blocks=(matrix(labels),)),
-            Part(name="provenance", title="Provenance", blocks=(listing,), folded=True),
-            Part(name="check", title="Checklist", blocks=(checklist(),), folded=True),
+            SectionContent(name="curves", title="Learning curves", blocks=curves),
+            SectionContent(
+                name="profile", title="Performance profiles", blocks=(profile(labels),)
+            ),
+            SectionContent(
+                name="pairs", title="Probability of improvement", blocks=(matrix(labels),)
+            ),
+            SectionContent(name="provenance", title="Provenance", blocks=(listing,), folded=True),
+            SectionContent(name="check", title="Checklist", blocks=(checklist(),), folded=True),
         ),
         version="0.1.0",
     )
 
 
-def typical() -> Study:
+def typical() -> ReportDocument:
     """Three labels on three tasks."""
     return study(LABELS)
 
 
-def many_runs() -> Study:
+def many_runs() -> ReportDocument:
     """A hundred runs of each label on a task."""
     return study(LABELS, runs=100)
 
 
-def many_labels() -> Study:
+def many_labels() -> ReportDocument:
     """More labels than there are colours."""
     return study(tuple(f"variant-{k}" for k in range(12)), runs=2)
 
 
-def hostile() -> Study:
+def hostile() -> ReportDocument:
     """Names that try to be code, and names that try to break the layout."""
     base = study(HOSTILE, (HOSTILE[0], HOSTILE[3]))
     return replace(base, title=HOSTILE[0], subtitle=HOSTILE[1], failed_checks=HOSTILE[:2])
 
 
-def one_run() -> Study:
+def one_run() -> ReportDocument:
     """One label with one run on one task: no interval is possible anywhere."""
     blocks = (
         single(aggregates(("ppo",))),
         single(forest(("ppo",))),
-        Lines(
+        LineFigure(
             name="curve",
             title="CartPole-v1",
             x=Axis(title="environment steps"),
             y=Axis(title="return"),
-            lines=(Line(label="ppo", x=(0.0, 500.0, 1000.0), y=(20.0, None, 90.0)),),
+            lines=(FigureLine(label="ppo", x=(0.0, 500.0, 1000.0), y=(20.0, None, 90.0)),),
         ),
         Matrix(
             name="pairs", title="Probability of improvement", labels=("ppo",), values=((None,),)
         ),
     )
-    part = Part(name="scores", title="Scores", blocks=blocks)
-    return Study(title="one", subtitle="one run", labels=("ppo",), parts=(part,), version="0.1.0")
+    part = SectionContent(name="scores", title="Scores", blocks=blocks)
+    return ReportDocument(
+        title="one", subtitle="one run", labels=("ppo",), parts=(part,), version="0.1.0"
+    )
 
 
-def all_impossible() -> Study:
+def all_impossible() -> ReportDocument:
     """Three labels, each an estimate without an interval."""
-    part = Part(
+    part = SectionContent(
         name="scores", title="Scores", blocks=(single(aggregates(LABELS)), single(forest(LABELS)))
     )
-    return Study(title="no spread", subtitle="", labels=LABELS, parts=(part,), version="0.1.0")
+    return ReportDocument(
+        title="no spread", subtitle="", labels=LABELS, parts=(part,), version="0.1.0"
+    )
 
 
-def empty() -> Study:
+def empty() -> ReportDocument:
     """Figures and tables with nothing in them, and numbers that are none."""
     nothing = Axis(title="environment steps")
     nan, endless = float("nan"), float("inf")
-    gap = Line(label="ppo", x=(0.0, 1.0), y=(None, None), low=(None, None), high=(None, None))
-    lost = Line(label="a2c", x=(0.0, 1.0), y=(nan, endless))
-    mark = Mark(label="ppo", interval=impossible(nan), dots=(nan,))
+    gap = FigureLine(
+        label="ppo", x=(0.0, 1.0), y=(None, None), low=(None, None), high=(None, None)
+    )
+    lost = FigureLine(label="a2c", x=(0.0, 1.0), y=(nan, endless))
+    mark = IntervalMark(label="ppo", interval=impossible(nan), dots=(nan,))
     blocks = (
-        Lines(name="none", title="No line", x=nothing, y=nothing, lines=()),
-        Lines(name="gaps", title="Only gaps", x=nothing, y=nothing, lines=(gap, lost)),
-        Intervals(name="no-panels", title="No panel", panels=()),
-        Intervals(
+        LineFigure(name="none", title="No line", x=nothing, y=nothing, lines=()),
+        LineFigure(name="gaps", title="Only gaps", x=nothing, y=nothing, lines=(gap, lost)),
+        IntervalFigure(name="no-panels", title="No panel", panels=()),
+        IntervalFigure(
             name="no-marks",
             title="No marks",
             panels=(
@@ -139,56 +151,58 @@ def empty() -> Study:
             ),
         ),
         Matrix(name="no-pairs", title="No pair", labels=(), values=()),
-        Table(name="no-rows", title="No row", columns=(Column(title="run"),), rows=()),
-        Table(name="no-number", title="No number", columns=(Column(title="x"),), rows=((nan,),)),
+        Table(name="no-rows", title="No row", columns=(TableColumn(title="run"),), rows=()),
+        Table(
+            name="no-number", title="No number", columns=(TableColumn(title="x"),), rows=((nan,),)
+        ),
     )
-    part = Part(name="nothing", title="Nothing", blocks=blocks)
-    return Study(title="", subtitle="", labels=(), parts=(part,), version="0.1.0")
+    part = SectionContent(name="nothing", title="Nothing", blocks=blocks)
+    return ReportDocument(title="", subtitle="", labels=(), parts=(part,), version="0.1.0")
 
 
-def logarithmic() -> Study:
+def logarithmic() -> ReportDocument:
     """A log axis over many decades, constant values, a wide table and negative scores."""
     x = (0.0, *(10.0**k for k in range(7)))
-    lines = Lines(
+    lines = LineFigure(
         name="log",
         title="Regret",
         x=Axis(title="environment steps", log=True),
         y=Axis(title="regret", log=True),
         lines=(
-            Line(label="ppo", x=x, y=(5.0, *(1e3 / v**0.5 for v in x[1:]))),
-            Line(label="a2c", x=x, y=(None, 10.0, 3.0, 1.0, 0.0, -1.0, 0.0, 0.0)),
-            Line(label="dqn", x=(0.0, 1.0), y=(1.0, 0.0)),
+            FigureLine(label="ppo", x=x, y=(5.0, *(1e3 / v**0.5 for v in x[1:]))),
+            FigureLine(label="a2c", x=x, y=(None, 10.0, 3.0, 1.0, 0.0, -1.0, 0.0, 0.0)),
+            FigureLine(label="dqn", x=(0.0, 1.0), y=(1.0, 0.0)),
         ),
     )
-    flat = Lines(
+    flat = LineFigure(
         name="flat",
         title="Constant",
         x=Axis(title="environment steps"),
         y=Axis(title="return"),
-        lines=(Line(label="a2c", x=(0.0, 2e6), y=(-200.0, -200.0)),),
+        lines=(FigureLine(label="a2c", x=(0.0, 2e6), y=(-200.0, -200.0)),),
     )
-    columns = tuple(Column(title=f"task {k}", digits=1) for k in range(26))
+    columns = tuple(TableColumn(title=f"task {k}", digits=1) for k in range(26))
     wide = Table(name="wide", title="Many tasks", columns=columns, rows=(tuple(range(26)),) * 3)
-    part = Part(name="odd", title="Odd axes", blocks=(lines, flat, wide))
-    return Study(title="odd", subtitle="", labels=LABELS, parts=(part,), version="0.1.0")
+    part = SectionContent(name="odd", title="Odd axes", blocks=(lines, flat, wide))
+    return ReportDocument(title="odd", subtitle="", labels=LABELS, parts=(part,), version="0.1.0")
 
 
-def sweep() -> Study:
+def sweep() -> ReportDocument:
     """Forty trials, some pruned and some failed."""
     return sweep_of(40)
 
 
-def hostile_sweep() -> Study:
+def hostile_sweep() -> ReportDocument:
     """Trials, parameters and choices whose names try to be code."""
     return of_names(HOSTILE)
 
 
-def one_trial() -> Study:
+def one_trial() -> ReportDocument:
     """A sweep of the default configuration alone."""
     return sweep_of(1)
 
 
-SAMPLES: dict[str, Callable[[], Study]] = {
+SAMPLES: dict[str, Callable[[], ReportDocument]] = {
     make.__name__: make
     for make in (
         typical,

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from rlexp.reports.drawing.blocks import (
     Axis,
-    Cloud,
     Coordinate,
-    Line,
-    Parallel,
-    Part,
-    Scatter,
-    Study,
-    Thread,
+    FigureLine,
+    ParallelFigure,
+    PointSeries,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
+    TrialLine,
 )
 
 KINDS = ("complete", "pruned", "failed", "default")
@@ -43,7 +43,7 @@ def value_at(coordinate: Coordinate, share: float) -> float:
 
 def threads(
     count: int, coordinates: Sequence[Coordinate], named: Callable[[int], str]
-) -> tuple[Thread, ...]:
+) -> tuple[TrialLine, ...]:
     """Trials, every eleventh without a value, some without the fifth coordinate, two marked."""
     made = []
     for k in range(count):
@@ -54,11 +54,11 @@ def threads(
             values[4] = None
         reached = None if k % 11 == 10 else 500.0 * math.exp(-8 * (own[0] - 0.6) ** 2)
         marked = k in {0, count // 2}
-        made.append(Thread(name=named(k), values=tuple(values), value=reached, marked=marked))
+        made.append(TrialLine(name=named(k), values=tuple(values), value=reached, marked=marked))
     return tuple(made)
 
 
-def kind(number: int, thread: Thread) -> int:
+def kind(number: int, thread: TrialLine) -> int:
     """Which of the kinds a trial is."""
     if number == 0:
         return 3
@@ -66,13 +66,13 @@ def kind(number: int, thread: Thread) -> int:
 
 
 def clouds(
-    own: Sequence[Thread], x: Callable[[int], float | None], kinds: Sequence[str]
-) -> tuple[Cloud, ...]:
+    own: Sequence[TrialLine], x: Callable[[int], float | None], kinds: Sequence[str]
+) -> tuple[PointSeries, ...]:
     """A cloud for each kind of trial."""
     points = [(x(k), t.value or 0.0, t.name, kind(k, t)) for k, t in enumerate(own)]
     shown = [(a, b, name, which) for a, b, name, which in points if a is not None]
     return tuple(
-        Cloud(
+        PointSeries(
             label=label,
             x=tuple(a for a, _, _, which in shown if which == k),
             y=tuple(b for _, b, _, which in shown if which == k),
@@ -82,29 +82,29 @@ def clouds(
     )
 
 
-def history(own: Sequence[Thread], kinds: Sequence[str] = KINDS) -> Scatter:
+def history(own: Sequence[TrialLine], kinds: Sequence[str] = KINDS) -> ScatterFigure:
     """What every trial reached, and the best so far as stairs."""
     steps = tuple(20_000.0 * (k + 1) for k in range(len(own)))
     reached = [thread.value or 0.0 for thread in own]
     best = tuple(max(reached[: k + 1]) for k in range(len(own)))
-    return Scatter(
+    return ScatterFigure(
         name="history",
         title="Optimisation history",
         x=Axis(title="environment steps of the search"),
         y=RETURN,
         clouds=clouds(own, lambda k: steps[k], kinds),
-        lines=(Line(label="best so far", x=steps, y=best, steps=True),),
+        lines=(FigureLine(label="best so far", x=steps, y=best, steps=True),),
         marks=(("solved", 475.0),),
         note="Every trial once.",
     )
 
 
 def slices(
-    own: Sequence[Thread], coordinates: Sequence[Coordinate], kinds: Sequence[str] = KINDS
-) -> tuple[Scatter, ...]:
+    own: Sequence[TrialLine], coordinates: Sequence[Coordinate], kinds: Sequence[str] = KINDS
+) -> tuple[ScatterFigure, ...]:
     """What trials reached, over each parameter."""
     return tuple(
-        Scatter(
+        ScatterFigure(
             name=f"slice-{k}",
             title=c.title,
             x=Axis(title=c.title, log=c.log),
@@ -116,9 +116,9 @@ def slices(
     )
 
 
-def parallel(own: tuple[Thread, ...], coordinates: tuple[Coordinate, ...]) -> Parallel:
+def parallel(own: tuple[TrialLine, ...], coordinates: tuple[Coordinate, ...]) -> ParallelFigure:
     """All trials through all parameters."""
-    return Parallel(
+    return ParallelFigure(
         name="threads",
         title="Parallel coordinates",
         coordinates=coordinates,
@@ -133,23 +133,27 @@ def sweep_of(
     coordinates: tuple[Coordinate, ...] = COORDINATES,
     kinds: Sequence[str] = KINDS,
     named: Callable[[int], str] = "trial {}".format,
-) -> Study:
+) -> ReportDocument:
     """A sweep of so many trials."""
     own = threads(count, coordinates, named)
-    return Study(
+    return ReportDocument(
         title="ppo on CartPole-v1",
         subtitle=f"{count} trials",
         labels=("winner", "default"),
         parts=(
-            Part(name="course", title="Optimisation history", blocks=(history(own, kinds),)),
-            Part(name="together", title="Together", blocks=(parallel(own, coordinates),)),
-            Part(name="slices", title="Slices", blocks=slices(own, coordinates, kinds)),
+            SectionContent(
+                name="course", title="Optimisation history", blocks=(history(own, kinds),)
+            ),
+            SectionContent(
+                name="together", title="Together", blocks=(parallel(own, coordinates),)
+            ),
+            SectionContent(name="slices", title="Slices", blocks=slices(own, coordinates, kinds)),
         ),
         version="0.1.0",
     )
 
 
-def of_names(names: Sequence[str]) -> Study:
+def of_names(names: Sequence[str]) -> ReportDocument:
     """A sweep whose trials, parameters, choices and kinds have these names."""
     titled = tuple(
         replace(c, title=names[k % len(names)], names=tuple(names) if c.names else ())
@@ -158,7 +162,7 @@ def of_names(names: Sequence[str]) -> Study:
     return sweep_of(24, titled, names[:4], lambda k: f"{names[k % len(names)]} {k}")
 
 
-def many_coordinates(count: int) -> Study:
+def many_coordinates(count: int) -> ReportDocument:
     """A sweep of so many trials over twelve parameters."""
     doubled = (*COORDINATES, *(replace(c, title=f"{c.title}_too") for c in COORDINATES))
     return sweep_of(count, doubled)

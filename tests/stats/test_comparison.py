@@ -9,7 +9,7 @@ from comparison_cases import Label, label, two_labels, unsorted_label
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.comparison import Comparison, PrimaryTest, compare, effect_size
+from rlexp.stats.comparison import PairwiseComparison, PrimaryTest, compare, effect_size
 from rlexp.stats.difference import difference_interval
 from rlexp.stats.equivalence import equivalence_test
 from rlexp.stats.hypothesis_tests import mann_whitney_test, welch_test
@@ -22,7 +22,7 @@ X, Y = label([1.0, 2.0, 4.0], [3.0, 5.0]), label([0.0, 1.0], [2.0, 2.5, 7.0])
 
 def test_a_comparison_has_every_part() -> None:
     """A comparison has all tests, with the level of the resampling and the margin."""
-    assert Comparison(
+    assert PairwiseComparison(
         difference=difference_interval(X, Y, level=0.9),
         permutation=permutation_test(X, Y, FEW),
         welch=welch_test(X, Y),

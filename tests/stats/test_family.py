@@ -5,7 +5,7 @@ import pytest
 from comparison_cases import label
 from in_full import IN_FULL
 
-from rlexp.stats.comparison import Comparison, PrimaryTest, compare
+from rlexp.stats.comparison import PairwiseComparison, PrimaryTest, compare
 from rlexp.stats.pairwise_family import FamilyMember, Verdict, family, seeds_to_decide
 from rlexp.stats.resampling import Resampling
 
@@ -15,7 +15,7 @@ LOW, HIGH = label([1.0, 2.0, 3.0, 4.0, 5.0]), label([11.0, 12.0, 13.0, 14.0, 15.
 ONE = label([3.0])
 
 
-def members(*comparisons: Comparison, alpha: float = 0.05) -> list[FamilyMember]:
+def members(*comparisons: PairwiseComparison, alpha: float = 0.05) -> list[FamilyMember]:
     """Judged by the permutation test."""
     return family(comparisons, primary=PrimaryTest.PERMUTATION, alpha=alpha)
 

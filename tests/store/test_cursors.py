@@ -7,7 +7,13 @@ import pytest
 
 from rlexp.errors import RecordError
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.tracker_positions import STALE_LINES, Cursor, Cursors, identity, places
+from rlexp.store.tracker_positions import (
+    STALE_LINES,
+    TrackerPosition,
+    TrackerPositions,
+    experiment_identity,
+    tracker_locations,
+)
 
 
 @pytest.fixture
@@ -18,9 +24,9 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return ExperimentPaths(folder)
 
 
-def cursors(paths: ExperimentPaths, location: str = "here") -> Cursors:
+def cursors(paths: ExperimentPaths, location: str = "here") -> TrackerPositions:
     """The cursors of MLflow at a place."""
-    return Cursors(paths, "mlflow", location)
+    return TrackerPositions(paths, "mlflow", location)
 
 
 def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
@@ -30,9 +36,9 @@ def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
     first = cursors(paths)
     first.move("a", step=10, kept={"run": "x"})
     first.move("a", attempt=2)
-    assert Cursor(step=10, attempt=2, kept={"run": "x"}) == cursors(paths).of("a")
-    assert Cursor() == cursors(paths).of("b")
-    assert Cursor() == cursors(paths, "there").of("a")
+    assert TrackerPosition(step=10, attempt=2, kept={"run": "x"}) == cursors(paths).of("a")
+    assert TrackerPosition() == cursors(paths).of("b")
+    assert TrackerPosition() == cursors(paths, "there").of("a")
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -80,23 +86,23 @@ def test_one_process_pushes_at_a_time(paths: ExperimentPaths) -> None:
             pass
         with cursors(paths, "there").holding(0.0):
             pass
-    assert [("mlflow", "here"), ("mlflow", "there")] == sorted(places(paths))
+    assert [("mlflow", "here"), ("mlflow", "there")] == sorted(tracker_locations(paths))
 
 
 def test_an_experiment_has_one_identity(paths: ExperimentPaths) -> None:
     """The identity is drawn once per folder; another folder has another identity."""
     with ThreadPoolExecutor(8) as pool:
-        results = set(pool.map(lambda _: identity(paths), range(32)))
+        results = set(pool.map(lambda _: experiment_identity(paths), range(32)))
     assert 1 == len(results)
     other = ExperimentPaths(paths.folder.with_name("other"))
     other.folder.mkdir()
-    assert results != {identity(other)}
+    assert results != {experiment_identity(other)}
     assert not list(paths.trackers.glob(".*"))
 
 
 def test_a_damaged_identity_is_refused(paths: ExperimentPaths) -> None:
     """Nothing is pushed under a name that somebody made up."""
-    identity(paths)
+    experiment_identity(paths)
     (paths.trackers / "identity.json").write_text('{"schema": 1, "id": "../../x"}')
     with pytest.raises(RecordError, match="to push everything anew"):
-        identity(paths)
+        experiment_identity(paths)

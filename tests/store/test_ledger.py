@@ -12,7 +12,7 @@ from kept_ledgers import ENTRIES, attempt, kept, read
 
 from rlexp.records.ledger import (
     DOCUMENTS,
-    Account,
+    ExpectedRecords,
     Ledger,
     RemovedRun,
     SealedDocument,
@@ -195,24 +195,26 @@ def test_a_document_that_is_something_else_is_not_entered(tmp_path: Path, there:
 
 def test_the_account_is_what_should_be_there() -> None:
     """Removed runs are not; those that were found to be gone are remembered."""
-    account = Account.of(ENTRIES[:4])
+    account = ExpectedRecords.of(ENTRIES[:4])
     assert {"one": {1}, "two": {1, 2}} == {n: set(own) for n, own in account.runs.items()}
-    account = Account.of(ENTRIES)
+    account = ExpectedRecords.of(ENTRIES)
     assert {} == account.runs
     assert {"two": {1, 2}} == {n: set(own) for n, own in account.gone.items()}
     assert ENTRIES[-1] is account.last
-    account = Account.of([*ENTRIES, attempt("two", 1), RemovedRun(run="two")])
+    account = ExpectedRecords.of([*ENTRIES, attempt("two", 1), RemovedRun(run="two")])
     assert ({}, {}) == (account.runs, account.gone)
 
 
 def test_an_attempt_that_is_entered_again_stands_for_those_it_follows() -> None:
     """Its number was free again: what had it, and what came after, is gone."""
-    account = Account.of([attempt("two", 1), attempt("two", 2), attempt("two", 1, id="other")])
+    account = ExpectedRecords.of(
+        [attempt("two", 1), attempt("two", 2), attempt("two", 1, id="other")]
+    )
     assert {1: attempt("two", 1, id="other")} == account.runs["two"]
     assert {"two"} == account.anew
 
 
 def test_attempts_may_be_entered_in_any_order() -> None:
     """A late one may be the earlier one; neither replaces the other."""
-    account = Account.of([attempt("two", 2), attempt("two", 1, late=True)])
+    account = ExpectedRecords.of([attempt("two", 2), attempt("two", 1, late=True)])
     assert ({1, 2}, set()) == (set(account.runs["two"]), account.anew)

@@ -16,7 +16,7 @@ from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold
 from rlexp.store.ledger import read_ledger, sum_of_file
-from rlexp.store.ledger_writer import LOST, Seals, over, seal_unsealed
+from rlexp.store.ledger_writer import LOST, LedgerWriter, ended_attempts, seal_ended_attempts
 from rlexp.store.runs import new_attempt, write_run, write_verdict
 
 ENDED: tuple[Event, ...] = (evaluated(100, 1.0, final=True), ended())
@@ -61,7 +61,7 @@ def test_a_completed_attempt_is_entered_with_all_its_files(paths: ExperimentPath
     run = tried(paths, 0, ENDED, patch="a change")
     for name in ("model.zip", "normalisation.npz", "attempts/1/log.txt"):
         (run.folder / name).write_text(name)
-    Seals(paths).enter(run, 1)
+    LedgerWriter(paths).enter(run, 1)
     (entry,) = entries(paths)
     assert isinstance(entry, SealedAttempt)
     names = ("events.jsonl", "attempt.json", "provenance.json", "diff.patch")
@@ -77,7 +77,7 @@ def test_what_did_not_complete_has_no_policy(paths: ExperimentPaths) -> None:
     run = tried(paths, 0, [])
     (run.folder / "model.zip").write_text("half-way")
     write_verdict(run.attempt(1), ended(40, failure=Failure.CRASHED))
-    Seals(paths).enter(run, 1)
+    LedgerWriter(paths).enter(run, 1)
     (entry,) = entries(paths)
     assert isinstance(entry, SealedAttempt)
     assert "failed" == entry.ending
@@ -90,7 +90,7 @@ def test_an_attempt_that_nobody_saw_end_is_entered_with_its_successor(
 ) -> None:
     """Before that, its process may still be dying."""
     run = tried(paths, 0, [evaluated(10, 1.0)])
-    seals = Seals(paths)
+    seals = LedgerWriter(paths)
     seals.enter_late()
     assert [] == sealed(paths)
     tried(paths, 0, ENDED)
@@ -106,16 +106,16 @@ def test_an_attempt_without_an_end_is_not_over_while_the_run_is_held(
     run = tried(paths, 0, [])
     tried(paths, 0, [ended(0, failure=Failure.CRASHED)])
     with hold(run.lease, "run", now=time.time()):
-        assert [2] == [a.paths.number for a in over(run)]
-    assert [1, 2] == [a.paths.number for a in over(run)]
+        assert [2] == [a.paths.number for a in ended_attempts(run)]
+    assert [1, 2] == [a.paths.number for a in ended_attempts(run)]
 
 
 def test_what_ended_unseen_is_entered_late_and_once(paths: ExperimentPaths) -> None:
     """By the next command that drives the experiment, and by no other one after it."""
     first, second = tried(paths, 0, ENDED), tried(paths, 1, [ended(5, Ending.INTERRUPTED)])
-    Seals(paths).enter(first, 1)
+    LedgerWriter(paths).enter(first, 1)
     for _ in range(2):
-        Seals(paths).enter_late()
+        LedgerWriter(paths).enter_late()
         assert [
             (first.folder.name, 1, "completed", False),
             (second.folder.name, 1, "interrupted", True),
@@ -125,22 +125,22 @@ def test_what_ended_unseen_is_entered_late_and_once(paths: ExperimentPaths) -> N
 def test_an_attempt_that_was_edited_is_not_entered_again(paths: ExperimentPaths) -> None:
     """The first entry is the one that counts."""
     run = tried(paths, 0, ENDED)
-    Seals(paths).enter(run, 1)
+    LedgerWriter(paths).enter(run, 1)
     run.attempt(1).journal.write_text("edited")
-    Seals(paths).enter_late()
+    LedgerWriter(paths).enter_late()
     assert 1 == len(entries(paths))
 
 
 def test_a_run_that_is_gone_is_entered_as_that(paths: ExperimentPaths) -> None:
     """Once; when it is made anew, its attempts are entered anew."""
     run = tried(paths, 0, ENDED)
-    Seals(paths).enter(run, 1)
+    LedgerWriter(paths).enter(run, 1)
     shutil.rmtree(run.folder)
     for _ in range(2):
-        Seals(paths).enter_late()
+        LedgerWriter(paths).enter_late()
     assert [RemovedRun(run=run.folder.name, late=True)] == entries(paths)[1:]
     tried(paths, 0, ENDED)
-    Seals(paths).enter_late()
+    LedgerWriter(paths).enter_late()
     assert 2 == len(sealed(paths))
 
 
@@ -151,7 +151,7 @@ def test_a_run_that_cannot_be_read_hinders_no_other(paths: ExperimentPaths) -> N
     journal.unlink()
     journal.mkdir()
     name = tried(paths, 2, ENDED).folder.name
-    Seals(paths).enter_late()
+    LedgerWriter(paths).enter_late()
     assert [(name, 1, "completed", True)] == sealed(paths)
 
 
@@ -159,13 +159,13 @@ def test_what_cannot_be_entered_now_is_entered_later(paths: ExperimentPaths) -> 
     """A ledger that cannot be written stops nothing."""
     first, second = tried(paths, 0, ENDED), tried(paths, 1, ENDED)
     paths.ledger.mkdir()
-    seals = Seals(paths)
+    seals = LedgerWriter(paths)
     seals.enter_late()
     seals.enter(first, 1)
     paths.ledger.rmdir()
     assert [] == sealed(paths)
     seals.enter(second, 1)
-    Seals(paths).enter_late()
+    LedgerWriter(paths).enter_late()
     assert [False, True] == [late for *_, late in sealed(paths)]
 
 
@@ -173,32 +173,32 @@ def test_a_command_that_has_nothing_to_run_enters_too(paths: ExperimentPaths) ->
     """Unless another one drives the experiment, which does it itself."""
     tried(paths, 0, ENDED)
     with hold(paths.lock, "experiment", now=time.time()):
-        seal_unsealed(paths, now=time.time())
+        seal_ended_attempts(paths, now=time.time())
         assert [] == sealed(paths)
-    seal_unsealed(paths, now=time.time())
+    seal_ended_attempts(paths, now=time.time())
     assert 1 == len(sealed(paths))
 
 
 def test_a_run_with_more_attempts_than_are_entered_is_looked_at(paths: ExperimentPaths) -> None:
     """One whose attempts are as many as the ledger has is not."""
     run = tried(paths, 0, ENDED)
-    Seals(paths).enter(run, 1)
+    LedgerWriter(paths).enter(run, 1)
     tried(paths, 0, ENDED)
-    seal_unsealed(paths, now=time.time(), counted={run.folder.name: 1})
+    seal_ended_attempts(paths, now=time.time(), counted={run.folder.name: 1})
     assert 1 == len(sealed(paths))
-    seal_unsealed(paths, now=time.time(), counted={run.folder.name: 2})
+    seal_ended_attempts(paths, now=time.time(), counted={run.folder.name: 2})
     assert 2 == len(sealed(paths))
     shutil.rmtree(run.attempt(1).folder)
     tried(paths, 0, ENDED)
-    seal_unsealed(paths, now=time.time(), counted={run.folder.name: 2})
+    seal_ended_attempts(paths, now=time.time(), counted={run.folder.name: 2})
     assert 3 == len(sealed(paths))
 
 
 def test_where_everything_is_entered_nothing_is_written(paths: ExperimentPaths) -> None:
     """Not even the lock is taken."""
-    Seals(paths).enter(tried(paths, 0, ENDED), 1)
+    LedgerWriter(paths).enter(tried(paths, 0, ENDED), 1)
     paths.lock.unlink(missing_ok=True)
     before = {p: p.stat().st_mtime_ns for p in paths.folder.rglob("*")}
-    seal_unsealed(paths, now=time.time())
+    seal_ended_attempts(paths, now=time.time())
     assert before == {p: p.stat().st_mtime_ns for p in paths.folder.rglob("*")}
     assert not os.path.lexists(paths.lock)

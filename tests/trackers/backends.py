@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rlexp.trackers import Row, TrackedExperiment, TrackedRun, Tracker
+from rlexp.trackers import MetricRow, TrackedExperiment, TrackedRun, Tracker
 
 Point = tuple[str, int, float]
 """A metric's name, the environment step, the value."""
@@ -60,6 +60,6 @@ BackendOf = Callable[[Path], AbstractContextManager[Backend]]
 """Opens a backend that keeps what it keeps in a folder."""
 
 
-def rows_of(steps: Sequence[int], **metrics: float) -> list[Row]:
+def rows_of(steps: Sequence[int], **metrics: float) -> list[MetricRow]:
     """Rows at steps, with the same metrics."""
-    return [Row(step=s, time=1_800_000_000.0 + s, metrics=metrics) for s in steps]
+    return [MetricRow(step=s, time=1_800_000_000.0 + s, metrics=metrics) for s in steps]

@@ -23,7 +23,7 @@ from tracked_samples import (
 )
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers import Reached, Summary, TrackedExperiment
+from rlexp.trackers import ExperimentSummary, SyncPosition, TrackedExperiment
 from rlexp.trackers.mlflow import MLflow
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="needs PostgreSQL: initdb and pg_ctl")
@@ -98,9 +98,9 @@ def test_it_may_work_later(kind: str, backend: Served, experiment: TrackedExperi
     patient = backend.tracker()
     sink = patient.open(experiment)
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "1"
-    fails(backend, mode, lambda: sink.begin(run, Reached()))
+    fails(backend, mode, lambda: sink.begin(run, SyncPosition()))
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "5"
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "1"
     if mode is not EMPTY:
         fails(backend, mode, lambda: sink.push(run, told))
@@ -119,8 +119,8 @@ def test_each_answer_may_be_another_later(backend: Served, experiment: TrackedEx
         fails(backend, mode, lambda: tracker.open(experiment))
     sink = tracker.open(experiment)
     for mode in ANSWERS.values():
-        fails(backend, mode, lambda: sink.begin(run, Reached()))
-    sink.begin(run, Reached())
+        fails(backend, mode, lambda: sink.begin(run, SyncPosition()))
+    sink.begin(run, SyncPosition())
     for mode in ANSWERS.values():
         fails(backend, mode, lambda: sink.push(run, told))
     sink.push(run, told)
@@ -137,14 +137,14 @@ def test_a_server_that_stores_nothing_is_noticed(
     """A server that accepts every push and stores nothing is found at the end."""
     run, told = run_of(experiment), rows([10, 20])
     sink = backend.tracker().open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     for answer in (EMPTY, NOTHING):
         backend.proxy.once.append(answer)
         sink.push(run, told)
         with pytest.raises(TrackerUnreachable, match="lost"):
             sink.end(run, ended())
     again = backend.tracker().open(experiment)
-    assert again.begin(run, Reached(step=20)).step == -1
+    assert again.begin(run, SyncPosition(step=20)).step == -1
 
 
 NEVER = {
@@ -159,7 +159,7 @@ NEVER = {
 def test_final_errors_are_not_repeated(backend: Served, experiment: TrackedExperiment) -> None:
     """A final error names the setting to change, and no request is repeated."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     for kind, mode in NEVER.items():
         backend.proxy.mode = mode
         for act in (
@@ -203,7 +203,7 @@ def test_secrets_stay_secret(
     run, sink = run_of(experiment), tracker.open(experiment)
     pushed(sink, run, rows([10]))
     sink.end(run, ended())
-    sink.summarise(Summary(aggregates=[aggregate()], groups=["ppo"]))
+    sink.summarise(ExperimentSummary(aggregates=[aggregate()], groups=["ppo"]))
     assert any("Authorization" in request.headers for request in backend.proxy.requests)
     echo = f'{{"error_code": "INTERNAL_ERROR", "message": "{CANARY}-1 {CANARY}-2 {uri}"}}'
     said = [tracker.destination(experiment.project)]

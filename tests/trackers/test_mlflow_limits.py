@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tracked_samples import BEGUN
 
-from rlexp.trackers import Row
+from rlexp.trackers import MetricRow
 from rlexp.trackers.mlflow_limits import (
     METRICS,
     legal_key,
@@ -82,7 +82,9 @@ def test_unknown_tags_are_left_out() -> None:
 def test_rows_in_requests(sizes: list[int]) -> None:
     """Requests have every value once, in order and within limits, and name the complete rows."""
     rows = [
-        Row(step=n, time=BEGUN, metrics={f"{'ü' * (i % 230)}{i}": float(i) for i in range(size)})
+        MetricRow(
+            step=n, time=BEGUN, metrics={f"{'ü' * (i % 230)}{i}": float(i) for i in range(size)}
+        )
         for n, size in enumerate(sizes)
     ]
     told: list[tuple[int, float]] = []

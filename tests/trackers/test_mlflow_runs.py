@@ -21,7 +21,7 @@ from tracked_samples import (
 )
 
 from rlexp.errors import TrackerUnreachable
-from rlexp.trackers import Reached, Sink, TrackedExperiment, TrackedRun
+from rlexp.trackers import SyncPosition, TrackedExperiment, TrackedRun, TrackerConnection
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,9 @@ def experiment(backend: Embedded) -> TrackedExperiment:
 
 
 @contextmanager
-def opened(backend: Embedded, experiment: TrackedExperiment, **settings: Any) -> Iterator[Sink]:
+def opened(
+    backend: Embedded, experiment: TrackedExperiment, **settings: Any
+) -> Iterator[TrackerConnection]:
     """A tracker, as a process of its own would open it."""
     sink = backend.tracker(**settings).open(experiment)
     yield sink
@@ -94,7 +96,7 @@ def test_a_run_says_what_it_is(backend: Embedded, experiment: TrackedExperiment)
 def test_mlflow_adds_nothing(backend: Embedded, experiment: TrackedExperiment) -> None:
     """MLflow adds no user, source or command to the records' content."""
     with opened(backend, experiment) as sink:
-        sink.begin(run_of(experiment), Reached())
+        sink.begin(run_of(experiment), SyncPosition())
     found = one(backend, run_of(experiment))
     own = {key for key in found.data.tags if key.startswith("mlflow.")}
     assert own == {"mlflow.runName", "mlflow.parentRunId", "mlflow.source.git.commit"}
@@ -132,7 +134,7 @@ def test_a_cursor_that_was_never_written(backend: Embedded, experiment: TrackedE
         pushed(sink, run, told[:150])
     later = [replace(row, time=row.time + 5000) for row in told]
     with opened(backend, experiment) as sink:
-        assert sink.begin(run, Reached()).step == 1500
+        assert sink.begin(run, SyncPosition()).step == 1500
         pushed(sink, run, later)
         sink.end(run, ended())
     assert sorted(backend.points(one(backend, run))) == points(told)
@@ -143,7 +145,7 @@ def test_the_same_rows_again(backend: Embedded, experiment: TrackedExperiment) -
     run = run_of(experiment)
     told = rows([10, 20], nan=math.nan, high=math.inf, low=-math.inf, plain=1.5)
     with opened(backend, experiment) as sink:
-        sink.begin(run, Reached())
+        sink.begin(run, SyncPosition())
         for _ in range(3):
             assert sink.push(run, told).step == 20
     found = sorted(backend.points(one(backend, run)), key=str)
@@ -176,7 +178,7 @@ def test_a_run_that_was_deleted(backend: Embedded, experiment: TrackedExperiment
         pushed(sink, run, told)
     backend.client().delete_run(one(backend, run).info.run_id)
     with opened(backend, experiment) as sink:
-        assert sink.begin(run, Reached(step=20)).step == -1
+        assert sink.begin(run, SyncPosition(step=20)).step == -1
         sink.push(run, told)
     assert sorted(backend.points(one(backend, run))) == points(told)
 
@@ -225,7 +227,7 @@ def test_a_run_that_goes_on(backend: Embedded, experiment: TrackedExperiment) ->
     assert "sha256:" in failed["reason"]
     newer = replace(run, provenance={"command": ["rlexp", "resume"]})
     with opened(backend, experiment) as sink:
-        sink.begin(newer, Reached())
+        sink.begin(newer, SyncPosition())
         assert one(backend, run).info.status == "RUNNING"
         sink.push(newer, rows([20]))
         sink.end(newer, ended(attempts=2))
@@ -240,7 +242,7 @@ def test_models_are_kept_back(backend: Embedded, experiment: TrackedExperiment) 
     run, file = run_of(experiment), backend.project / "model.zip"
     file.write_bytes(b"model")
     with opened(backend, experiment, models=False) as sink:
-        sink.begin(run, Reached())
+        sink.begin(run, SyncPosition())
         sink.end(run, ended(files={"model.zip": file, "spec.json": file}))
     names = backend.artifacts(one(backend, run))
     assert sorted(names) == ["configuration.json", "provenance.json", "spec.json"]

@@ -25,7 +25,14 @@ from tracked_samples import (
 )
 
 from rlexp.errors import TrackerUnreachable
-from rlexp.trackers import Reached, Sink, Summary, TrackedExperiment, TrackedRun, Winner
+from rlexp.trackers import (
+    ExperimentSummary,
+    SyncPosition,
+    TrackedExperiment,
+    TrackedRun,
+    TrackedWinner,
+    TrackerConnection,
+)
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="needs PostgreSQL: initdb and pg_ctl")
 
@@ -60,7 +67,7 @@ def test_odd_numbers_and_repetitions(backend: Served, experiment: TrackedExperim
     run = run_of(experiment)
     told = rows([10, 20], nan=math.nan, high=math.inf, low=-math.inf, plain=1.5, **{"é/%": 1e300})
     sink = backend.tracker().open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     for _ in range(3):
         sink.push(run, told)
     found = [(step, value) for _, step, value in the_one(backend, experiment, run).points]
@@ -85,10 +92,10 @@ def test_lost_answers(backend: Served, experiment: TrackedExperiment) -> None:
                     backend.proxy.once.clear()
         raise AssertionError("it never succeeded")
 
-    stubborn(lambda: sink.begin(run, Reached()))
+    stubborn(lambda: sink.begin(run, SyncPosition()))
     stubborn(lambda: sink.push(run, told))
     stubborn(lambda: sink.end(run, ended()))
-    stubborn(lambda: sink.summarise(Summary(aggregates=[aggregate()], groups=["ppo"])))
+    stubborn(lambda: sink.summarise(ExperimentSummary(aggregates=[aggregate()], groups=["ppo"])))
     found = the_one(backend, experiment, run)
     assert (sorted(found.points), found.score) == (points(told), 475.5)
     assert backend.aggregates(experiment) == {"ppo": 450.0}
@@ -98,7 +105,7 @@ def test_requests_are_few(backend: Served, experiment: TrackedExperiment) -> Non
     """A thousand rows need only a few requests."""
     run = run_of(experiment)
     sink = backend.tracker().open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     backend.proxy.requests.clear()
     sink.push(run, rows(range(1000)))
     assert backend.proxy.count() == 3
@@ -108,7 +115,7 @@ def test_a_huge_configuration(backend: Served, experiment: TrackedExperiment) ->
     """Values of characters with long JSON escapes fit into requests."""
     values = {f"key {i}": "é🙂" * 4000 if i < 100 else i for i in range(1000)}
     run = run_of(experiment, configuration=values)
-    backend.tracker().open(experiment).begin(run, Reached())
+    backend.tracker().open(experiment).begin(run, SyncPosition())
     sent = [len(r.body) for r in backend.proxy.requests if r.path.endswith("log-batch")]
     assert 500_000 < max(sent) < 1_000_000
     (found,) = backend.runs("rlexp.run", run.id)
@@ -123,8 +130,10 @@ def test_a_model_is_registered(backend: Served, experiment: TrackedExperiment) -
     sink = backend.tracker(register=name).open(experiment)
     pushed(sink, run, rows([10]))
     sink.end(run, ended(files={"model.zip": model}))
-    told = Summary(
-        aggregates=[aggregate()], groups=["ppo"], winner=Winner(trial=1, parameters={}, run=run)
+    told = ExperimentSummary(
+        aggregates=[aggregate()],
+        groups=["ppo"],
+        winner=TrackedWinner(trial=1, parameters={}, run=run),
     )
     for _ in range(2):
         sink.summarise(told)
@@ -139,7 +148,7 @@ def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None
     server, run, told = shared_server(), run_of(experiment), rows(range(10, 20_010, 10))
     tracker = replace(backend.tracker(), timeout=2.0)
     sink = tracker.open(experiment)
-    noted = Reached(step=pushed(sink, run, told[:100]).step)
+    noted = SyncPosition(step=pushed(sink, run, told[:100]).step)
     died = threading.Event()
 
     def kill_it() -> None:
@@ -170,7 +179,7 @@ def test_its_database_dies(backend: Served, experiment: TrackedExperiment) -> No
     """After an outage of PostgreSQL, no point is missing."""
     database, run, told = shared_server().database, run_of(experiment), rows(range(10, 1010, 10))
     sink = backend.tracker().open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, told[:50])
     database.stop()
     try:
@@ -189,6 +198,6 @@ def test_its_database_dies(backend: Served, experiment: TrackedExperiment) -> No
     assert (sorted(found.points), found.state) == (points(told), "completed")
 
 
-def _push_all(sink: Sink, run: TrackedRun, told: Any) -> None:
+def _push_all(sink: TrackerConnection, run: TrackedRun, told: Any) -> None:
     for start in range(0, len(told), 100):
         sink.push(run, told[start : start + 100])

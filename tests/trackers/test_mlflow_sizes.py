@@ -8,7 +8,7 @@ import pytest
 from mlflow_backend import Embedded, mlflow_backend
 from tracked_samples import BEGUN, experiment_of, points, pushed, run_of, variables_kept
 
-from rlexp.trackers import Reached, Row
+from rlexp.trackers import MetricRow, SyncPosition
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_a_huge_configuration(backend: Embedded) -> None:
     values = {f"key {i}": ("é🙂" * 17_000 if i % 12 == 0 else i) for i in range(1200)}
     run = run_of(experiment, configuration={"algorithm": values})
     with closing(backend.tracker().open(experiment)) as sink:
-        sink.begin(run, Reached())
+        sink.begin(run, SyncPosition())
     (found,) = backend.runs("rlexp.run", run.id)
     assert len(found.data.params) == 1200
     assert found.data.params["algorithm.key 1199"] == "1199"
@@ -41,7 +41,7 @@ def test_a_row_without_metrics(backend: Embedded) -> None:
     experiment = experiment_of(backend.project)
     run = run_of(experiment)
     many = {f"m{i}": float(i) for i in range(1000)}
-    told = [Row(step=n, time=BEGUN, metrics=m) for n, m in enumerate([{}, many, {}])]
+    told = [MetricRow(step=n, time=BEGUN, metrics=m) for n, m in enumerate([{}, many, {}])]
     with closing(backend.tracker().open(experiment)) as sink:
         assert pushed(sink, run, told).step == 2
     (found,) = backend.runs("rlexp.run", run.id)

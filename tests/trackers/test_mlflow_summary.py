@@ -20,7 +20,13 @@ from tracked_samples import (
 )
 
 from rlexp.errors import TrackerRefused
-from rlexp.trackers import Aggregate, Summary, TrackedExperiment, TrackedRun, Winner
+from rlexp.trackers import (
+    ExperimentSummary,
+    TrackedAggregate,
+    TrackedExperiment,
+    TrackedRun,
+    TrackedWinner,
+)
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
@@ -40,13 +46,13 @@ def experiment(backend: Embedded) -> TrackedExperiment:
 
 
 def summarise(
-    backend: Embedded, experiment: TrackedExperiment, *told: Aggregate, **more: Any
+    backend: Embedded, experiment: TrackedExperiment, *told: TrackedAggregate, **more: Any
 ) -> dict[str, Any]:
     """Say how the experiment stands; returns the runs of its groups."""
     settings = {key: more.pop(key) for key in ("register",) if key in more}
     with closing(backend.tracker(**settings).open(experiment)) as sink:
         groups = more.pop("groups", ["ppo"])
-        sink.summarise(Summary(aggregates=told, groups=groups, **more))
+        sink.summarise(ExperimentSummary(aggregates=told, groups=groups, **more))
     return backend.parents(experiment)
 
 
@@ -153,7 +159,7 @@ def finished(backend: Embedded, experiment: TrackedExperiment, **settings: Any) 
 
 def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExperiment) -> None:
     """The model is one version with its results, after any number of calls."""
-    winner = Winner(trial=4, parameters={}, run=finished(backend, experiment))
+    winner = TrackedWinner(trial=4, parameters={}, run=finished(backend, experiment))
     for iqm in (450.0, 460.0):
         summarise(
             backend,
@@ -172,7 +178,7 @@ def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExper
 def test_a_winner_without_a_model(backend: Embedded, experiment: TrackedExperiment) -> None:
     """The missing model is an error after everything else was written."""
     run = finished(backend, experiment, models=False)
-    winner = Winner(trial=4, parameters={}, run=run)
+    winner = TrackedWinner(trial=4, parameters={}, run=run)
     with pytest.raises(TrackerRefused, match="has no model"):
         summarise(backend, experiment, aggregate(), winner=winner, register="none")
     assert backend.aggregates(experiment) == {"ppo": 450.0}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from samples import ended, evaluated, started
 
 from rlexp.records.events import Event, Measured
-from rlexp.trackers.metric_rows import merged, rows_of
+from rlexp.trackers.metric_rows import merge_rows, rows_of
 
 
 def measured(step: int, **metrics: float) -> Measured:
@@ -55,5 +55,5 @@ def test_rows_in_two_parts_are_those_of_the_whole(
     """Rows of a journal cut at any event equal those of the whole journal."""
     events: list[Event] = [measured(step, **{name: value}) for step, name, value in values]
     cut = data.draw(st.integers(0, len(events)))
-    whole, parts = rows_of(events), merged(rows_of(events[:cut]), rows_of(events[cut:]))
+    whole, parts = rows_of(events), merge_rows(rows_of(events[:cut]), rows_of(events[cut:]))
     assert [(r.step, dict(r.metrics)) for r in whole] == [(r.step, dict(r.metrics)) for r in parts]

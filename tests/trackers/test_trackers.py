@@ -17,9 +17,9 @@ from wandb_backend import forked_wandb, wandb_offline_backend, wandb_online_back
 
 from rlexp.errors import TrackerUnreachable
 from rlexp.trackers import (
-    Reached,
-    Row,
-    Summary,
+    ExperimentSummary,
+    MetricRow,
+    SyncPosition,
     TrackedExperiment,
     TrackedRun,
 )
@@ -60,7 +60,7 @@ def experiment(request: pytest.FixtureRequest, tmp_path: Path) -> TrackedExperim
     )
 
 
-def points(rows: Sequence[Row]) -> Counter[Point]:
+def points(rows: Sequence[MetricRow]) -> Counter[Point]:
     """Every point of the rows, once, as single precision holds it."""
     return Counter((k, row.step, _single(v)) for row in rows for k, v in row.metrics.items())
 
@@ -89,7 +89,7 @@ def test_what_was_pushed_is_there_once(backend: Backend, experiment: TrackedExpe
     """The service has each point, the score, the state, the group and the settings once."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     rows = rows_of(range(100, 1100, 100), **{"eval/mean_reward": 12.5, "train/loss": 0.25})
-    pushed(sink, run, rows, Reached())
+    pushed(sink, run, rows, SyncPosition())
     assert sink.end(run, ended()).step == 1000
     sink.close()
     one = seen(backend, experiment, run)
@@ -102,7 +102,7 @@ def test_a_lagging_cursor_doubles_nothing(backend: Backend, experiment: TrackedE
     """Rows that are pushed again after a crash are stored once."""
     run, rows = run_of(experiment), rows_of(range(10, 210, 10), **{"eval/mean_reward": 1.5})
     first = backend.tracker().open(experiment)
-    noted = pushed(first, run, rows[:5], Reached())
+    noted = pushed(first, run, rows[:5], SyncPosition())
     first.push(run, rows[5:10])
     first.close()
     second = backend.tracker().open(experiment)
@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_stays_one_run(backend: Backend, experiment: TrackedE
     """A run continued by another process has all points and the last state."""
     run, rows = run_of(experiment), rows_of(range(10, 110, 10), **{"eval/mean_reward": 2.5})
     first = backend.tracker().open(experiment)
-    pushed(first, run, rows[:4], Reached())
+    pushed(first, run, rows[:4], SyncPosition())
     noted = first.end(run, ended(state="interrupted", score=None, step=40))
     first.close()
     second = backend.tracker().open(experiment)
@@ -133,7 +133,7 @@ def test_several_runs_are_open_at_a_time(backend: Backend, experiment: TrackedEx
     runs = [run_of(experiment, seed) for seed in range(3)]
     sink = backend.tracker().open(experiment)
     for run in runs:
-        sink.begin(run, Reached())
+        sink.begin(run, SyncPosition())
     for step in (10, 20, 30):
         for run in runs:
             sink.push(run, rows_of([step], value=step + run.seed))
@@ -148,7 +148,7 @@ def test_several_runs_are_open_at_a_time(backend: Backend, experiment: TrackedEx
 def test_a_failed_run_has_no_score(backend: Backend, experiment: TrackedExperiment) -> None:
     """A failed run is shown as failed, with its points."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
-    pushed(sink, run, rows_of([10], value=1.0), Reached())
+    pushed(sink, run, rows_of([10], value=1.0), SyncPosition())
     sink.end(run, ended(state="failed", failure="nan", reason="a NaN", score=None, step=10))
     sink.close()
     one = seen(backend, experiment, run)
@@ -160,8 +160,8 @@ def test_odd_numbers_lose_no_other(backend: Backend, experiment: TrackedExperime
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     odd = {"nan": math.nan, "high": math.inf, "low": -math.inf, "large": 1e300}
     told = [{name: value, f"beside {name}": 2.0} for name, value in odd.items()]
-    rows = [Row(step=n, time=BEGUN + n, metrics=m) for n, m in enumerate((*told, *told), 10)]
-    pushed(sink, run, rows, Reached())
+    rows = [MetricRow(step=n, time=BEGUN + n, metrics=m) for n, m in enumerate((*told, *told), 10)]
+    pushed(sink, run, rows, SyncPosition())
     sink.end(run, ended(step=17))
     sink.close()
     even = [p for p in seen(backend, experiment, run).points if p[0].startswith("beside")]
@@ -173,9 +173,9 @@ def test_names_of_any_kind_are_taken(backend: Backend, experiment: TrackedExperi
     odd = 'ppo γ=0.9 "/../<script>alert(1)</script>\n%s{x}'
     run = run_of(experiment, label=odd, group=odd, configuration={odd: {odd: "x" * 10_000}})
     sink = backend.tracker().open(experiment)
-    pushed(sink, run, rows_of([10, 20], **{"good": 1.0, "odd name: é%/x": 3.0}), Reached())
+    pushed(sink, run, rows_of([10, 20], **{"good": 1.0, "odd name: é%/x": 3.0}), SyncPosition())
     sink.end(run, ended(step=20))
-    sink.summarise(Summary(aggregates=[aggregate(label=odd)], groups=[odd]))
+    sink.summarise(ExperimentSummary(aggregates=[aggregate(label=odd)], groups=[odd]))
     sink.close()
     found = seen(backend, experiment, run).points
     assert sorted(p for p in found if p[0] == "good") == [("good", 10, 1.0), ("good", 20, 1.0)]
@@ -187,12 +187,14 @@ def test_a_summary_replaces_the_one_before(
 ) -> None:
     """The service shows the last IQM."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
-    pushed(sink, run, rows_of([10], value=1.0), Reached())
+    pushed(sink, run, rows_of([10], value=1.0), SyncPosition())
     sink.end(run, ended(step=10))
     svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>'
     for value in (450.0, 460.0, 455.0):
         told = [aggregate(estimate=estimate(value))]
-        sink.summarise(Summary(aggregates=told, groups=["ppo"], figures={"intervals": svg}))
+        sink.summarise(
+            ExperimentSummary(aggregates=told, groups=["ppo"], figures={"intervals": svg})
+        )
     sink.close()
     assert list(backend.aggregates(experiment).values()) == [455.0]
 
@@ -204,7 +206,7 @@ def test_a_service_that_was_away_gets_everything_once(
     run, rows = run_of(experiment), rows_of(range(10, 110, 10), **{"eval/mean_reward": 3.5})
     tracker = backend.tracker()
     sink = tracker.open(experiment)
-    noted = pushed(sink, run, rows[:3], Reached())
+    noted = pushed(sink, run, rows[:3], SyncPosition())
     backend.stop()
     try:
         begun = time.monotonic()

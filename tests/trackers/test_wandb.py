@@ -15,7 +15,7 @@ from wandb_backend import KEY, WandBBackend, wandb_online_backend
 from wandb_samples import SVG, aggregate, ended, experiment_in, tracked_run
 from wandb_storage import StoredRun
 
-from rlexp.trackers import Reached, Sink, Summary, TrackedRun
+from rlexp.trackers import ExperimentSummary, SyncPosition, TrackedRun, TrackerConnection
 from rlexp.trackers.wandb import WandB
 
 STEPS = list(range(0, 101, 10))
@@ -30,7 +30,7 @@ def backend(tmp_path: Path) -> Iterator[WandBBackend]:
 
 
 @pytest.fixture
-def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[Sink]:
+def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[TrackerConnection]:
     """An open tracker."""
     opened = backend.tracker().open(experiment_in(tmp_path))
     yield opened
@@ -42,11 +42,11 @@ def stored(backend: WandBBackend, run: TrackedRun) -> StoredRun:
     return backend.server.runs[run.id]
 
 
-def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: Sink) -> None:
+def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: TrackerConnection) -> None:
     """Open runs keep separate points, names, groups, settings and ends."""
     runs = [tracked_run(seed) for seed in (3, 4)]
     for run in runs:
-        assert sink.begin(run, Reached()).step == -1
+        assert sink.begin(run, SyncPosition()).step == -1
     for start in (0, 50):
         for run in runs:
             sink.push(run, rows_of(range(start, start + 50, 10), loss=run.seed))
@@ -66,10 +66,10 @@ def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: Sink) ->
     assert (second.summary["failure"], second.exit_code) == ("nan", 1)
 
 
-def test_non_finite_values_arrive(backend: WandBBackend, sink: Sink) -> None:
+def test_non_finite_values_arrive(backend: WandBBackend, sink: TrackerConnection) -> None:
     """NaN and infinite values arrive as such."""
     run = replace(tracked_run(), configuration={"algorithm": {"bounds": [math.inf, math.nan]}})
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of([0], a=math.nan, b=math.inf, c=-math.inf, d=1e300))
     sink.end(run, ended(score=math.nan))
     (line,) = stored(backend, run).history
@@ -97,7 +97,7 @@ def test_nothing_private_leaves_and_nothing_is_said(
     assert isinstance(tracker, WandB)
     sink = replace(tracker, models=True).open(experiment_in(tmp_path))
     run = tracked_run()
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS, loss=1.0))
     sink.end(run, ended(files={"model.zip": model}))
     sink.close()
@@ -120,13 +120,15 @@ def test_nothing_private_leaves_and_nothing_is_said(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_summary_is_replaced(backend: WandBBackend, sink: Sink, tmp_path: Path) -> None:
+def test_the_summary_is_replaced(
+    backend: WandBBackend, sink: TrackerConnection, tmp_path: Path
+) -> None:
     """One summary run has the newest aggregates, and figures without scripts."""
     experiment = experiment_in(tmp_path)
     figures = {"intervals": SVG, "evil": "<svg><script>alert(1)</script></svg>"}
     for iqm in (1.0, 2.0):
         rows = [aggregate(iqm), aggregate(None, "A2C")]
-        sink.summarise(Summary(aggregates=rows, groups=["PPO"], figures=figures))
+        sink.summarise(ExperimentSummary(aggregates=rows, groups=["PPO"], figures=figures))
         assert backend.aggregates(experiment) == {"PPO": iqm}
     (run,) = backend.server.runs.values()
     assert run.summary["iqm/PPO/CartPole-v1"] == 2

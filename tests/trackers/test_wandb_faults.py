@@ -17,7 +17,7 @@ from wandb_samples import ended, experiment_in, tracked_run
 from wandb_storage import SUMMARY, StoredRun
 
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
-from rlexp.trackers import Reached, Sink, TrackedRun
+from rlexp.trackers import SyncPosition, TrackedRun, TrackerConnection
 
 STEPS = list(range(0, 101, 10))
 PROCESS = "rlexp.trackers.wandb_process"
@@ -32,7 +32,7 @@ def backend(tmp_path: Path) -> Iterator[WandBBackend]:
 
 
 @pytest.fixture
-def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[Sink]:
+def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[TrackerConnection]:
     """An open tracker."""
     opened = backend.tracker().open(experiment_in(tmp_path))
     yield opened
@@ -50,7 +50,7 @@ def processes() -> list[psutil.Process]:
     return [first, *first.children(recursive=True)]
 
 
-def insist(action: Callable[[], Reached]) -> Reached:
+def insist(action: Callable[[], SyncPosition]) -> SyncPosition:
     """Call again what could not be reached, as the mirror does."""
     for _ in range(2):
         with suppress(TrackerUnreachable):
@@ -70,7 +70,7 @@ def pushing(backend: WandBBackend, folder: Path) -> Iterator["subprocess.Popen[s
 
 
 def test_a_killed_process_loses_and_doubles_nothing(
-    backend: WandBBackend, sink: Sink, tmp_path: Path
+    backend: WandBBackend, sink: TrackerConnection, tmp_path: Path
 ) -> None:
     """After kill -9 another process continues, and each row is stored once."""
     with pushing(backend, tmp_path) as process:
@@ -80,22 +80,22 @@ def test_a_killed_process_loses_and_doubles_nothing(
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not alive, "something outlived the process"
     run = tracked_run()
-    held = sink.begin(run, Reached()).step
+    held = sink.begin(run, SyncPosition()).step
     sink.push(run, rows_of([step for step in STEPS if step > held], loss=1.0))
     assert sink.end(run, ended()).step == 100
     assert losses(backend, run) == STEPS
     # It goes on after its end, told by a cursor that lags behind.
-    assert sink.begin(run, Reached(step=20)).step == 100
+    assert sink.begin(run, SyncPosition(step=20)).step == 100
     sink.push(run, rows_of([110, 120], loss=1.0))
     sink.end(run, ended(state="interrupted", score=None))
     assert losses(backend, run) == [*STEPS, 110, 120]
     assert backend.server.runs[run.id].summary["state"] == "interrupted"
 
 
-def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: Sink) -> None:
+def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: TrackerConnection) -> None:
     """After a kill of W&B's process or core, its rows are pushed by the next one."""
     run = tracked_run()
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS[:4], loss=1.0))
     for process in processes():
         process.kill()
@@ -109,10 +109,10 @@ def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: Sink) -> N
 
 
 @long
-def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: Sink) -> None:
+def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: TrackerConnection) -> None:
     """During an outage rows are accepted, and the end fails in time; later all is there."""
     run = tracked_run()
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS[:4], loss=1.0))
     backend.stop()
     reached = sink.push(run, rows_of(STEPS[4:], loss=1.0))
@@ -130,11 +130,11 @@ def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: Sink) -> None
     ("fault", "error"), [(403, TrackerRefused), ("garbage", TrackerUnreachable)]
 )
 def test_lost_uploads_are_noticed(
-    backend: WandBBackend, sink: Sink, fault: int | str, error: type[RlexpError]
+    backend: WandBBackend, sink: TrackerConnection, fault: int | str, error: type[RlexpError]
 ) -> None:
     """Rejected uploads, which W&B does not report, are noticed and repeated."""
     run = tracked_run()
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS, loss=1.0))
     backend.server.fault, backend.server.where = fault, "/files/"
     with pytest.raises(error):
@@ -144,13 +144,13 @@ def test_lost_uploads_are_noticed(
     assert losses(backend, run) == STEPS
 
 
-def test_a_step_without_rows_is_none(backend: WandBBackend, sink: Sink) -> None:
+def test_a_step_without_rows_is_none(backend: WandBBackend, sink: TrackerConnection) -> None:
     """A summary before the rows does not make W&B drop the rows."""
     run = tracked_run()
     early = StoredRun(run.id, "rlexp", config={"_wandb": {"value": {"t": {"1": [1]}}}})
     early.write(SUMMARY, 0, [json.dumps({"_step": 50})])
     backend.server.runs[run.id] = early
-    assert sink.begin(run, Reached()).step == -1
+    assert sink.begin(run, SyncPosition()).step == -1
     sink.push(run, rows_of(STEPS, loss=1.0))
     sink.end(run, ended())
     assert losses(backend, run) == STEPS

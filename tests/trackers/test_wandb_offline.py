@@ -13,7 +13,7 @@ from wandb_backend import WandBBackend, forked_wandb, unsynced, wandb_offline_ba
 from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import TrackerUnreachable
-from rlexp.trackers import Reached, Summary
+from rlexp.trackers import ExperimentSummary, SyncPosition
 
 STEPS = list(range(0, 101, 10))
 
@@ -36,7 +36,7 @@ def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> 
     """Each row is uploaded once, whether folders are synced separately or together."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     sink = backend.tracker().open(experiment)
-    cursor, taken = Reached(), [STEPS[:3], STEPS[3:6], STEPS[6:]]
+    cursor, taken = SyncPosition(), [STEPS[:3], STEPS[3:6], STEPS[6:]]
     for position, steps in enumerate(taken):
         cursor = sink.begin(run, cursor)
         sink.push(run, rows_of(steps, loss=1.0))
@@ -47,7 +47,7 @@ def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> 
         assert cursor.step == steps[-1]
         if position == 0:
             backend.sync(experiment)
-    sink.summarise(Summary(aggregates=[aggregate(2.0)], groups=["PPO"]))
+    sink.summarise(ExperimentSummary(aggregates=[aggregate(2.0)], groups=["PPO"]))
     sink.close()
     (shown,) = backend.seen(experiment, run)
     assert [step for _, step, _ in shown.points] == STEPS
@@ -67,11 +67,11 @@ def test_what_was_cut_short_is_written_anew(backend: WandBBackend, tmp_path: Pat
     experiment, run = experiment_in(tmp_path), tracked_run()
     assert unsynced(experiment.folder / "wandb") == []
     sink = backend.tracker().open(experiment)
-    assert sink.begin(run, Reached()).step == -1
+    assert sink.begin(run, SyncPosition()).step == -1
     sink.push(run, rows_of(STEPS, loss=1.0))
     sink.end(run, ended())
     # The cursor was not written: the folder itself says how far it is.
-    assert sink.begin(run, Reached()).step == 100
+    assert sink.begin(run, SyncPosition()).step == 100
     sink.close()
     (shown,) = backend.seen(experiment, run)
     assert [step for _, step, _ in shown.points] == STEPS
@@ -81,7 +81,7 @@ def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path)
     """A failed sync leaves the folder unsynced; a late answer uploads no row twice."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     sink = backend.tracker().open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS, loss=1.0))
     sink.end(run, ended())
     sink.close()
@@ -103,7 +103,7 @@ def test_online_and_offline_are_one_place(backend: WandBBackend, tmp_path: Path)
     offline, online = backend.tracker(), replace(backend, mode="online").tracker()
     assert offline.destination(tmp_path) == online.destination(tmp_path)
     sink = offline.open(experiment)
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS[:3], loss=1.0))
     cursor = sink.end(run, ended(state="interrupted"))
     sink.close()

@@ -9,7 +9,7 @@ from wandb_backend import KEY, WandBBackend, forked_wandb, wandb_online_backend
 from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
-from rlexp.trackers import Reached, Row, Summary, wandb
+from rlexp.trackers import ExperimentSummary, MetricRow, SyncPosition, wandb
 from rlexp.trackers.wandb import CLOUD, WandB, resolve_settings
 from rlexp.trackers.wandb_process import error_answer
 
@@ -79,7 +79,7 @@ def test_a_project_that_cannot_be(backend: WandBBackend, tmp_path: Path) -> None
     tracker = WandB(base_url=backend.server.url, mode="online", project="a/b", timeout=4.0)
     sink = tracker.open(experiment_in(tmp_path))
     with pytest.raises(TrackerRefused, match="Invalid project name"):
-        sink.begin(tracked_run(), Reached())
+        sink.begin(tracked_run(), SyncPosition())
     sink.close()
 
 
@@ -98,10 +98,10 @@ def test_disabled_does_nothing(
     tracker = WandB(base_url=backend.server.url)
     assert tracker.destination(tmp_path) == ""
     sink, run = tracker.open(experiment_in(tmp_path)), tracked_run()
-    assert sink.begin(run, Reached(step=3)).step == 3
-    assert sink.push(run, [Row(step=9, time=0.0, metrics={})]).step == 9
+    assert sink.begin(run, SyncPosition(step=3)).step == 3
+    assert sink.push(run, [MetricRow(step=9, time=0.0, metrics={})]).step == 9
     assert sink.end(run, ended(step=9)).step == 9
-    sink.summarise(Summary(aggregates=[aggregate(1.0)], groups=[]))
+    sink.summarise(ExperimentSummary(aggregates=[aggregate(1.0)], groups=[]))
     sink.close()
     assert backend.server.traffic == []
     assert list(tmp_path.iterdir()) == []

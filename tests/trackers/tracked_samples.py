@@ -10,13 +10,13 @@ from uuid import uuid4
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.trackers import (
-    Aggregate,
-    Ended,
-    Reached,
-    Row,
-    Sink,
+    MetricRow,
+    RunEnd,
+    SyncPosition,
+    TrackedAggregate,
     TrackedExperiment,
     TrackedRun,
+    TrackerConnection,
 )
 
 BEGUN = 1_800_000_000.0
@@ -55,9 +55,9 @@ def run_of(experiment: TrackedExperiment, seed: int = 0, **changes: Any) -> Trac
     return replace(run, **changes)
 
 
-def ended(**changes: Any) -> Ended:
+def ended(**changes: Any) -> RunEnd:
     """A run that came to its end."""
-    end = Ended(
+    end = RunEnd(
         state="completed",
         time=BEGUN + 100,
         step=1000,
@@ -73,9 +73,9 @@ def ended(**changes: Any) -> Ended:
     return replace(end, **changes)
 
 
-def aggregate(**changes: Any) -> Aggregate:
+def aggregate(**changes: Any) -> TrackedAggregate:
     """What three runs of one label came to."""
-    told = Aggregate(
+    told = TrackedAggregate(
         label="ppo",
         task="CartPole-v1",
         phase="test",
@@ -110,22 +110,25 @@ def estimate(value: float = 450.0, **changes: Any) -> Estimate:
     return replace(made, **changes)
 
 
-def rows(steps: Sequence[int], **metrics: float) -> list[Row]:
+def rows(steps: Sequence[int], **metrics: float) -> list[MetricRow]:
     """Rows at steps, with the same metrics."""
     told = metrics or {"eval/mean_reward": 12.5, "train/loss": 0.25}
-    return [Row(step=s, time=BEGUN + s, metrics=told) for s in steps]
+    return [MetricRow(step=s, time=BEGUN + s, metrics=told) for s in steps]
 
 
 def pushed(
-    sink: Sink, run: TrackedRun, told: Sequence[Row], reached: Reached | None = None
-) -> Reached:
+    sink: TrackerConnection,
+    run: TrackedRun,
+    told: Sequence[MetricRow],
+    reached: SyncPosition | None = None,
+) -> SyncPosition:
     """Push what the service lacks; returns what is safe then."""
-    begun = sink.begin(run, reached or Reached())
+    begun = sink.begin(run, reached or SyncPosition())
     wanted = [row for row in told if row.step > begun.step]
     return sink.push(run, wanted) if wanted else begun
 
 
-def points(told: Sequence[Row]) -> list[tuple[str, int, float]]:
+def points(told: Sequence[MetricRow]) -> list[tuple[str, int, float]]:
     """Every point of the rows, sorted."""
     return sorted((key, row.step, value) for row in told for key, value in row.metrics.items())
 

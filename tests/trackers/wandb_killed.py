@@ -7,7 +7,7 @@ from pathlib import Path
 from backends import rows_of
 from wandb_samples import experiment_in, tracked_run
 
-from rlexp.trackers import Reached
+from rlexp.trackers import SyncPosition
 from rlexp.trackers.wandb import WandB
 
 
@@ -17,7 +17,7 @@ def main() -> None:
     tracker = WandB(base_url=url, mode="offline" if mode == "offline" else "online", timeout=4.0)
     sink = tracker.open(experiment_in(Path(folder)))
     run = tracked_run()
-    sink.begin(run, Reached())
+    sink.begin(run, SyncPosition())
     sink.push(run, rows_of(range(0, 50, 10), loss=1.0))
     print("pushed", flush=True)
     time.sleep(60)

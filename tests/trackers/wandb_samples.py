@@ -5,7 +5,7 @@ from typing import Any
 
 from tracked_samples import estimate
 
-from rlexp.trackers import Aggregate, Ended, TrackedExperiment, TrackedRun
+from rlexp.trackers import RunEnd, TrackedAggregate, TrackedExperiment, TrackedRun
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"><text>PPO</text></svg>'
 
@@ -41,7 +41,7 @@ def tracked_run(seed: int = 3) -> TrackedRun:
     )
 
 
-def ended(**changes: Any) -> Ended:
+def ended(**changes: Any) -> RunEnd:
     """A run that completed with score 5."""
     plain: dict[str, Any] = {
         "state": "completed",
@@ -56,12 +56,12 @@ def ended(**changes: Any) -> Ended:
         "weights": "a1b2",
         "files": {},
     }
-    return Ended(**{**plain, **changes})
+    return RunEnd(**{**plain, **changes})
 
 
-def aggregate(iqm: float | None, label: str = "PPO") -> Aggregate:
+def aggregate(iqm: float | None, label: str = "PPO") -> TrackedAggregate:
     """Scores of a label, or none yet."""
-    return Aggregate(
+    return TrackedAggregate(
         label=label,
         task="CartPole-v1",
         phase="test",

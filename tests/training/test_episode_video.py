@@ -131,7 +131,7 @@ def played(environment: Environment, path: Path, **changes: Any) -> Any:
     """Record an untrained policy of a quickly built learner."""
     model = ARS("LinearPolicy", environment.make(), device="cpu")
     settings: dict[str, Any] = {"seed": 1, "sampling": 2, "deterministic": True, **changes}
-    return episode_video.film(environment, model, path, **settings)
+    return episode_video.record_video(environment, model, path, **settings)
 
 
 def test_a_video_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from landscape_table import load, usable
 
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.tuners import importance
-from rlexp.tuners.importance import FANOVA, PED_ANOVA, Importance, importances
+from rlexp.tuners.importance import FANOVA, PED_ANOVA, ParameterImportance, importances
 
 SPACE = Space(
     parameters=(
@@ -48,7 +48,7 @@ def trials(weights: Mapping[str, float], count: int = 150, noise: float = 0.05) 
     return result
 
 
-def leaders(results: tuple[Importance, ...]) -> list[str]:
+def leaders(results: tuple[ParameterImportance, ...]) -> list[str]:
     """The most important parameter of each method."""
     return [max(i.shares, key=lambda key: i.shares[key].estimate) for i in results]
 

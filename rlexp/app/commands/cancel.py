@@ -17,7 +17,7 @@ from rlexp.records.events import Ending, StopRequest
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
-from rlexp.store.run_queue import ordered, withdraw
+from rlexp.store.run_queue import queued_runs, remove_order
 from rlexp.store.runs import read_run, request_stop
 
 REASON = "cancelled by the user"
@@ -83,7 +83,7 @@ def cancel(target: str, workspace: Workspace) -> Cancellation:
 def _cancel_run(run: RunPaths) -> Cancellation:
     name, experiment = run.folder.name, ExperimentPaths(run.folder.parent)
     state = read_run(run).record.state
-    queued, running = name in ordered(experiment), state is State.RUNNING
+    queued, running = name in queued_runs(experiment), state is State.RUNNING
     if running:
         outcome = CancelOutcome.ENDING
     elif queued:
@@ -105,7 +105,7 @@ def _cancel_run(run: RunPaths) -> Cancellation:
 def _end_run(run: RunPaths, experiment: ExperimentPaths, *, running: bool) -> None:
     """Remove a run from the queue and, if it runs, ask it to stop."""
     try:
-        withdraw(experiment, run.folder.name)
+        remove_order(experiment, run.folder.name)
         if running:
             request_stop(run, StopRequest(Ending.INTERRUPTED, REASON))
     except OSError as error:

@@ -10,21 +10,21 @@ from rlexp.app.comparison.sequential import (
     GROUP,
     INTERIMS,
     FrozenDesign,
-    draw_up,
+    analyse,
+    design_options,
     failed_for_good,
     frozen_design,
-    look_at,
-    options,
+    make_design,
 )
-from rlexp.app.reporting.build import make_study, read_phase
-from rlexp.app.reporting.evidence import gather
+from rlexp.app.reporting.build import make_report, read_phase
+from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.report_context import Settings
-from rlexp.reports.drawing.blocks import Part, Study, Table
+from rlexp.reports.analysis.report_context import ReportSettings
+from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.pairwise_family import Verdict
 
@@ -67,7 +67,7 @@ class Comparison:
     title: str
     subtitle: str
     labels: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[SectionContent, ...]
     version: str
     failed_checks: tuple[str, ...]
     next: tuple[NextCommand, ...]
@@ -81,10 +81,10 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
     """
     workspace.make_allowed_importable()
     parts = read_report([SECTIONS, *request.overrides], workspace.folder, workspace.allowed)
-    evidence = gather(request.targets, read_phase(request.phase), workspace)
+    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace)
     if len(evidence.labels) < 2:
         raise ConfigError(_too_few_labels(evidence))
-    study = make_study(evidence, parts)
+    study = make_report(evidence, parts)
     return Comparison(
         title=study.title,
         subtitle=study.subtitle,
@@ -114,8 +114,8 @@ def _too_few_labels(evidence: Evidence) -> str:
 def _next(
     request: CompareRequest,
     evidence: Evidence,
-    study: Study,
-    settings: Settings,
+    study: ReportDocument,
+    settings: ReportSettings,
     workspace: Workspace,
 ) -> Iterator[NextCommand]:
     """The suggested next commands; only commands that rlexp would accept."""
@@ -134,7 +134,7 @@ def _set_options(overrides: Sequence[str]) -> list[str]:
     return [word for override in kept for word in ("--set", override)]
 
 
-def _undecided(study: Study) -> bool:
+def _undecided(study: ReportDocument) -> bool:
     """Whether the verdict on any pair is undecided."""
     tables = [b for part in study.parts for b in part.blocks if isinstance(b, Table)]
     verdicts = {row[-1] for table in tables if table.name == "pairs" for row in table.rows}
@@ -142,7 +142,7 @@ def _undecided(study: Study) -> bool:
 
 
 def _sequential(
-    request: CompareRequest, evidence: Evidence, settings: Settings, workspace: Workspace
+    request: CompareRequest, evidence: Evidence, settings: ReportSettings, workspace: Workspace
 ) -> NextCommand | None:
     """The command of a sequential comparison of these labels; None if it would be refused."""
     seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
@@ -156,14 +156,14 @@ def _sequential(
     design = _design(evidence, settings, frozen or {})
     if design is None or failed_for_good(evidence) or frozen not in (None, design.plain()):
         return None
-    over = frozen is not None and look_at(design, evidence).finished
-    design_options = options(design) if frozen else _set_options(request.overrides)
+    over = frozen is not None and analyse(design, evidence).finished
+    overrides = design_options(design) if frozen else _set_options(request.overrides)
     command = [
         "rlexp",
         "compare",
         *request.targets,
         "--adaptive",
-        *design_options,
+        *overrides,
         *workspace.permission,
     ]
     return NextCommand(
@@ -173,7 +173,7 @@ def _sequential(
 
 
 def _design(
-    evidence: Evidence, settings: Settings, frozen: Mapping[str, Any]
+    evidence: Evidence, settings: ReportSettings, frozen: Mapping[str, Any]
 ) -> FrozenDesign | None:
     """The sequential design with the options of the frozen one, or with default options.
 
@@ -182,7 +182,7 @@ def _design(
     """
     shared = {key: frozen[key] for key in ("alpha", "seed", "repetitions") if frozen}
     try:
-        return draw_up(
+        return make_design(
             evidence,
             replace(settings, **shared),
             frozen.get("group", GROUP),

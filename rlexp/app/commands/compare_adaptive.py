@@ -11,29 +11,29 @@ from rlexp.app.comparison.sequential import (
     FAMILY,
     GROUP,
     INTERIMS,
+    DesignFile,
     FrozenDesign,
-    Ledger,
-    Looked,
+    InterimAnalysis,
     PairDecision,
-    draw_up,
+    analyse,
     failed_for_good,
-    freeze,
-    freeze_again,
-    frozen_alike,
-    look_at,
+    freeze_design,
+    make_design,
+    read_matching_design,
     record_look,
+    restart_design,
 )
-from rlexp.app.execution.checkpoints import with_drift
+from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.launch import launch, run_plan
-from rlexp.app.execution.launch_settings import Driving
+from rlexp.app.execution.launch import launch_experiment, make_run_plan
+from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
-from rlexp.app.reporting.evidence import gather, read_target
+from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report_settings import read_report
@@ -42,13 +42,13 @@ from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
-from rlexp.text import counted
+from rlexp.text import format_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,21 +152,21 @@ def compare_adaptively(
     refuse_older(experiment)
     _check_seeds(experiment)
     check_imports(experiment.configurations, workspace.allowed, request.command)
-    evidence = gather(request.targets, Phase.TEST, workspace)
-    design = draw_up(evidence, settings, request.group, request.interims, request.family)
+    evidence = collect_evidence(request.targets, Phase.TEST, workspace)
+    design = make_design(evidence, settings, request.group, request.interims, request.family)
     if request.dry_run:
         return _dry_run(design, paths, request, workspace)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         scores = sum(member.score is not None for member in evidence.members)
-        ledger = (freeze_again if request.restart else freeze)(paths, design, scores)
+        ledger = (restart_design if request.restart else freeze_design)(paths, design, scores)
         # A command that was killed may have left ended attempts without a ledger line.
-        Seals(paths).enter_late()
+        LedgerWriter(paths).enter_late()
         for text in _warnings(ledger, design):
             observer.note(f"Warning: {text}")
         return _until_decided(design, paths, request, workspace, observer)
 
 
-def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
+def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
     if ledger.earlier:
         yield (
             f"earlier designs that looked at these scores: {len(ledger.earlier)}; the family-wise "
@@ -174,7 +174,7 @@ def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
         )
     if ledger.scores:
         yield (
-            f"{counted(ledger.scores, 'score')} existed when the design was frozen: if the design "
+            f"{format_count(ledger.scores, 'score')} existed when the design was frozen: if the design "
             "was chosen by these scores, or because they left a pair undecided, the family-wise "
             f"error rate is above {design.alpha:g}"
         )
@@ -190,8 +190,8 @@ def _until_decided(
     """Make looks and launch the runs of the next look until the comparison is finished."""
     driving = _driving(read_experiment(paths), request, workspace)
     while True:
-        evidence = gather([paths.name], Phase.TEST, workspace)
-        looked = look_at(design, evidence)
+        evidence = collect_evidence([paths.name], Phase.TEST, workspace)
+        looked = analyse(design, evidence)
         for number, decided in looked.decisions.items():
             record_look(paths, number, decided)
         if looked.finished:
@@ -200,9 +200,11 @@ def _until_decided(
         experiment, plan = _plan(looked, evidence, design)
         if not plan.missing:
             raise RecordError(_without_score([], paths))
-        interrupted, _ = launch(paths, experiment, Phase.TEST, plan, driving, workspace, observer)
+        interrupted, _ = launch_experiment(
+            paths, experiment, Phase.TEST, plan, driving, workspace, observer
+        )
         if interrupted is not None:
-            evidence = gather([paths.name], Phase.TEST, workspace)
+            evidence = collect_evidence([paths.name], Phase.TEST, workspace)
             return _comparison(looked, design, evidence, interrupted, request)
 
 
@@ -210,9 +212,9 @@ def _dry_run(
     design: FrozenDesign, paths: ExperimentPaths, request: AdaptiveRequest, workspace: Workspace
 ) -> AdaptiveComparison | NextLook:
     """The runs of the next look, or the decisions of a design that is frozen and finished."""
-    evidence = gather([paths.name], Phase.TEST, workspace)
-    looked = look_at(design, evidence)
-    frozen = None if request.restart else frozen_alike(paths, design)
+    evidence = collect_evidence([paths.name], Phase.TEST, workspace)
+    looked = analyse(design, evidence)
+    frozen = None if request.restart else read_matching_design(paths, design)
     if looked.finished and frozen is not None:
         return _comparison(looked, design, evidence, None, request)
     if looked.finished:
@@ -222,7 +224,7 @@ def _dry_run(
     experiment, plan = _plan(looked, evidence, design)
     driving = _driving(experiment, request, workspace)
     code = read_code(workspace.folder, workspace.layout.root)
-    planned = run_plan(paths, Phase.TEST, plan, driving, code)
+    planned = make_run_plan(paths, Phase.TEST, plan, driving, code)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
 
 
@@ -244,7 +246,7 @@ def _next_look(
 
 
 def _comparison(
-    looked: Looked,
+    looked: InterimAnalysis,
     design: FrozenDesign,
     evidence: Evidence,
     interrupted: Signals | None,
@@ -273,7 +275,9 @@ def _comparison(
     )
 
 
-def _plan(looked: Looked, evidence: Evidence, design: FrozenDesign) -> tuple[Experiment, Plan]:
+def _plan(
+    looked: InterimAnalysis, evidence: Evidence, design: FrozenDesign
+) -> tuple[Experiment, Plan]:
     """The experiment with one more group of seeds per undecided label, and its missing runs."""
     experiment = _grown(evidence.experiments[0], looked, design)
     records = {m.record.spec.id: m.record for m in evidence.members}
@@ -286,7 +290,7 @@ def _plan(looked: Looked, evidence: Evidence, design: FrozenDesign) -> tuple[Exp
     return experiment, make_plan(specs, records)
 
 
-def _grown(experiment: Experiment, looked: Looked, design: FrozenDesign) -> Experiment:
+def _grown(experiment: Experiment, looked: InterimAnalysis, design: FrozenDesign) -> Experiment:
     """The experiment with the seeds that the next look needs of every undecided label."""
     needed, planned = (looked.looks + 1) * design.group, len(experiment.seeds.seeds(Phase.TEST))
     most = max(needed, planned)
@@ -302,17 +306,19 @@ def _grown(experiment: Experiment, looked: Looked, design: FrozenDesign) -> Expe
     return replace(experiment, seeds=replace(experiment.seeds, test=most), allotted=fewer)
 
 
-def _driving(experiment: Experiment, request: AdaptiveRequest, workspace: Workspace) -> Driving:
+def _driving(
+    experiment: Experiment, request: AdaptiveRequest, workspace: Workspace
+) -> LaunchSettings:
     """The launch settings of the workspace's present configuration."""
     settings = compose([], workspace.folder)[0].plain
     root, parts = validate(settings, workspace.allowed)
-    return Driving(
+    return LaunchSettings(
         executor=parts.executor,
         threads=max(c.compute.threads for c in experiment.configurations),
         operational=root.budget.operational(),
         command=request.command,
-        with_drift=with_drift(["rlexp", "resume", experiment.name], workspace),
-        trackers=Trackers.of(settings, parts),
+        with_drift=drift_command(["rlexp", "resume", experiment.name], workspace),
+        trackers=ChosenTrackers.of(settings, parts),
     )
 
 
@@ -335,7 +341,7 @@ def _check_seeds(experiment: Experiment) -> None:
 
 
 def _check_scores(
-    looked: Looked, design: FrozenDesign, evidence: Evidence, paths: ExperimentPaths
+    looked: InterimAnalysis, design: FrozenDesign, evidence: Evidence, paths: ExperimentPaths
 ) -> None:
     """Refuse a look that needs a run which failed, before other runs are trained for it.
 
@@ -349,11 +355,11 @@ def _check_scores(
         raise RecordError(_without_score(members, paths))
 
 
-def _without_score(members: Sequence[Member], paths: ExperimentPaths) -> str:
+def _without_score(members: Sequence[PlannedRun], paths: ExperimentPaths) -> str:
     names = [member.name for member in members]
     again = shlex.join(["rlexp", "logs", names[0]] if names else ["rlexp", "show", paths.name])
     return (
-        f"the next look needs {counted(len(names), 'run')} that ended without a score "
+        f"the next look needs {format_count(len(names), 'run')} that ended without a score "
         f"({', '.join(names[:3])}); to see why: {again}; to repeat failed runs, add --retry to the "
         "'rlexp run' command of the experiment; or start another experiment with failures=worst"
     )

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.execution.compatibility import check_fit
+from rlexp.app.execution.compatibility import check_compatibility
 from rlexp.app.execution.request import read_request
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
@@ -217,7 +217,7 @@ def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> Va
         ConfigError: A setting is unknown, mistyped or out of range, or parts are incompatible.
     """
     request = read_request(overrides, workspace)
-    check_fit(request.experiment.configurations, workspace, parts=request.parts)
+    check_compatibility(request.experiment.configurations, workspace, parts=request.parts)
     return ValidConfigurations(
         configurations=tuple(
             ValidConfiguration(label=configuration.label, task=configuration.task)

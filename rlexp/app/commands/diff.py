@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
-from rlexp.protocol.leaf_differences import Difference, leaf_differences
+from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 from rlexp.protocol.spec import RUN, RunSpec, described
 from rlexp.records.run import RunRecord
 from rlexp.store.files import read_file, read_json
@@ -50,10 +50,10 @@ class RunDifferences:
 
     first: ComparedRun
     second: ComparedRun
-    configuration: tuple[Difference, ...] | None
-    code: tuple[Difference, ...] | None
-    packages: tuple[Difference, ...] | None
-    machine: tuple[Difference, ...] | None
+    configuration: tuple[LeafDifference, ...] | None
+    code: tuple[LeafDifference, ...] | None
+    packages: tuple[LeafDifference, ...] | None
+    machine: tuple[LeafDifference, ...] | None
     unknown: tuple[str, ...]
 
 
@@ -93,7 +93,7 @@ def _compared(run: RunPaths, record: RunRecord) -> ComparedRun:
 
 def _differences(
     part: str, first: _RecordedParts, second: _RecordedParts
-) -> tuple[Difference, ...] | None:
+) -> tuple[LeafDifference, ...] | None:
     """The differing values of a part; None if either run lacks the part."""
     if part not in first.parts or part not in second.parts:
         return None

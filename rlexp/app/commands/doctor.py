@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.diagnostics.environment import examine
+from rlexp.app.diagnostics.environment import examine_environment
 from rlexp.app.diagnostics.finding import Finding, any_failed
 from rlexp.app.diagnostics.installation import check_installation
 from rlexp.app.diagnostics.machine import check_machine
@@ -48,5 +48,5 @@ def doctor(
     elif environment is None:
         findings = [*check_installation(), *check_machine(workspace.folder, workspace.layout.root)]
     else:
-        findings = examine(environment, workspace)
+        findings = examine_environment(environment, workspace)
     return Diagnosis(findings=tuple(findings), failed=any_failed(findings))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rlexp.app.evaluation.playback import (
     FilmedEpisode,
     Policy,
-    Spread,
+    ReturnStatistics,
     check_archives,
     find_policy,
 )
@@ -105,8 +105,8 @@ class PolicyEvaluation:
     deterministic: bool
     normalised_observations: bool
     n: int
-    return_spread: Spread
-    length_spread: Spread
+    return_spread: ReturnStatistics
+    length_spread: ReturnStatistics
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     videos: tuple[FilmedEpisode, ...]
@@ -166,10 +166,10 @@ def _play(
     observer: Observer,
 ) -> PolicyEvaluation:
     """Restore the policy, play episodes and film some; a failed video loses no result."""
-    from rlexp.app.evaluation.playback import restored
+    from rlexp.app.evaluation.playback import restore_policy
 
     ending = _prepare_films() if request.video else ""
-    player = restored(
+    player = restore_policy(
         policy,
         draw=request.draw,
         deterministic=request.deterministic,
@@ -191,8 +191,8 @@ def _play(
         deterministic=player.deterministic,
         normalised_observations=environment.vector.normalise_observations,
         n=len(played.returns),
-        return_spread=Spread.of(played.returns),
-        length_spread=Spread.of(played.lengths),
+        return_spread=ReturnStatistics.of(played.returns),
+        length_spread=ReturnStatistics.of(played.lengths),
         returns=tuple(played.returns),
         lengths=tuple(played.lengths),
         videos=tuple(films),

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from rlexp.app.exporting.huggingface import make_huggingface
-from rlexp.app.exporting.output import Export, ExportedFiles, ExportRequest, Output
+from rlexp.app.exporting.output import Export, ExportedFiles, ExportRequest, ExportTarget
 from rlexp.app.exporting.scores import make_marl_eval, make_rliable, make_tables
 from rlexp.app.exporting.script import make_script
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 
-Maker: TypeAlias = Callable[[ExportRequest, Output, Workspace], Export]
+Maker: TypeAlias = Callable[[ExportRequest, ExportTarget, Workspace], Export]
 FORMATS: Mapping[str, Maker] = {
     "rliable": make_rliable,
     "marl-eval": make_marl_eval,
@@ -40,7 +40,7 @@ def export(request: ExportRequest, workspace: Workspace) -> ExportedFiles:
             the output already exists; nothing was written.
     """
     check_format(request)
-    output = Output.of(request.output, workspace, force=request.force)
+    output = ExportTarget.of(request.output, workspace, force=request.force)
     output.check_free()
     workspace.make_allowed_importable()
     made = FORMATS[request.format](request, output, workspace)

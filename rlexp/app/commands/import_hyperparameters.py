@@ -11,15 +11,19 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options
-from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
-from rlexp.config.third_party_yaml import Entry, environment_options, read_foreign_entries
+from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, cells_of
+from rlexp.config.third_party_yaml import (
+    HyperparameterEntry,
+    environment_options,
+    read_third_party_entries,
+)
 from rlexp.config.validate import validate
 from rlexp.config.yaml_text import matrix_text
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
-from rlexp.exchange.importers.zoo_settings import translate
+from rlexp.exchange.importers.zoo_settings import translate_zoo_settings
 from rlexp.store.files import publish
-from rlexp.text import shortened
+from rlexp.text import join_first_names
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 SETTING = re.compile(r"\balgorithm\.(\w+)")
@@ -88,7 +92,7 @@ def import_hyperparameters(
     if not path.is_file():
         raise ConfigError(f"there is no file {path}; name a file such as hyperparams/ppo.yml")
     algorithm = _algorithm(request.algorithm or path.stem, workspace.folder)
-    every = read_foreign_entries(path)
+    every = read_third_party_entries(path)
     entries = _selected(every, request, path)
     text = _text(_translated(entries, algorithm, path, workspace), algorithm, path)
     if target is not None:
@@ -133,8 +137,8 @@ def _algorithm(word: str, folder: Path) -> str:
 
 
 def _selected(
-    entries: Sequence[Entry], request: HyperparametersRequest, path: Path
-) -> list[Entry]:
+    entries: Sequence[HyperparameterEntry], request: HyperparametersRequest, path: Path
+) -> list[HyperparameterEntry]:
     """The requested entries, in the order of the file.
 
     Raises:
@@ -151,7 +155,9 @@ def _selected(
     return selected
 
 
-def _left_out(entries: Sequence[Entry], request: HyperparametersRequest) -> Iterator[str]:
+def _left_out(
+    entries: Sequence[HyperparameterEntry], request: HyperparametersRequest
+) -> Iterator[str]:
     """Entries for no single task that the request does not name."""
     if not request.tasks:
         names = (entry.name for entry in entries)
@@ -159,7 +165,7 @@ def _left_out(entries: Sequence[Entry], request: HyperparametersRequest) -> Iter
 
 
 def _translated(
-    entries: Sequence[Entry], algorithm: str, path: Path, workspace: Workspace
+    entries: Sequence[HyperparameterEntry], algorithm: str, path: Path, workspace: Workspace
 ) -> dict[str, Any]:
     """The benchmark matrix; each of its configurations was composed and validated.
 
@@ -172,10 +178,10 @@ def _translated(
     troubles: dict[str, list[str]] = {}
     tasks: dict[str, Any] = {}
     for entry in entries:
-        settings, refused = translate(entry.settings, algorithm_settings)
+        settings, refused = translate_zoo_settings(entry.settings, algorithm_settings)
         matrix = {TASKS: {options.get(entry.name, entry.name): _task(settings, algorithm)}}
         problems = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
-        if entry.name not in options and not REGISTERED.fullmatch(entry.name):
+        if entry.name not in options and not GYMNASIUM_ID.fullmatch(entry.name):
             problems = [f"line {entry.line}: it is not a Gymnasium id, so it names no single task"]
         problems += [] if problems else _mistakes(matrix, entry, workspace)
         if problems:
@@ -186,7 +192,9 @@ def _translated(
     return {TASKS: tasks}
 
 
-def _mistakes(matrix: Mapping[str, Any], entry: Entry, workspace: Workspace) -> list[str]:
+def _mistakes(
+    matrix: Mapping[str, Any], entry: HyperparameterEntry, workspace: Workspace
+) -> list[str]:
     """The errors that a converted entry causes in the configuration, with the line in its file."""
     at = f"line {entry.line}"
     try:
@@ -201,7 +209,7 @@ def _mistakes(matrix: Mapping[str, Any], entry: Entry, workspace: Workspace) -> 
 
 
 def _refusal(troubles: Mapping[str, Sequence[str]], path: Path) -> str:
-    reasons = [f"{shortened(names, 2)} ({text})" for text, names in troubles.items()]
+    reasons = [f"{join_first_names(names, 2)} ({text})" for text, names in troubles.items()]
     more = f" and {len(reasons) - MOST} more" if len(reasons) > MOST else ""
     names = [name for entries in troubles.values() for name in entries]
     out = shlex.join(word for name in names for word in ("--leave-out", name))

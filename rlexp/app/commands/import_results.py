@@ -13,17 +13,22 @@ from rlexp.app.importing.store import (
     new_experiment,
     remove_leftovers,
 )
-from rlexp.app.reading.imported import found_before
+from rlexp.app.reading.imported import read_imported_experiment
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.third_party_yaml import read_foreign_yaml
+from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.config.yaml_text import known_reference
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.exchange.importers.budgets import SCORES, Asked
-from rlexp.exchange.importers.imported_study import ImportedStudy, Returns, Unit, Wanted
+from rlexp.exchange.importers.budgets import SCORES, ImportedExperimentOptions
+from rlexp.exchange.importers.imported_study import (
+    ImportedStudy,
+    ImportOptions,
+    ReturnKind,
+    StepUnit,
+)
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
-from rlexp.exchange.importers.plan import Settled, SettledRun, settle
-from rlexp.exchange.importers.source_files import files_of
+from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun, make_import_plan
+from rlexp.exchange.importers.source_files import find_source_files
 from rlexp.protocol.experiment import Configuration
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths, check_name
@@ -38,7 +43,7 @@ KINDS_OF_OPTIONS: Mapping[str, Sequence[str]] = {
 """The kinds of source that accept an option, for options that only some kinds accept."""
 SERVERS = ("http://", "https://")
 """Beginnings of the address of an MLflow server."""
-RETURNS = {"evaluations": Returns.EVALUATIONS, "training": Returns.TRAINING}
+RETURNS = {"evaluations": ReturnKind.EVALUATIONS, "training": ReturnKind.TRAINING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +223,11 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
     # Reading a large source may take minutes, so an unwritable folder is reported first.
     if not request.dry_run:
         probe_writable(workspace.layout.root)
-    there = found_before(paths)
+    there = read_imported_experiment(paths)
     read = _without_secrets(_read(request, source, workspace))
-    settled = settle(read, target, there, lambda task: known_reference(task, workspace.folder))
+    settled = make_import_plan(
+        read, target, there, lambda task: known_reference(task, workspace.folder)
+    )
     command = request.command()
     if not request.dry_run:
         remove_leftovers(workspace.layout.root)
@@ -234,7 +241,7 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
 def _outcome(
     request: ImportRequest,
     read: ImportedStudy,
-    settled: Settled,
+    settled: ImportPlan,
     written: Written,
     paths: ExperimentPaths,
 ) -> ImportOutcome:
@@ -255,14 +262,14 @@ def _outcome(
     )
 
 
-def _groups(settled: Settled) -> Iterator[ImportedGroup]:
+def _groups(settled: ImportPlan) -> Iterator[ImportedGroup]:
     for configuration in settled.experiment.configurations:
         runs = [run for run in settled.runs if run.configuration is configuration]
         if runs:
             yield _group(configuration, runs)
 
 
-def _group(configuration: Configuration, runs: Sequence[SettledRun]) -> ImportedGroup:
+def _group(configuration: Configuration, runs: Sequence[PlannedImportRun]) -> ImportedGroup:
     return ImportedGroup(
         label=configuration.label,
         task=configuration.task,
@@ -275,7 +282,7 @@ def _group(configuration: Configuration, runs: Sequence[SettledRun]) -> Imported
     )
 
 
-def _run_row(run: SettledRun) -> ImportedRunRow:
+def _run_row(run: PlannedImportRun) -> ImportedRunRow:
     trouble = run.trouble
     return ImportedRunRow(
         run=run.spec.name,
@@ -293,7 +300,7 @@ def _run_row(run: SettledRun) -> ImportedRunRow:
     )
 
 
-def _differing(runs: Sequence[SettledRun]) -> Iterator[DifferentParameters]:
+def _differing(runs: Sequence[PlannedImportRun]) -> Iterator[DifferentParameters]:
     """Parameters that differ between runs of the same label and task."""
     groups: dict[tuple[str, str], list[Mapping[str, str]]] = {}
     for run in runs:
@@ -308,19 +315,21 @@ def _differing(runs: Sequence[SettledRun]) -> Iterator[DifferentParameters]:
             yield DifferentParameters(label=label, task=task, parameters=tuple(differing))
 
 
-def _read(request: ImportRequest, source: Wanted, workspace: Workspace) -> ImportedStudy:
+def _read(request: ImportRequest, source: ImportOptions, workspace: Workspace) -> ImportedStudy:
     addresses = [path for path in request.paths if SERVER in path]
     if addresses:
         return _read_address(request, source, workspace)
     paths = [workspace.folder / path for path in request.paths]
     with TemporaryDirectory(prefix="rlexp-import-") as temporary:
-        files = files_of(paths, read_file, Path(temporary))
-        kind = kind_of(request.kind, files, read_foreign_yaml)
+        files = find_source_files(paths, read_file, Path(temporary))
+        kind = kind_of(request.kind, files, read_third_party_yaml)
         _check_options(request, kind.name)
         return kind.read(files, source)
 
 
-def _read_address(request: ImportRequest, source: Wanted, workspace: Workspace) -> ImportedStudy:
+def _read_address(
+    request: ImportRequest, source: ImportOptions, workspace: Workspace
+) -> ImportedStudy:
     if len(request.paths) != 1 or request.kind not in {"mlflow", AUTO}:
         raise ConfigError(
             "an address must be the only source, and of kind mlflow: rlexp import mlflow ADDRESS"
@@ -349,9 +358,9 @@ def _without_secrets(read: ImportedStudy) -> ImportedStudy:
     return replace(read, runs=tuple(runs))
 
 
-def _target_options(request: ImportRequest) -> Asked:
+def _target_options(request: ImportRequest) -> ImportedExperimentOptions:
     _check_word("score", request.score, SCORES)
-    return Asked(
+    return ImportedExperimentOptions(
         name=check_name(request.experiment),
         steps=request.steps,
         score=request.score,
@@ -359,7 +368,7 @@ def _target_options(request: ImportRequest) -> Asked:
     )
 
 
-def _source_options(request: ImportRequest) -> Wanted:
+def _source_options(request: ImportRequest) -> ImportOptions:
     _check_word("kind", request.kind, (*KINDS, AUTO))
     _check_word("steps-unit", request.steps_unit, UNITS)
     _check_word("returns", request.returns, tuple(RETURNS))
@@ -368,7 +377,7 @@ def _source_options(request: ImportRequest) -> Wanted:
             raise ConfigError(
                 f"--{option} {word!r} is not allowed: use 1 to 120 printable characters"
             )
-    return Wanted(
+    return ImportOptions(
         label=request.label and request.label.strip(),
         task=request.task and request.task.strip(),
         seed=request.seed,
@@ -401,7 +410,7 @@ def _check_word(option: str, word: str | None, allowed: Sequence[str]) -> None:
         )
 
 
-def _unit(request: ImportRequest) -> Unit | None:
+def _unit(request: ImportRequest) -> StepUnit | None:
     """The unit of a step.
 
     Raises:
@@ -418,8 +427,8 @@ def _unit(request: ImportRequest) -> Unit | None:
         case None:
             return None
         case "frames":
-            return Unit(name="frames", per=request.frame_skip or 1)
+            return StepUnit(name="frames", per=request.frame_skip or 1)
         case "updates":
-            return Unit(name="updates", steps=request.steps_per_update or 1)
+            return StepUnit(name="updates", steps=request.steps_per_update or 1)
         case _:
-            return Unit(name="environment")
+            return StepUnit(name="environment")

@@ -8,17 +8,17 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from rlexp.app.plans import RefusedCheckpoint
-from rlexp.app.reading.experiment_scan import Found, Survey, survey
-from rlexp.app.reading.headline_aggregate import Leading, leading_aggregate
-from rlexp.app.reading.summary import Cell, describe_run, summarise, worst_scores
+from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
-from rlexp.reports.evidence.restarts import Past
-from rlexp.text import listed, shortened
+from rlexp.reports.evidence.restarts import RestartCounts
+from rlexp.text import join_first_names, join_names
 
 CONDITION = re.compile(
     r"\s*(?P<column>\w+)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)", re.DOTALL
@@ -286,7 +286,7 @@ def list_runs(request: ListRequest, workspace: Workspace) -> Listing:
     """
     kind = ListingKind.RUNS if request.experiment else ListingKind.EXPERIMENTS
     kind = ListingKind.CONFIGURATIONS if request.group else kind
-    leading = leading_aggregate(workspace.folder, workspace.allowed)
+    leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     # A mistake in a condition is reported before thousands of runs are read.
     conditions = _conditions(request, kind, leading.name)
     name = request.experiment
@@ -420,7 +420,9 @@ ROWS: Mapping[ListingKind, type[ListingRow]] = {
 """The class of the rows of each kind of listing."""
 
 
-def _rows(experiment: Survey, kind: ListingKind, leading: Leading) -> Iterable[ListingRow]:
+def _rows(
+    experiment: ExperimentScan, kind: ListingKind, leading: HeadlineAggregate
+) -> Iterable[ListingRow]:
     if kind is ListingKind.CONFIGURATIONS:
         return _configurations(experiment, leading)
     if kind is ListingKind.RUNS:
@@ -428,7 +430,7 @@ def _rows(experiment: Survey, kind: ListingKind, leading: Leading) -> Iterable[L
     return [_experiment(experiment, leading)]
 
 
-def _run(run: Found) -> ListedRun:
+def _run(run: ScannedRun) -> ListedRun:
     if run.configuration is None or run.stored is None:
         return ListedRun(run=run.name, state="damaged", problem=run.problem)
     row, record = describe_run(run.configuration, run.stored), run.stored.record
@@ -443,11 +445,11 @@ def _run(run: Found) -> ListedRun:
     )
 
 
-def _experiment(experiment: Survey, leading: Leading) -> ExperimentRow:
+def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> ExperimentRow:
     single = _single(experiment, leading)
     planned = [f for f in experiment.runs if f.planned and f.stored]
     states = [f.stored.record.state for f in planned if f.stored]
-    past = Past.of(f.stored.record for f in planned if f.stored)
+    past = RestartCounts.of(f.stored.record for f in planned if f.stored)
     done = sum(s in {State.COMPLETED, State.PRUNED} for s in states)
     running, failed = states.count(State.RUNNING), states.count(State.FAILED)
     named = [f.configuration for f in planned or experiment.runs if f.configuration]
@@ -455,7 +457,7 @@ def _experiment(experiment: Survey, leading: Leading) -> ExperimentRow:
     return ExperimentRow(
         experiment=experiment.paths.name,
         task=", ".join(dict.fromkeys(c.task for c in named)) or None,
-        label=shortened(list(dict.fromkeys(c.label for c in named)), 4) or None,
+        label=join_first_names(list(dict.fromkeys(c.label for c in named)), 4) or None,
         phase=", ".join(experiment.phases) or None,
         planned=len(planned),
         done=done,
@@ -473,7 +475,7 @@ def _experiment(experiment: Survey, leading: Leading) -> ExperimentRow:
     )
 
 
-def _single(survey: Survey, leading: Leading) -> Estimate | None:
+def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | None:
     """The aggregate of an experiment with one configuration; None if it has several.
 
     It is that of the test phase, or of the only phase.
@@ -489,7 +491,9 @@ def _single(survey: Survey, leading: Leading) -> Estimate | None:
     return leading.estimate(scores, experiment.configurations[0].reference)
 
 
-def _configurations(survey: Survey, leading: Leading) -> Iterator[ConfigurationRow]:
+def _configurations(
+    survey: ExperimentScan, leading: HeadlineAggregate
+) -> Iterator[ConfigurationRow]:
     if survey.experiment is None:
         return
     for phase in survey.phases:
@@ -498,7 +502,7 @@ def _configurations(survey: Survey, leading: Leading) -> Iterator[ConfigurationR
         yield from (_configuration(cell, survey.paths.name, phase) for cell in summary.cells)
 
 
-def _configuration(cell: Cell, experiment: str, phase: Phase) -> ConfigurationRow:
+def _configuration(cell: LabelSummary, experiment: str, phase: Phase) -> ConfigurationRow:
     estimate = cell.estimate
     return ConfigurationRow(
         experiment=experiment,
@@ -520,12 +524,14 @@ def _configuration(cell: Cell, experiment: str, phase: Phase) -> ConfigurationRo
 
 def _began(continued: Sequence[int], restarts: int) -> str | None:
     """Where the attempts of a run after the first started; None if there was only one."""
-    beginnings = [f"checkpoint {listed([f'{step:,}' for step in continued])}"] if continued else []
+    beginnings = (
+        [f"checkpoint {join_names([f'{step:,}' for step in continued])}"] if continued else []
+    )
     beginnings += ["anew"] if restarts else []
     return ", ".join(beginnings) or None
 
 
-def _problems(surveys: Sequence[Survey], kind: ListingKind) -> Iterator[str]:
+def _problems(surveys: Sequence[ExperimentScan], kind: ListingKind) -> Iterator[str]:
     """Problems of folders that no row shows."""
     if kind is ListingKind.RUNS:
         yield from (experiment.problem for experiment in surveys if experiment.problem)

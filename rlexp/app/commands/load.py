@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.app.reading.experiment_scan import Found, survey
-from rlexp.app.reading.headline_aggregate import leading_aggregate
+from rlexp.app.reading.experiment_scan import ScannedRun, survey
+from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.summary import worst_scores
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.metrics.estimate import Estimate
@@ -72,7 +72,7 @@ class Records:
         records = [self.records[row] for row in rows]
         worst = worst_scores(configuration, self.experiment, sum(r.scoreless for r in records))
         scores = [r.score for r in records if r.score is not None]
-        leading = leading_aggregate(self.folder.parent.parent)
+        leading = read_headline_aggregate(self.folder.parent.parent)
         return leading.estimate([*scores, *worst], configuration.reference)
 
     def scores(
@@ -165,7 +165,7 @@ def load(folder: str | PathLike[str]) -> Records:
     )
 
 
-def _table(runs: list[Found]) -> NDArray[np.void]:
+def _table(runs: list[ScannedRun]) -> NDArray[np.void]:
     rows = [_row(f) for f in runs]
     # NumPy cuts strings at the width of their type, so each column is as wide as its longest text.
     widths = [max((len(str(row[i])) for row in rows), default=1) for i in range(len(TEXT))]
@@ -176,7 +176,7 @@ def _table(runs: list[Found]) -> NDArray[np.void]:
     return table
 
 
-def _row(run: Found) -> tuple[str, str, str, str, str, int, float, int]:
+def _row(run: ScannedRun) -> tuple[str, str, str, str, str, int, float, int]:
     assert run.stored is not None
     assert run.configuration is not None
     record, configuration = run.stored.record, run.configuration

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 from typing import ClassVar
 
-from rlexp.app.reporting.evidence import gather
+from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.estimates import unit
 from rlexp.reports.analysis.fairness import warnings
-from rlexp.reports.analysis.report_context import Settings
+from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import common_scale, task_scores
 from rlexp.reports.drawing.blocks import Tone
-from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats import power as t_test
 from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot
 from rlexp.stats.task_scores import TaskScores
@@ -157,7 +157,7 @@ def power(request: PowerRequest, workspace: Workspace) -> EffectPlan | PilotPlan
     try:
         if request.target is None:
             return _by_effect(request, settings)
-        return _by_pilot(gather([request.target], None, workspace), request, settings)
+        return _by_pilot(collect_evidence([request.target], None, workspace), request, settings)
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
@@ -186,7 +186,7 @@ def _check(request: PowerRequest) -> None:
         )
 
 
-def _by_effect(request: PowerRequest, settings: Settings) -> EffectPlan:
+def _by_effect(request: PowerRequest, settings: ReportSettings) -> EffectPlan:
     effect, planned = request.effect, request.seeds
     needed = None
     if effect is not None:
@@ -203,17 +203,17 @@ def _by_effect(request: PowerRequest, settings: Settings) -> EffectPlan:
     )
 
 
-def _effect_row(seeds: int, effect: float | None, settings: Settings) -> EffectRow:
+def _effect_row(seeds: int, effect: float | None, settings: ReportSettings) -> EffectRow:
     chance = None if effect is None else t_test.power(effect, seeds, alpha=settings.alpha)
     return EffectRow(seeds=seeds, detectable=_effect_of(seeds, settings), power=chance)
 
 
-def _effect_of(seeds: int, settings: Settings) -> float:
+def _effect_of(seeds: int, settings: ReportSettings) -> float:
     """The effect that this number of seeds per label detects, in standard deviations."""
     return t_test.detectable_effect(seeds, power=settings.power, alpha=settings.alpha)
 
 
-def _by_pilot(evidence: Evidence, request: PowerRequest, settings: Settings) -> PilotPlan:
+def _by_pilot(evidence: Evidence, request: PowerRequest, settings: ReportSettings) -> PilotPlan:
     scores, reasons = _scores(evidence, settings)
     pilots = [(label, [label_scores]) for label, label_scores in scores.items()]
     if len(scores) == 2:
@@ -236,7 +236,7 @@ def _by_pilot(evidence: Evidence, request: PowerRequest, settings: Settings) -> 
 
 
 def _scores(
-    evidence: Evidence, settings: Settings
+    evidence: Evidence, settings: ReportSettings
 ) -> tuple[dict[str, TaskScores], dict[str, str]]:
     """The scores of each label, and the reasons why other labels cannot serve as a pilot."""
     scale = common_scale(evidence, settings)
@@ -254,7 +254,7 @@ def _scores(
     return scores, reasons
 
 
-def _unfit_reason(cells: Sequence[Cell], tasks: int) -> str | None:
+def _unfit_reason(cells: Sequence[LabelTaskRuns], tasks: int) -> str | None:
     """Why a label cannot serve as a pilot; None if it can."""
     empty = [cell.task for cell in cells if not cell.n]
     if empty:
@@ -263,7 +263,7 @@ def _unfit_reason(cells: Sequence[Cell], tasks: int) -> str | None:
 
 
 def _pilot_row(
-    name: str, scores: Sequence[TaskScores], request: PowerRequest, settings: Settings
+    name: str, scores: Sequence[TaskScores], request: PowerRequest, settings: ReportSettings
 ) -> PilotRow:
     difference = request.difference
     needed = seeds_from_pilot(
@@ -291,7 +291,7 @@ def _pilot_row(
 
 
 def _difference_of(
-    needed: SeedsNeeded, request: PowerRequest, settings: Settings, *, tasks: int
+    needed: SeedsNeeded, request: PowerRequest, settings: ReportSettings, *, tasks: int
 ) -> float | None:
     """The smallest mean difference over the tasks that the given number of seeds detects."""
     if request.seeds is None or needed.standard_deviation is None:

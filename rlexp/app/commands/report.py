@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import rlexp
-from rlexp.app.reporting.build import make_study, read_formats, read_phase, rendered
-from rlexp.app.reporting.evidence import gather, read_target
+from rlexp.app.reporting.build import make_report, read_formats, read_phase, render_files
+from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace, cache_folder
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
-from rlexp.reports.drawing.blocks import Notice, Study, Tone
+from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.catalogue import SETTLED, stamp_of_tree
 from rlexp.store.file_systems import is_shared
@@ -86,7 +86,7 @@ class ReportFiles:
     files: tuple[Path, ...]
     unchanged: bool
     labels: tuple[str, ...]
-    notices: tuple[Notice, ...]
+    notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
     next: tuple[NextCommand, ...]
 
@@ -96,15 +96,17 @@ class ReportSummary:
     """The parts of a report that the command prints; see `ReportFiles`."""
 
     labels: tuple[str, ...]
-    notices: tuple[Notice, ...]
+    notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
 
     @classmethod
-    def of(cls, study: Study) -> "ReportSummary":
+    def of(cls, study: ReportDocument) -> "ReportSummary":
         """The summary of a report."""
         return cls(
             labels=study.labels,
-            notices=tuple(b for part in study.parts for b in part.blocks if isinstance(b, Notice)),
+            notices=tuple(
+                b for part in study.parts for b in part.blocks if isinstance(b, Callout)
+            ),
             failed_checks=study.failed_checks,
         )
 
@@ -114,7 +116,7 @@ class ReportSummary:
         notices = content["notices"]
         return cls(
             labels=tuple(map(str, content["labels"])),
-            notices=tuple(Notice(tone=Tone(n["tone"]), text=str(n["text"])) for n in notices),
+            notices=tuple(Callout(tone=Tone(n["tone"]), text=str(n["text"])) for n in notices),
             failed_checks=tuple(map(str, content["failed_checks"])),
         )
 
@@ -248,10 +250,14 @@ def _make(
     """Compute a report, write its files, and cache it."""
     importance = "importance" in parts.sections
     phase = read_phase(request.phase)
-    evidence = gather(request.targets, phase, workspace, importance=importance, integrity=True)
-    study = make_study(evidence, parts)
+    evidence = collect_evidence(
+        request.targets, phase, workspace, importance=importance, integrity=True
+    )
+    study = make_report(evidence, parts)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
-    files = rendered(study, formats, folder, Path(request.figures) if request.figures else None)
+    files = render_files(
+        study, formats, folder, Path(request.figures) if request.figures else None
+    )
     for path, content in files.items():
         _write(path, content)
     summary = ReportSummary.of(study)

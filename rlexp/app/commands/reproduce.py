@@ -16,17 +16,17 @@ from rlexp.app.execution.signals import STOP_SIGNALS, Signals
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.older_schema import refuse_older_run
-from rlexp.app.reproduction.checkout import Checkout, checked_out, repository
+from rlexp.app.reproduction.checkout import Checkout, check_out_code, repository
 from rlexp.app.reproduction.comparison import (
-    Change,
+    EnvironmentChange,
+    EnvironmentDifference,
     ReproducedRun,
-    Surroundings,
-    Verdict,
-    answer,
-    compare,
+    ReproductionVerdict,
+    compare_environments,
+    judge_reproduction,
 )
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
-from rlexp.app.reproduction.rerun import define, run_again
+from rlexp.app.reproduction.rerun import define_experiment, run_again
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
@@ -85,9 +85,9 @@ class ChangedSurroundings:
     """
 
     code: str
-    decisive: tuple[Change, ...]
-    machine: tuple[Change, ...]
-    others: tuple[Change, ...]
+    decisive: tuple[EnvironmentChange, ...]
+    machine: tuple[EnvironmentChange, ...]
+    others: tuple[EnvironmentChange, ...]
     install: str | None
     rlexp_editable: Path | None
 
@@ -170,17 +170,20 @@ def _run_all(
         paths = runs.experiment(originals[0].paths.folder.parent.name)
         for number, group in enumerate(_by_code(originals)):
             code = group[0].code
-            with checked_out(code, workspace.folder, folder / f"code-{number}") as checkout:
+            with check_out_code(code, workspace.folder, folder / f"code-{number}") as checkout:
                 # The experiment is defined once, for the runs of all versions of the code.
                 if number == 0:
-                    define(originals, paths)
+                    define_experiment(originals, paths)
                 _one_code(group, checkout, paths, request, workspace, command, observer, partial)
             if partial.interrupted is not None:
                 break
 
 
 def _result(partial: _PartialResult, requested: int, output: Path | None) -> Reproduction:
-    alike = [r.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES} for r in partial.runs]
+    alike = [
+        r.verdict in {ReproductionVerdict.IDENTICAL, ReproductionVerdict.EQUAL_SCORES}
+        for r in partial.runs
+    ]
     return Reproduction(
         runs=tuple(partial.runs),
         requested=requested,
@@ -208,7 +211,7 @@ def _one_code(
         SurroundingsDiffer: With `strict`, packages or the machine have changed.
     """
     specs = [original.record.spec for original in group]
-    around = compare(group[0].provenance, specs, checkout.folder)
+    around = compare_environments(group[0].provenance, specs, checkout.folder)
     warnings = _warnings(group, around)
     partial.warnings += warnings
     partial.surroundings.append(_changed(group[0].code, around))
@@ -223,10 +226,10 @@ def _one_code(
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record
         if again.state in {State.COMPLETED, State.FAILED}:
-            partial.runs.append(answer(original, again, around, workspace).result())
+            partial.runs.append(judge_reproduction(original, again, around, workspace).result())
 
 
-def _changed(code: RecordedCode, around: Surroundings) -> ChangedSurroundings:
+def _changed(code: RecordedCode, around: EnvironmentDifference) -> ChangedSurroundings:
     return ChangedSurroundings(
         code=str(code),
         decisive=around.decisive,
@@ -237,11 +240,11 @@ def _changed(code: RecordedCode, around: Surroundings) -> ChangedSurroundings:
     )
 
 
-def _deciding(around: Surroundings) -> list[Any]:
+def _deciding(around: EnvironmentDifference) -> list[Any]:
     return [*around.decisive, *around.machine]
 
 
-def _warnings(group: Sequence[Original], around: Surroundings) -> list[str]:
+def _warnings(group: Sequence[Original], around: EnvironmentDifference) -> list[str]:
     code = group[0].code
     lines = []
     if code.commit is None:

@@ -15,23 +15,23 @@ from rlexp.app.commands.sweep import (
 )
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch_settings import LaunchOptions
-from rlexp.app.execution.request import Request
+from rlexp.app.execution.request import RunRequest
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan, SweepOutline
-from rlexp.app.reading.experiment_scan import Survey, survey
+from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
-from rlexp.app.reading.provenance import Recorded, read_recorded
+from rlexp.app.reading.provenance import LastCommand, read_last_command
 from rlexp.app.results import Schema
-from rlexp.app.sweeps.request import Asked, read_sweep, split_definition
-from rlexp.app.sweeps.state import Closed
-from rlexp.app.sweeps.state import resume as take_up
-from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.sweeps.request import RequestedSweep, read_sweep, split_definition
+from rlexp.app.sweeps.state import ReadOnlyLedger
+from rlexp.app.sweeps.state import restore_sweep as take_up
+from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.overrides import OF_THE_ATTEMPT, parse_words, split_word
+from rlexp.config.overrides import ATTEMPT_KEYS, parse_overrides, split_override
 from rlexp.config.validate import build, build_named, validate_settings
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL, Budget
@@ -242,11 +242,11 @@ class _Resumption:
         surveyed = survey(paths)
         if surveyed.experiment is None:
             raise RecordError(str(surveyed.problem))
-        if _is_unfinished(surveyed, surveyed.experiment, read_recorded(surveyed), self):
+        if _is_unfinished(surveyed, surveyed.experiment, read_last_command(surveyed), self):
             self._experiment(surveyed)
 
-    def _experiment(self, surveyed: Survey) -> None:
-        recorded = read_recorded(surveyed)
+    def _experiment(self, surveyed: ExperimentScan) -> None:
+        recorded = read_last_command(surveyed)
         if surveyed.experiment is not None and surveyed.experiment.sweep is not None:
             self._sweep(surveyed, recorded)
             return
@@ -262,9 +262,11 @@ class _Resumption:
                 f"run {paths.folder.name} belongs to a sweep and cannot be continued alone, because "
                 f"the sweep may prune it; continue the sweep: {whole}"
             )
-        self._phases(surveyed, read_recorded(surveyed), read_spec(paths))
+        self._phases(surveyed, read_last_command(surveyed), read_spec(paths))
 
-    def _phases(self, surveyed: Survey, recorded: Recorded, only: RunSpec | None = None) -> None:
+    def _phases(
+        self, surveyed: ExperimentScan, recorded: LastCommand, only: RunSpec | None = None
+    ) -> None:
         name = surveyed.paths.name if only is None else f"{surveyed.paths.name}/{only.name}"
         command = self._command(name)
         options = RunOptions(
@@ -279,7 +281,7 @@ class _Resumption:
             if self.interrupted:
                 return
 
-    def _sweep(self, surveyed: Survey, recorded: Recorded) -> None:
+    def _sweep(self, surveyed: ExperimentScan, recorded: LastCommand) -> None:
         command = self._command(surveyed.paths.name)
         request, again, left_out = recorded_sweep(
             surveyed, recorded, self.overrides, self.workspace, command
@@ -304,14 +306,17 @@ class _Resumption:
         return ("rlexp", "resume", name, *self.overrides, *drift, *self.workspace.permission)
 
 
-def _until(recorded: Recorded) -> Stage:
+def _until(recorded: LastCommand) -> SweepStage:
     """The stage after which the recorded command should stop."""
     word = recorded.settings.get("until")
-    return Stage(word) if word in UNTIL else Stage.TEST
+    return SweepStage(word) if word in UNTIL else SweepStage.TEST
 
 
 def _is_unfinished(
-    surveyed: Survey, experiment: Experiment, recorded: Recorded, resumption: _Resumption
+    surveyed: ExperimentScan,
+    experiment: Experiment,
+    recorded: LastCommand,
+    resumption: _Resumption,
 ) -> bool:
     """Whether a run is missing, or a sweep has a decision to make."""
     retry = resumption.options.retry
@@ -323,7 +328,9 @@ def _is_unfinished(
     runs = [f.stored for f in surveyed.runs if f.stored is not None and not f.damaged]
     until, workspace = _until(recorded), resumption.workspace
     return has_work(
-        take_up(surveyed.paths, experiment, runs, workspace, Closed(), until=until, retry=retry)
+        take_up(
+            surveyed.paths, experiment, runs, workspace, ReadOnlyLedger(), until=until, retry=retry
+        )
     )
 
 
@@ -343,11 +350,11 @@ def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
     Raises:
         ConfigError: An override could change a number.
     """
-    keys = [parsed.key_or_group for parsed in parse_words(overrides)]
+    keys = [parsed.key_or_group for parsed in parse_overrides(overrides)]
     for word, key in zip(overrides, keys, strict=True):
         if not _changes_no_number(key) and key not in more:
             allowed = ", ".join(
-                ("executor", "executor.…", "tracker", "tracker.…", *OF_THE_ATTEMPT, *more)
+                ("executor", "executor.…", "tracker", "tracker.…", *ATTEMPT_KEYS, *more)
             )
             raise ConfigError(
                 f"{word}: 'rlexp resume' does not change the configuration of runs and takes only "
@@ -357,17 +364,17 @@ def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
 
 
 def _changes_no_number(key: str) -> bool:
-    return key.split(".", maxsplit=1)[0] in OF_THE_MACHINE or key in OF_THE_ATTEMPT
+    return key.split(".", maxsplit=1)[0] in OF_THE_MACHINE or key in ATTEMPT_KEYS
 
 
 def phase_requests(
-    scanned: Survey,
-    recorded: Recorded,
+    scanned: ExperimentScan,
+    recorded: LastCommand,
     overrides: Sequence[str],
     workspace: Workspace,
     command: Sequence[str],
     only: RunSpec | None = None,
-) -> Iterator[Request]:
+) -> Iterator[RunRequest]:
     """The requests that the records of an experiment define, one for each phase with runs.
 
     Args:
@@ -391,10 +398,10 @@ def phase_requests(
         _check_asked(experiment, only)
     phases = scanned.phases or (Phase.TEST,)
     for phase in phases if only is None else (only.phase,):
-        yield Request(experiment, phase, executor, budget, trackers, only.id if only else None)
+        yield RunRequest(experiment, phase, executor, budget, trackers, only.id if only else None)
 
 
-def readable_experiment(scanned: Survey) -> Experiment:
+def readable_experiment(scanned: ExperimentScan) -> Experiment:
     """The definition of an experiment.
 
     Raises:
@@ -414,8 +421,8 @@ def _check_asked(experiment: Experiment, only: RunSpec) -> None:
 
 
 def _execution_settings(
-    experiment: Experiment, recorded: Recorded, overrides: Sequence[str], workspace: Workspace
-) -> tuple[Executor, Budget, Trackers]:
+    experiment: Experiment, recorded: LastCommand, overrides: Sequence[str], workspace: Workspace
+) -> tuple[Executor, Budget, ChosenTrackers]:
     """The executor, budget and trackers of continued runs.
 
     Overrides come first, then the recorded settings, then the configuration of the workspace.
@@ -426,7 +433,7 @@ def _execution_settings(
     configuration = compose(overrides, workspace.folder)[0].plain
     executor: Executor = build(configuration["executor"], "executor", workspace.allowed)
     mirrors = configuration["tracker"]
-    trackers = Trackers(build_named(mirrors, "tracker", workspace.allowed), mirrors)
+    trackers = ChosenTrackers(build_named(mirrors, "tracker", workspace.allowed), mirrors)
     before = {
         key: recorded.settings[key]
         for key in OPERATIONAL
@@ -446,12 +453,12 @@ def _budget(experiment: Experiment, operational: dict[str, Any]) -> Budget:
 
 
 def recorded_sweep(
-    scanned: Survey,
-    recorded: Recorded,
+    scanned: ExperimentScan,
+    recorded: LastCommand,
     overrides: Sequence[str],
     workspace: Workspace,
     command: Sequence[str],
-) -> tuple[Asked, tuple[str, ...], list[str]]:
+) -> tuple[RequestedSweep, tuple[str, ...], list[str]]:
     """The request of the recorded command of a sweep, with further overrides.
 
     Args:
@@ -479,7 +486,7 @@ def recorded_sweep(
     )
     typed = _typed(recorded, name)
     definition, before = split_definition(typed)
-    keys = [parsed.key_or_group for parsed in parse_words(before)]
+    keys = [parsed.key_or_group for parsed in parse_overrides(before)]
     kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
     left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]
     try:
@@ -504,11 +511,11 @@ def _of_machine(key: str) -> bool:
     return key.split(".", maxsplit=1)[0] in OF_THE_MACHINE or key == MIRROR
 
 
-def _moved(recorded: Recorded, workspace: Workspace) -> bool:
+def _moved(recorded: LastCommand, workspace: Workspace) -> bool:
     return bool(recorded.folder) and recorded.folder != str(workspace.folder)
 
 
-def _typed(recorded: Recorded, name: str) -> tuple[str, ...]:
+def _typed(recorded: LastCommand, name: str) -> tuple[str, ...]:
     """The recorded arguments of `rlexp sweep`.
 
     Raises:
@@ -520,7 +527,7 @@ def _typed(recorded: Recorded, name: str) -> tuple[str, ...]:
             "repeat the command 'rlexp sweep …'"
         )
     overrides = recorded.command[2:]
-    if any(MASK in split_word(word)[1] for word in overrides):
+    if any(MASK in split_override(word)[1] for word in overrides):
         raise RecordError(
             f"the command of sweep {name} contains a secret, whose value is not recorded: repeat "
             f"the command with the value: {shlex.join(recorded.command)}"

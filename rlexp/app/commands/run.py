@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.execution.checkpoints import with_drift
-from rlexp.app.execution.compatibility import Spaces, check_fit
-from rlexp.app.execution.launch import launch, run_plan
-from rlexp.app.execution.launch_settings import Driving, LaunchOptions
-from rlexp.app.execution.request import Request, join, read_request
+from rlexp.app.execution.checkpoints import drift_command
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.launch import launch_experiment, make_run_plan
+from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
+from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
-from rlexp.app.reading.headline_aggregate import leading_aggregate
-from rlexp.app.reading.summary import Entry, PhaseSummary, read_entries, summarise
+from rlexp.app.reading.headline_aggregate import read_headline_aggregate
+from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.sweeps.retrain import Origin, request_again
+from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan, make_plan
@@ -25,7 +25,7 @@ from rlexp.executors import Remote
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold
-from rlexp.store.ledger_writer import seal_unsealed
+from rlexp.store.ledger_writer import seal_ended_attempts
 from rlexp.store.provenance import read_code
 
 
@@ -39,7 +39,7 @@ class RunOptions(LaunchOptions):
     """
 
     detach: bool = False
-    origin: Origin | None = None
+    origin: SweepTrial | None = None
 
     def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """The command that defines the experiment: without options such as `--retry`."""
@@ -81,7 +81,7 @@ def run(
     """
     origin = options.origin
     request = (
-        request_again(origin, overrides, workspace)
+        request_trial_again(origin, overrides, workspace)
         if origin
         else read_request(overrides, workspace)
     )
@@ -89,7 +89,7 @@ def run(
 
 
 def run_missing(
-    request: Request,
+    request: RunRequest,
     command: tuple[str, ...],
     options: RunOptions,
     workspace: Workspace,
@@ -114,32 +114,32 @@ def run_missing(
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     # This also checks conf/report.yaml: its mistakes must not appear only after the training.
-    leading = leading_aggregate(workspace.folder, workspace.allowed)
-    experiment = join(paths, request.experiment)
+    leading = read_headline_aggregate(workspace.folder, workspace.allowed)
+    experiment = merge_with_existing(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    interrupted, spaces = None, dict[str, Spaces]()
+    interrupted, spaces = None, dict[str, EnvironmentSpaces]()
     if plan.missing or options.dry_run:
-        check_fit(request.experiment.configurations, workspace, spaces, request.parts)
+        check_compatibility(request.experiment.configurations, workspace, spaces, request.parts)
     _check_detached(request, options)
     driving = _driving(request, command, options, workspace)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)
-        return run_plan(paths, request.phase, plan, driving, code, spaces)
+        return make_run_plan(paths, request.phase, plan, driving, code, spaces)
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
             # Another command may have changed the experiment before this one got the lock, so it
             # is read again.
-            experiment = join(paths, request.experiment)
+            experiment = merge_with_existing(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
-            interrupted, entries = launch(
+            interrupted, entries = launch_experiment(
                 paths, experiment, request.phase, plan, driving, workspace, observer, spaces
             )
     else:
         # Nothing is missing, but an earlier command may have been killed before it wrote the
         # ledger or pushed to trackers.
         counted = {run.record.spec.name: run.record.attempts for _, run in entries}
-        seal_unsealed(paths, now=time.time(), counted=counted)
+        seal_ended_attempts(paths, now=time.time(), counted=counted)
         catch_up(paths, request.trackers, command, workspace, observer)
     detached = options.detach and bool(plan.missing) and interrupted is None
     permission = [] if "--allow-import" in command else workspace.permission
@@ -155,7 +155,7 @@ def run_missing(
     )
 
 
-def _check_detached(request: Request, options: RunOptions) -> None:
+def _check_detached(request: RunRequest, options: RunOptions) -> None:
     if options.detach and not isinstance(request.executor, Remote):
         raise ConfigError(
             "--detach needs an executor that outlives this command: choose executor=slurm or "
@@ -164,32 +164,32 @@ def _check_detached(request: Request, options: RunOptions) -> None:
 
 
 def _driving(
-    request: Request, command: tuple[str, ...], options: RunOptions, workspace: Workspace
-) -> Driving:
-    return Driving(
+    request: RunRequest, command: tuple[str, ...], options: RunOptions, workspace: Workspace
+) -> LaunchSettings:
+    return LaunchSettings(
         executor=request.executor,
         threads=request.threads,
         operational={**request.budget.operational(), "allow_drift": options.allow_drift},
         command=command,
-        with_drift=with_drift(command, workspace, *(["--retry"] if options.retry else [])),
+        with_drift=drift_command(command, workspace, *(["--retry"] if options.retry else [])),
         trackers=request.trackers,
         detach=options.detach,
     )
 
 
-def _requested(entries: Sequence[Entry], request: Request) -> list[RunRecord]:
+def _requested(entries: Sequence[StoredEntry], request: RunRequest) -> list[RunRecord]:
     """The records of the requested runs."""
     requested = {spec.id for spec in request.specs()}
     return [s.record for _, s in entries if s.record.spec.id in requested]
 
 
-def _plan(entries: Sequence[Entry], request: Request, options: RunOptions) -> Plan:
+def _plan(entries: Sequence[StoredEntry], request: RunRequest, options: RunOptions) -> Plan:
     records = {stored.record.spec.id: stored.record for _, stored in entries}
     return make_plan(request.specs(), records, retry=options.retry)
 
 
 def _next(
-    records: Sequence[RunRecord], again: Sequence[str], request: Request
+    records: Sequence[RunRecord], again: Sequence[str], request: RunRequest
 ) -> Iterator[NextCommand]:
     """The suggested next commands."""
     name = request.experiment.name
@@ -205,7 +205,7 @@ def _next(
         yield from _next_of_complete(again, request)
 
 
-def _next_of_complete(again: Sequence[str], request: Request) -> Iterator[NextCommand]:
+def _next_of_complete(again: Sequence[str], request: RunRequest) -> Iterator[NextCommand]:
     """The suggested next commands when every run has a score."""
     name = request.experiment.name
     yield NextCommand(why="see every run", command=shlex.join(["rlexp", "show", name]))

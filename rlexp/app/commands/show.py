@@ -8,9 +8,9 @@ from os import environ
 from typing import Any, ClassVar
 
 from rlexp.app.commands.status import sweep_status
-from rlexp.app.reading.experiment_scan import Survey, configuration_of, read_now, survey
-from rlexp.app.reading.headline_aggregate import leading_aggregate
-from rlexp.app.reading.imported import imported_counts, source_in_words
+from rlexp.app.reading.experiment_scan import ExperimentScan, configuration_of, read_now, survey
+from rlexp.app.reading.headline_aggregate import read_headline_aggregate
+from rlexp.app.reading.imported import describe_source, imported_counts
 from rlexp.app.reading.summary import (
     AttemptRow,
     CheckpointCost,
@@ -249,12 +249,12 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
 
 
 def _phases(
-    surveyed: Survey, experiment: Experiment, workspace: Workspace
+    surveyed: ExperimentScan, experiment: Experiment, workspace: Workspace
 ) -> Iterator[PhaseSummary]:
     """The scores of every phase; of a sweep, only the test phase."""
     # A sweep has many trials and finalists with few runs each; `rlexp ls` lists them.
     phases = surveyed.phases if experiment.sweep is None else (Phase.TEST,)
-    leading = leading_aggregate(workspace.folder, workspace.allowed)
+    leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     for phase in phases:
         entries = surveyed.entries(phase)
         summary = summarise(surveyed.paths, experiment, phase, entries, leading)
@@ -305,7 +305,7 @@ def _run(run: RunPaths) -> RunDetails:
         experiment=run.folder.parent.name,
         phase=str(record.spec.phase),
         score_is=record.spec.budget["score"],
-        imported=source_in_words(record.spec),
+        imported=describe_source(record.spec),
         weights=record.weights,
         evaluations=_evaluations(record),
         measures=_measures(record),

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rlexp.app.execution.queued import QueuedRuns
-from rlexp.app.reading.experiment_scan import Survey, survey
+from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.results import Schema
-from rlexp.app.sweeps.progress import view_of, why_stopped
-from rlexp.app.sweeps.state import Closed, resume
+from rlexp.app.sweeps.progress import make_view, why_stopped
+from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import State
-from rlexp.reports.evidence.restarts import Past
+from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
 
@@ -63,7 +63,7 @@ class ExperimentStatus:
     sweep: SweepStatus | None
     sweep_problem: str | None
     queued: QueuedRuns
-    past: Past
+    past: RestartCounts
     running: tuple[RunningRun, ...]
     problems: tuple[str, ...]
 
@@ -121,7 +121,7 @@ def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
 
 
 def sweep_status(
-    surveyed: Survey, experiment: Experiment, workspace: Workspace
+    surveyed: ExperimentScan, experiment: Experiment, workspace: Workspace
 ) -> tuple[SweepStatus | None, str | None]:
     """The progress of an experiment's sweep, or the reason why it cannot be computed.
 
@@ -132,19 +132,19 @@ def sweep_status(
         return None, None
     runs = _stored(surveyed)
     try:
-        sweeping = resume(surveyed.paths, experiment, runs, workspace, Closed())
+        sweeping = restore_sweep(surveyed.paths, experiment, runs, workspace, ReadOnlyLedger())
     except RlexpError as error:
         return None, str(error)
     spent = {s.record.spec.id: s.record.spent for s in runs}
     workers = max(sum(s.record.state is State.RUNNING for s in runs), 1)
-    view = view_of(sweeping, spent, workers)
+    view = make_view(sweeping, spent, workers)
     driven = is_held(surveyed.paths.lock)
     stopped = None if driven else why_stopped(sweeping)
     left = view.left if stopped is None else None
     return replace(view, driven=driven, left=left).status(stopped), None
 
 
-def _status(surveyed: Survey, workspace: Workspace) -> ExperimentStatus:
+def _status(surveyed: ExperimentScan, workspace: Workspace) -> ExperimentStatus:
     """The progress of one experiment."""
     runs, experiment = _stored(surveyed), surveyed.experiment
     sweep, problem = (
@@ -157,13 +157,13 @@ def _status(surveyed: Survey, workspace: Workspace) -> ExperimentStatus:
         sweep=sweep,
         sweep_problem=problem,
         queued=QueuedRuns.of(surveyed.paths),
-        past=Past.of(stored.record for stored in runs),
+        past=RestartCounts.of(stored.record for stored in runs),
         running=tuple(_running(runs)),
         problems=tuple(surveyed.problems),
     )
 
 
-def _stored(surveyed: Survey) -> list[StoredRun]:
+def _stored(surveyed: ExperimentScan) -> list[StoredRun]:
     """The planned runs whose records can be read."""
     # If the definition cannot be read, the plan is unknown, and every run counts as planned.
     defined = surveyed.experiment is not None

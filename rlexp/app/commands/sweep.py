@@ -10,36 +10,42 @@ from signal import Signals
 from typing import ClassVar
 
 from rlexp.app.execution.checkpoints import (
-    beginnings,
-    continuing,
-    largest_replay,
+    describe_beginnings,
+    drift_command,
+    find_beginnings,
+    largest_replay_buffer,
     steps_done,
-    with_drift,
 )
-from rlexp.app.execution.compatibility import Spaces
-from rlexp.app.execution.estimate import estimate, remember
+from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.estimate import estimate_cost, store_speeds
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.launch import drive_source
-from rlexp.app.execution.launch_settings import Driving, LaunchOptions
+from rlexp.app.execution.launch import execute_source
+from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.observer import Observer
 from rlexp.app.plans import SweepOutline
-from rlexp.app.reporting.build import make_study
-from rlexp.app.reporting.evidence import gather
+from rlexp.app.reporting.build import make_report
+from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.progress import (
-    Watched,
+    SweepMonitor,
     count_promotions,
-    mirror_of,
+    open_mirror,
     remaining_steps,
     trial_lines,
 )
-from rlexp.app.sweeps.request import Asked, Configurer, FolderLedger, join_sweep, read_sweep
-from rlexp.app.sweeps.state import check_parts, read_runs, resume, search_hours
+from rlexp.app.sweeps.request import (
+    Configurer,
+    FolderLedger,
+    RequestedSweep,
+    merge_with_existing_sweep,
+    read_sweep,
+)
+from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.engine.failure_streak import first_failed_run
-from rlexp.engine.sweep_source import Stage, Sweeping
+from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.identity import short_name
@@ -47,13 +53,13 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.records.run import RunRecord, State
-from rlexp.reports.drawing.blocks import Study
-from rlexp.reports.evidence.restarts import Past
+from rlexp.reports.drawing.blocks import ReportDocument
+from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.reports.evidence.sweeps import PhaseCost
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import StoredRun, folder_size, read_spec, write_experiment
 from rlexp.store.secrets import without_secrets
@@ -65,7 +71,7 @@ DEFAULT_TEST_SEEDS = 10
 """Number of test seeds suggested for a sweep without test seeds."""
 LOG_LINES = 30
 """Lines of a failed run's log in a `SweepOutcome`."""
-UNTIL = (Stage.SEARCH, Stage.SELECTION, Stage.TEST)
+UNTIL = (SweepStage.SEARCH, SweepStage.SELECTION, SweepStage.TEST)
 """Stages that `--until` accepts."""
 
 
@@ -77,12 +83,12 @@ class SweepOptions(LaunchOptions):
         until: The stage after which the command stops.
     """
 
-    until: Stage = Stage.TEST
+    until: SweepStage = SweepStage.TEST
 
     @property
     def flags(self) -> list[str]:
         """The options that change which runs are started, as typed."""
-        until = [] if self.until is Stage.TEST else ["--until", str(self.until)]
+        until = [] if self.until is SweepStage.TEST else ["--until", str(self.until)]
         return [*(["--retry"] if self.retry else []), *until]
 
 
@@ -148,16 +154,16 @@ class SweepOutcome:
     halt: Halt | None
     trials: Mapping[str, int]
     suggestions: SuggestionTime
-    past: Past
+    past: RestartCounts
     cost: Mapping[str, PhaseCost]
-    report: Study
+    report: ReportDocument
     complete: bool
     interrupted: str | None
     secret_words: int
     next: tuple[NextCommand, ...]
 
 
-def read_stage(word: str) -> Stage:
+def read_stage(word: str) -> SweepStage:
     """The stage with the given name.
 
     Raises:
@@ -168,7 +174,7 @@ def read_stage(word: str) -> Stage:
             f"--until: there is no stage {word!r}{did_you_mean(word, UNTIL)} "
             f"(there are: {', '.join(UNTIL)})"
         )
-    return Stage(word)
+    return SweepStage(word)
 
 
 def sweep(
@@ -189,7 +195,7 @@ def sweep(
 
 
 def run_sweep(
-    request: Asked,
+    request: RequestedSweep,
     command: tuple[str, ...],
     options: SweepOptions,
     workspace: Workspace,
@@ -214,10 +220,10 @@ def run_sweep(
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     lag_asked = request.request.plan.lag is not None
-    experiment = join_sweep(paths, request.experiment, lag_asked=lag_asked)
+    experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
     configurer = Configurer(request, workspace, {})
     configurer.check_default()
-    check_parts(experiment, request.request.plan.storage, workspace)
+    check_sweep_plug_ins(experiment, request.request.plan.storage, workspace)
     check_imports(
         (*experiment.trials, *experiment.configurations),
         workspace.allowed,
@@ -233,19 +239,19 @@ def run_sweep(
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
-        experiment = join_sweep(paths, request.experiment, lag_asked=lag_asked)
+        experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
         write_experiment(paths, experiment)
         return _run_stages(paths, experiment, configurer, driving, options, workspace, observer)
 
 
 def _driving(
-    request: Asked,
+    request: RequestedSweep,
     experiment: Experiment,
     command: tuple[str, ...],
     options: SweepOptions,
     workspace: Workspace,
-) -> Driving:
-    return Driving(
+) -> LaunchSettings:
+    return LaunchSettings(
         executor=request.executor,
         threads=experiment.default.compute.threads,
         operational={
@@ -254,7 +260,7 @@ def _driving(
             "until": str(options.until),
         },
         command=command,
-        with_drift=with_drift(command, workspace, *options.flags),
+        with_drift=drift_command(command, workspace, *options.flags),
         trackers=request.trackers,
     )
 
@@ -263,7 +269,7 @@ def _run_stages(
     paths: ExperimentPaths,
     experiment: Experiment,
     configurer: Configurer,
-    driving: Driving,
+    driving: LaunchSettings,
     options: SweepOptions,
     workspace: Workspace,
     observer: Observer,
@@ -272,12 +278,12 @@ def _run_stages(
     sweeping, ledger, spent = _open(paths, experiment, configurer, options, workspace)
     before = set(sweeping.records)
     interrupted: Signals | None = None
-    mirror = mirror_of(paths, experiment, configurer.asked.request.plan.storage, observer)
+    mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
         workers = driving.executor.workers_for(driving.threads)
-        watched = Watched(sweeping, mirror, workers, spent)
+        watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:
-            interrupted = drive_source(
+            interrupted = execute_source(
                 paths,
                 sweeping,
                 driving,
@@ -294,8 +300,8 @@ def _run_stages(
     else:
         # An earlier command may have been killed before it wrote the ledger, copied trials to
         # `sweep.storage` or pushed to trackers.
-        Seals(paths).enter_late()
-        Watched(sweeping, mirror, 1, spent).close(observer)
+        LedgerWriter(paths).enter_late()
+        SweepMonitor(sweeping, mirror, 1, spent).close(observer)
         catch_up(paths, driving.trackers, driving.command, workspace, observer)
     return _outcome(
         paths,
@@ -312,10 +318,10 @@ def _run_stages(
 def _outline(
     paths: ExperimentPaths,
     experiment: Experiment,
-    sweeping: Sweeping,
-    driving: Driving,
+    sweeping: SweepSource,
+    driving: LaunchSettings,
     code: Code,
-    spaces: Mapping[str, Spaces],
+    spaces: Mapping[str, EnvironmentSpaces],
 ) -> SweepOutline:
     """The plan of a sweep: search, tuner, seeds, and the maximum number of runs."""
     definition, default = experiment.sweep, experiment.default
@@ -325,10 +331,10 @@ def _outline(
     promoted, finalists = count_promotions(sweeping)
     workers = driving.executor.workers_for(driving.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    begun = continuing(paths, _begun(paths, sweeping), allow_drift=driving.allow_drift)
-    replay = largest_replay([spec], spaces)
+    begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=driving.allow_drift)
+    replay = largest_replay_buffer([spec], spaces)
     saved = {spec.name: sum(steps_done(begun).values()) // max(runs, 1)}
-    expected = estimate([spec] * max(runs, 1), workers, continued=saved, replay=replay)
+    expected = estimate_cost([spec] * max(runs, 1), workers, continued=saved, replay=replay)
     return SweepOutline(
         experiment=experiment.name,
         stage=str(sweeping.stage),
@@ -352,7 +358,7 @@ def _outline(
         limits=_limits(plan),
         runs=runs,
         steps_per_run=question.steps,
-        beginnings=beginnings(begun, driving.with_drift, replay),
+        beginnings=describe_beginnings(begun, driving.with_drift, replay),
         workers=workers,
         threads=driving.threads,
         seconds=round(expected.seconds, 1),
@@ -362,7 +368,7 @@ def _outline(
     )
 
 
-def _begun(paths: ExperimentPaths, sweeping: Sweeping) -> Iterator[RunSpec]:
+def _begun(paths: ExperimentPaths, sweeping: SweepSource) -> Iterator[RunSpec]:
     """The specifications of runs that have started and not ended."""
     ended = {record.spec.name for record in sweeping.records.values()}
     for run in paths.runs():
@@ -397,7 +403,7 @@ def _open(
     configurer: Configurer,
     options: SweepOptions,
     workspace: Workspace,
-) -> tuple[Sweeping, FolderLedger, dict[str, int]]:
+) -> tuple[SweepSource, FolderLedger, dict[str, int]]:
     """The sweep, its decision log, and the environment steps that each of its runs has spent."""
     ledger = FolderLedger(paths, configurer)
     runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
@@ -406,7 +412,7 @@ def _open(
         check_untested(paths, (s.record.spec.phase for s in runs))
     # A budget in hours includes the time that earlier commands spent on the search.
     earlier, begun = search_hours(s.record for s in runs), time.monotonic()
-    sweeping = resume(
+    sweeping = restore_sweep(
         paths,
         experiment,
         runs,
@@ -421,40 +427,40 @@ def _open(
     return sweeping, ledger, {s.record.spec.id: s.record.spent for s in runs}
 
 
-def has_work(sweeping: Sweeping) -> bool:
+def has_work(sweeping: SweepSource) -> bool:
     """Whether the sweep has runs to start or decisions to make."""
     match sweeping.stage:
-        case Stage.DONE:
+        case SweepStage.DONE:
             return False
-        case Stage.SELECTION if sweeping.until is Stage.SEARCH:
+        case SweepStage.SELECTION if sweeping.until is SweepStage.SEARCH:
             return False
-        case Stage.TEST:
-            return sweeping.until is Stage.TEST
+        case SweepStage.TEST:
+            return sweeping.until is SweepStage.TEST
         case _:
             return True
 
 
-def _is_done(sweeping: Sweeping, until: Stage) -> bool:
+def _is_done(sweeping: SweepSource, until: SweepStage) -> bool:
     """Whether the sweep finished the stage `until`, with a score of every test run."""
     if sweeping.halted is not None:
         return False
-    if until is Stage.SEARCH:
-        return sweeping.stage not in {Stage.SEARCH, Stage.PROMOTION}
-    if until is Stage.SELECTION:
+    if until is SweepStage.SEARCH:
+        return sweeping.stage not in {SweepStage.SEARCH, SweepStage.PROMOTION}
+    if until is SweepStage.SELECTION:
         return sweeping.selection is not None
     tests = [r for r in sweeping.records.values() if r.spec.phase is Phase.TEST]
-    return sweeping.stage is Stage.DONE and all(r.state is State.COMPLETED for r in tests)
+    return sweeping.stage is SweepStage.DONE and all(r.state is State.COMPLETED for r in tests)
 
 
-def _remember(paths: ExperimentPaths, sweeping: Sweeping, before: set[str]) -> None:
+def _remember(paths: ExperimentPaths, sweeping: SweepSource, before: set[str]) -> None:
     """Record the duration and disk space of new runs, for later estimates."""
     new = [record for key, record in sweeping.records.items() if key not in before]
-    remember([(record, folder_size(paths.run(record.spec.name).folder)) for record in new])
+    store_speeds([(record, folder_size(paths.run(record.spec.name).folder)) for record in new])
 
 
 def _outcome(
     paths: ExperimentPaths,
-    sweeping: Sweeping,
+    sweeping: SweepSource,
     ledger: FolderLedger,
     command: Sequence[str],
     *,
@@ -464,7 +470,7 @@ def _outcome(
     workspace: Workspace,
 ) -> SweepOutcome:
     """The result of the command: the state of the sweep, its report and the next commands."""
-    evidence = gather([paths.name], Phase.TEST, workspace)
+    evidence = collect_evidence([paths.name], Phase.TEST, workspace)
     parts = read_report([SECTIONS], workspace.folder, workspace.allowed)
     return SweepOutcome(
         experiment=paths.name,
@@ -474,9 +480,9 @@ def _outcome(
         halt=_halt(paths, sweeping),
         trials=_counts(sweeping),
         suggestions=_suggestion_time(sweeping, ledger),
-        past=Past.of(sweeping.records.values()),
+        past=RestartCounts.of(sweeping.records.values()),
         cost={str(p): cost for s in evidence.sweeps for p, cost in s.costs.items()},
-        report=make_study(evidence, parts),
+        report=make_report(evidence, parts),
         complete=complete,
         interrupted=interrupted.name if interrupted else None,
         secret_words=len(command) - len(without_secrets(command)),
@@ -484,7 +490,7 @@ def _outcome(
     )
 
 
-def _halt(paths: ExperimentPaths, sweeping: Sweeping) -> Halt | None:
+def _halt(paths: ExperimentPaths, sweeping: SweepSource) -> Halt | None:
     """The reason why the sweep stopped early, with the log of the first failed run."""
     if sweeping.halted is None:
         return None
@@ -500,14 +506,14 @@ def _halt(paths: ExperimentPaths, sweeping: Sweeping) -> Halt | None:
     return Halt(reason=sweeping.halted, run=name, log=tuple(lines[-LOG_LINES:]))
 
 
-def _counts(sweeping: Sweeping) -> dict[str, int]:
+def _counts(sweeping: SweepSource) -> dict[str, int]:
     counts: dict[str, int] = {}
     for line in trial_lines(sweeping):
         counts[line.state] = counts.get(line.state, 0) + 1
     return {**counts, "proposed": len(sweeping.search.entries)}
 
 
-def _suggestion_time(sweeping: Sweeping, ledger: FolderLedger) -> SuggestionTime:
+def _suggestion_time(sweeping: SweepSource, ledger: FolderLedger) -> SuggestionTime:
     thinking = ledger.thinking[-1] if ledger.thinking else None
     trained = sum(
         r.seconds_spent for r in sweeping.records.values() if r.spec.phase is Phase.TUNING
@@ -522,7 +528,7 @@ def _suggestion_time(sweeping: Sweeping, ledger: FolderLedger) -> SuggestionTime
 
 
 def _next(
-    paths: ExperimentPaths, sweeping: Sweeping, command: Sequence[str], workspace: Workspace
+    paths: ExperimentPaths, sweeping: SweepSource, command: Sequence[str], workspace: Workspace
 ) -> Iterator[NextCommand]:
     """The suggested next commands."""
     permission = workspace.permission
@@ -534,8 +540,8 @@ def _next(
         # Combinations that cannot be built fail without a run; --retry would not help them.
         yield retry if _failed(sweeping.records.values()) else write
         return
-    untested = sweeping.selection is not None and sweeping.until is not Stage.TEST
-    if sweeping.stage is not Stage.DONE or untested:
+    untested = sweeping.selection is not None and sweeping.until is not SweepStage.TEST
+    if sweeping.stage is not SweepStage.DONE or untested:
         yield NextCommand(why="continue", command=shlex.join(again))
         return
     if _failed(r for r in sweeping.records.values() if r.spec.phase is Phase.TEST):

@@ -7,16 +7,16 @@ from signal import SIGINT
 from typing import Any, ClassVar
 
 from rlexp.app.results import Schema
-from rlexp.app.tracking.mirror_client import Mirrored, Order, Trackers
-from rlexp.app.tracking.mirror_process import place_of
+from rlexp.app.tracking.mirror_client import ChosenTrackers, MirrorClient, MirrorRequest
+from rlexp.app.tracking.mirror_process import destination_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options
-from rlexp.config.overrides import parse_words
+from rlexp.config.overrides import parse_overrides
 from rlexp.config.validate import build_named
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.tracker_positions import places
+from rlexp.store.tracker_positions import tracker_locations
 from rlexp.trackers import Tracker
 
 
@@ -104,11 +104,11 @@ def _sync(
         if named:
             raise
         return [_row(paths, "", "", {"problem": str(error), "rows": None})], False
-    order = Order(trackers=trackers, once=True, wait=wait)
-    mirror = Mirrored(paths, order, workspace, None)
+    order = MirrorRequest(trackers=trackers, once=True, wait=wait)
+    mirror = MirrorClient(paths, order, workspace, None)
     answers = mirror.finish()
     rows = [
-        _row(paths, name, place_of(tracker, paths), answers.get(name))
+        _row(paths, name, destination_of(tracker, paths), answers.get(name))
         for name, tracker in trackers.built.items()
     ]
     return rows, mirror.interrupted
@@ -129,7 +129,7 @@ def _row(
 
 def _trackers(
     paths: ExperimentPaths, settings: Sequence[str], *, workspace: Workspace, named: bool
-) -> Trackers:
+) -> ChosenTrackers:
     """The trackers that overrides name; else those of the configuration and of earlier commands.
 
     Raises:
@@ -139,15 +139,15 @@ def _trackers(
     # another person, and credentials would be sent to any server that they name.
     if any(word.lstrip("+").startswith("tracker=") for word in settings):
         settings_by_tracker = compose(settings, workspace.folder)[0].plain["tracker"] or {}
-        return Trackers(
+        return ChosenTrackers(
             build_named(settings_by_tracker, "tracker", workspace.allowed), settings_by_tracker
         )
-    used = places(paths)
+    used = tracker_locations(paths)
     usual = list(compose([], workspace.folder)[0].plain["tracker"] or {}) if used or named else []
     existing = group_options("tracker", workspace.folder)
     chosen = list(dict.fromkeys([*usual, *(name for name, _ in used if name in existing)]))
     if not chosen:
-        return Trackers()
+        return ChosenTrackers()
     settings_by_tracker = compose([f"tracker=[{','.join(chosen)}]", *settings], workspace.folder)[
         0
     ].plain["tracker"]
@@ -159,11 +159,11 @@ def _trackers(
             [location for tracker_name, location in used if tracker_name == name],
             paths,
         )
-    return Trackers(built, settings_by_tracker)
+    return ChosenTrackers(built, settings_by_tracker)
 
 
 def _check_place(name: str, tracker: Tracker, used: Sequence[str], paths: ExperimentPaths) -> None:
-    now = place_of(tracker, paths)
+    now = destination_of(tracker, paths)
     if now not in used:
         again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
         raise ConfigError(
@@ -178,7 +178,7 @@ def _check_overrides(settings: Sequence[str]) -> None:
     Raises:
         ConfigError: An override concerns something else.
     """
-    for word, parsed in zip(settings, parse_words(settings), strict=True):
+    for word, parsed in zip(settings, parse_overrides(settings), strict=True):
         key = parsed.key_or_group
         if key.split(".")[0] != "tracker":
             hint = did_you_mean(key.split(".")[0], ["tracker"])

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.reading.experiment_scan import Survey, survey
+from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.integrity import examine
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
-from rlexp.records.integrity import SHORT, Finding, Kind
+from rlexp.records.integrity import SHORT, IntegrityFinding, RecordKind
 from rlexp.records.run import State
 from rlexp.store.checkpoints import checkpoint_steps, read_checkpoint
 from rlexp.store.layout import ExperimentPaths
@@ -31,7 +31,7 @@ class VerifiedFinding:
         fault: Whether a record differs from what was written.
     """
 
-    kind: Kind
+    kind: RecordKind
     text: str
     run: str | None
     fault: bool
@@ -123,7 +123,7 @@ def _verify(paths: ExperimentPaths, head: str | None) -> VerifiedExperiment:
     surveyed = survey(paths)
     integrity = examine(surveyed, head)
     checkpoints = [finding for run in _stored(surveyed) for finding in _checkpoints(run)]
-    order = list(Kind).index
+    order = list(RecordKind).index
     findings = sorted((*integrity.findings, *checkpoints), key=lambda f: order(f.kind))
     faults = [finding for finding in findings if finding.is_fault]
     return VerifiedExperiment(
@@ -140,23 +140,23 @@ def _verify(paths: ExperimentPaths, head: str | None) -> VerifiedExperiment:
     )
 
 
-def _finding(finding: Finding) -> VerifiedFinding:
+def _finding(finding: IntegrityFinding) -> VerifiedFinding:
     return VerifiedFinding(
         kind=finding.kind, text=finding.text, run=finding.run, fault=finding.is_fault
     )
 
 
-def _stored(surveyed: Survey) -> Iterator[StoredRun]:
+def _stored(surveyed: ExperimentScan) -> Iterator[StoredRun]:
     """The runs whose records can be read."""
     yield from (f.stored for f in surveyed.runs if f.stored is not None and not f.damaged)
 
 
-def _checkpoints(stored: StoredRun) -> Iterator[Finding]:
+def _checkpoints(stored: StoredRun) -> Iterator[IntegrityFinding]:
     """Findings on damaged checkpoints; a fault if the run could still continue from them."""
     if stored.record.state is State.RUNNING:
         return
     needed = stored.record.may_run(retry=True)
-    kind = Kind.DAMAGED if needed else Kind.REMARK
+    kind = RecordKind.DAMAGED if needed else RecordKind.REMARK
     for step in _steps(stored):
         try:
             checkpoint = read_checkpoint(stored.paths, step, run_id=stored.record.spec.id)
@@ -165,7 +165,7 @@ def _checkpoints(stored: StoredRun) -> Iterator[Finding]:
                 pass
         except RecordError as error:
             text = str(error).replace(f"{stored.paths.folder}/", "")
-            yield Finding(kind=kind, text=text, run=stored.paths.folder.name)
+            yield IntegrityFinding(kind=kind, text=text, run=stored.paths.folder.name)
 
 
 def _steps(stored: StoredRun) -> Sequence[int]:
@@ -175,7 +175,7 @@ def _steps(stored: StoredRun) -> Sequence[int]:
         return []
 
 
-def _next(paths: ExperimentPaths, faults: Sequence[Finding]) -> Iterator[NextCommand]:
+def _next(paths: ExperimentPaths, faults: Sequence[IntegrityFinding]) -> Iterator[NextCommand]:
     """The command that removes a faulty run, so that it can be made again.
 
     There is none after a sweep has selected its winner: no run is made again then.

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from rlexp.app.execution import launch_settings
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.launch_settings import claim
-from rlexp.app.execution.signals import Signals, listening
+from rlexp.app.execution.launch_settings import claim_run
+from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.observer import Observer
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.results import Schema
@@ -23,7 +23,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.engine.loop import Loop
 from rlexp.engine.remote_loop import is_cancelled
-from rlexp.engine.run_in_flight import Orders
+from rlexp.engine.run_in_flight import AttemptSettings
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
 from rlexp.protocol.spec import RunSpec
@@ -33,7 +33,7 @@ from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.provenance import Code, collect, read_code
-from rlexp.store.run_queue import Order, ordered, read_order, withdraw
+from rlexp.store.run_queue import RunOrder, queued_runs, read_order, remove_order
 from rlexp.store.runs import read_definition, read_run, read_spec
 
 EVERY = 2.0
@@ -99,7 +99,7 @@ class QueuedRunSource:
     names: frozenset[str] | None
     check: Callable[[RunSpec], None]
     note: Callable[[str], None]
-    taken: dict[str, Order] = field(default_factory=dict)
+    taken: dict[str, RunOrder] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     ends: int = 0
     offered: deque[str] = field(default_factory=deque)
@@ -113,7 +113,7 @@ class QueuedRunSource:
         """Read the queue; returns the number of queued runs, including those of other workers."""
         open_orders = [
             name
-            for name in ordered(self.experiment)
+            for name in queued_runs(self.experiment)
             if name not in self.refused and (self.names is None or name in self.names)
         ]
         self.offered = deque(open_orders)
@@ -143,7 +143,7 @@ class QueuedRunSource:
         record = read_run(paths, spec).record
         is_answered = record.attempts > order.after and is_cancelled(paths, record)
         if is_answered or not order.stands(record):
-            withdraw(self.experiment, name)
+            remove_order(self.experiment, name)
             return None
         self.check(spec)
         self.taken[name] = order
@@ -158,7 +158,7 @@ class QueuedRunSource:
     def ended(self, record: RunRecord) -> None:
         """Count the attempt and remove the run from the queue."""
         self.ends += 1
-        withdraw(self.experiment, record.spec.name)
+        remove_order(self.experiment, record.spec.name)
 
 
 def work(
@@ -195,7 +195,7 @@ def work(
     )
     if options.while_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
-    with listening(handled=workspace.handles_signals) as signals:
+    with collect_signals(handled=workspace.handles_signals) as signals:
         if _wait(source, options, signals):
             _execute(source, executor, options, workspace, observer, signals)
         return WorkerOutcome(
@@ -203,7 +203,7 @@ def work(
             executed=source.ends,
             refused=tuple(sorted(source.refused)),
             job=options.job,
-            ordered=len(ordered(paths)),
+            ordered=len(queued_runs(paths)),
             interrupted=signals.received.name if signals.received else None,
         )
 
@@ -277,7 +277,7 @@ def _execute(
                 executor=executor,
                 session=session,
                 orders=lambda spec: _attempt_settings(source.taken[spec.name], code, workspace),
-                claim=claim,
+                claim=claim_run,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
                 monotonic=time.monotonic,
@@ -298,8 +298,8 @@ def _execute(
         raise loop.disk_error
 
 
-def _attempt_settings(order: Order, code: Code, workspace: Workspace) -> Orders:
-    return Orders(
+def _attempt_settings(order: RunOrder, code: Code, workspace: Workspace) -> AttemptSettings:
+    return AttemptSettings(
         settings=order.settings,
         provenance=collect(code, order.command, workspace.folder, os.environ),
         patch=code.patch,

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.protocol.leaf_differences import leaf_differences
-from rlexp.reports.analysis.report_context import Settings
+from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import common_scale
-from rlexp.reports.evidence.runs import Cell, Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
 from rlexp.stats.sequential.comparison import (
     Design,
     Family,
-    Outcome,
     Pair,
     PairLook,
+    SequentialDecision,
     decide,
     every_pair,
     smallest_decidable_interim,
@@ -31,7 +31,7 @@ from rlexp.stats.sequential.comparison import (
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import publish_document
-from rlexp.text import counted
+from rlexp.text import format_count
 
 GROUP = 5
 """Default number of new seeds of each label at each look."""
@@ -87,7 +87,7 @@ class FrozenDesign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class DesignFile:
     """The content of `adaptive.json`.
 
     Attributes:
@@ -103,19 +103,19 @@ class Ledger:
     earlier: list[Any]
 
 
-def freeze(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
+def freeze_design(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> DesignFile:
     """Write a design and the number of existing scores, or return the same design if written.
 
     Raises:
         RecordError: A different design is frozen; lists the differences.
     """
-    existing = frozen_alike(paths, design)
+    existing = read_matching_design(paths, design)
     if existing is not None:
         return existing
-    return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=[]))
+    return _write(paths, DesignFile(design=design.plain(), scores=scores, looks={}, earlier=[]))
 
 
-def frozen_alike(paths: ExperimentPaths, design: FrozenDesign) -> Ledger | None:
+def read_matching_design(paths: ExperimentPaths, design: FrozenDesign) -> DesignFile | None:
     """The file of this design, or None where no design is frozen.
 
     Raises:
@@ -137,25 +137,27 @@ def frozen_alike(paths: ExperimentPaths, design: FrozenDesign) -> Ledger | None:
     return existing
 
 
-def freeze_again(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
+def restart_design(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> DesignFile:
     """Replace the frozen design by another; the former one stays in the file.
 
     An identical design is continued, as after an interruption: it would give the same decisions.
     """
     if not paths.adaptive.exists():
-        return freeze(paths, design, scores)
+        return freeze_design(paths, design, scores)
     existing = _read(paths)
     if existing.design == design.plain():
         return existing
     abandoned = {"design": existing.design, "scores": existing.scores, "looks": existing.looks}
     earlier = [*existing.earlier, abandoned]
-    return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=earlier))
+    return _write(
+        paths, DesignFile(design=design.plain(), scores=scores, looks={}, earlier=earlier)
+    )
 
 
-def _read(paths: ExperimentPaths) -> Ledger:
+def _read(paths: ExperimentPaths) -> DesignFile:
     existing = read_json(paths.adaptive)
     try:
-        return Ledger(
+        return DesignFile(
             design={f.name: existing["design"][f.name] for f in fields(FrozenDesign)},
             scores=int(existing["scores"]),
             looks=dict(existing["looks"]),
@@ -173,7 +175,7 @@ def frozen_design(paths: ExperimentPaths) -> dict[str, Any] | None:
     return _read(paths).design if paths.adaptive.exists() else None
 
 
-def options(design: FrozenDesign) -> list[str]:
+def design_options(design: FrozenDesign) -> list[str]:
     """The command-line options that give this design."""
     names = ("group", "interims", "alpha", "family", "seed")
     option_words = [word for key in names for word in (f"--{key}", str(getattr(design, key)))]
@@ -210,16 +212,16 @@ def _is_same_look(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _write(paths: ExperimentPaths, ledger: Ledger) -> Ledger:
+def _write(paths: ExperimentPaths, ledger: DesignFile) -> DesignFile:
     publish_document(paths, paths.adaptive, asdict(ledger))
     return ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class InterimAnalysis:
     """The result of all looks of a sequential comparison so far."""
 
-    outcome: Outcome
+    outcome: SequentialDecision
     tasks: int
 
     @property
@@ -298,8 +300,8 @@ def _decision(
     )
 
 
-def draw_up(
-    evidence: Evidence, settings: Settings, group: int, interims: int, family: str
+def make_design(
+    evidence: Evidence, settings: ReportSettings, group: int, interims: int, family: str
 ) -> FrozenDesign:
     """Make a design for the labels of one experiment.
 
@@ -331,13 +333,13 @@ def draw_up(
     return design
 
 
-def look_at(design: FrozenDesign, evidence: Evidence) -> Looked:
+def analyse(design: FrozenDesign, evidence: Evidence) -> InterimAnalysis:
     """Test the scores so far, in groups, as the design prescribes."""
     blocks = {label: _blocks(label, design, evidence) for label in design.labels}
-    return Looked(outcome=decide(_test(design), blocks), tasks=len(design.tasks))
+    return InterimAnalysis(outcome=decide(_test(design), blocks), tasks=len(design.tasks))
 
 
-def failed_for_good(evidence: Evidence) -> list[Member]:
+def failed_for_good(evidence: Evidence) -> list[PlannedRun]:
     """Runs that stop a sequential comparison because they ended without a score."""
     cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
     return [member for cell in cells if cell.worst is None for member in cell.scoreless]
@@ -366,12 +368,12 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
             raise ConfigError(f"{label} has no runs planned on {', '.join(sorted(lacking))}")
     if smallest_decidable_interim(_test(design)) is None:
         raise ConfigError(
-            f"{counted(design.interims, 'look')} at {design.group} seeds cannot decide any pair at "
+            f"{format_count(design.interims, 'look')} at {design.group} seeds cannot decide any pair at "
             f"alpha={design.alpha:g}: use a larger --group or more --interims",
         )
 
 
-def _anchors(evidence: Evidence, settings: Settings) -> Mapping[str, tuple[float, float]]:
+def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple[float, float]]:
     scales = common_scale(evidence, settings)
     if scales is None:
         return {}
@@ -402,7 +404,7 @@ def _blocks(label: str, design: FrozenDesign, evidence: Evidence) -> list[NDArra
     return blocks
 
 
-def _by_seed(cell: Cell, design: FrozenDesign) -> dict[int, float]:
+def _by_seed(cell: LabelTaskRuns, design: FrozenDesign) -> dict[int, float]:
     low, high = design.anchors.get(cell.task, (0.0, 1.0))
     scores = {m.record.spec.seed: m.score for m in cell.members}
     if cell.worst is not None:

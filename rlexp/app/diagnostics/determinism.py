@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rlexp.app.diagnostics.finding import Finding, Status, fail, ok
+from rlexp.app.diagnostics.finding import Finding, FindingStatus, fail, ok
 from rlexp.app.diagnostics.repeated_runs import (
     LOG_LIMIT,
     TICK,
@@ -25,7 +25,7 @@ from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
-from rlexp.config.overrides import parse_words
+from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError
 from rlexp.executors import Job
 from rlexp.executors.local import Local
@@ -240,7 +240,7 @@ def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget
 
 def _budget_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     """The overridden fields of the budget, by name."""
-    parsed = {override.key_or_group: override for override in parse_words(overrides)}
+    parsed = {override.key_or_group: override for override in parse_overrides(overrides)}
     return {
         key.removeprefix("budget."): override.value()
         for key, override in parsed.items()
@@ -349,7 +349,7 @@ def _findings(target: DeterminismTarget, settings: RepetitionSettings) -> Iterat
     if not repeats or likeness(first, hashed) is not Likeness.IDENTICAL:
         environment_finding = _environment(spec, settings)
         yield environment_finding
-        if environment_finding.status is Status.OK and not repeats:
+        if environment_finding.status is FindingStatus.OK and not repeats:
             yield _learner(spec, settings)
 
 

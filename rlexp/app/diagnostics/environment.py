@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rlexp.app.diagnostics.finding import Finding, Status, any_failed, fail, ok, warn
-from rlexp.app.execution.compatibility import Spaces, check_parts
+from rlexp.app.diagnostics.finding import Finding, FindingStatus, any_failed, fail, ok, warn
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_parts
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options
@@ -27,7 +27,7 @@ DEATH_LIMIT = 10.0
 LONGEST_LINE = 200
 
 
-def examine(name: str, workspace: Workspace) -> list[Finding]:
+def examine_environment(name: str, workspace: Workspace) -> list[Finding]:
     """Examine an environment in a separate process.
 
     Args:
@@ -53,7 +53,7 @@ def examine(name: str, workspace: Workspace) -> list[Finding]:
             spaces = json.loads((folder / "spaces.json").read_text())
             spaces["observation"] = tuple(spaces["observation"])
             parts = (candidates(group, workspace) for group in ("agent", "algorithm"))
-            findings.append(list_compatible(Spaces(**spaces), *parts))
+            findings.append(list_compatible(EnvironmentSpaces(**spaces), *parts))
     return findings if name in options else [_with_hint(f, name, options) for f in findings]
 
 
@@ -97,7 +97,7 @@ def _wait(session: Session, folder: Path) -> Exit | None:
 def _read(folder: Path) -> list[Finding]:
     lines = _bytes(folder / "findings.jsonl").splitlines()
     entries = [json.loads(line) for line in lines]
-    return [Finding(**{**entry, "status": Status(entry["status"])}) for entry in entries]
+    return [Finding(**{**entry, "status": FindingStatus(entry["status"])}) for entry in entries]
 
 
 def _end(end: Exit | None, folder: Path) -> Finding:
@@ -133,7 +133,7 @@ def _crash_location(folder: Path) -> str:
 def _with_hint(finding: Finding, name: str, options: Sequence[str]) -> Finding:
     """Suggest a configured environment for an id that is not registered."""
     hint = did_you_mean(name, options)
-    if finding.check != "make" or finding.status is not Status.FAIL or not hint:
+    if finding.check != "make" or finding.status is not FindingStatus.FAIL or not hint:
         return finding
     return Finding(finding.status, finding.check, finding.detail + hint, finding.fix)
 
@@ -156,7 +156,7 @@ def candidates(group: str, workspace: Workspace) -> Parts:
     return dict(zip(names, built, strict=True))
 
 
-def list_compatible(spaces: Spaces, agents: Parts, algorithms: Parts) -> Finding:
+def list_compatible(spaces: EnvironmentSpaces, agents: Parts, algorithms: Parts) -> Finding:
     """List the algorithms that can learn on an environment, with the agent that each needs."""
     algorithms_of_agent = {
         kind: [
@@ -172,7 +172,7 @@ def list_compatible(spaces: Spaces, agents: Parts, algorithms: Parts) -> Finding
     return ok("algorithms", f"compatible: {options}")
 
 
-def _fits(agent: Any, kind: str, algorithm: Any, spaces: Spaces) -> bool:
+def _fits(agent: Any, kind: str, algorithm: Any, spaces: EnvironmentSpaces) -> bool:
     try:
         check_parts(agent, kind, algorithm, spaces, "it")
     except ConfigError:

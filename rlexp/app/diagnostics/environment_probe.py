@@ -20,7 +20,7 @@ from rlexp.app.diagnostics.random_steps import (
     random_action,
     summarise_play,
 )
-from rlexp.app.execution.compatibility import Spaces
+from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.config.validate import build
 from rlexp.environments import Environment, Vector
 from rlexp.errors import ConfigError
@@ -176,7 +176,7 @@ def _check_spaces(env: "Env", vector: Vector, log: ProbeLog) -> None:
             if not isinstance(space, gymnasium.Space):
                 fix = "set it to a gymnasium.Space in the constructor"
                 raise ProbeFailed("spaces", f"{name} is {space!r}", fix)
-        log.spaces(Spaces.of(env, vector))
+        log.spaces(EnvironmentSpaces.of(env, vector))
     log.add(ok("spaces", f"observations {_line(pair[0])}, actions {_line(pair[1])}"))
     if isinstance(pair[1], gymnasium.spaces.Box) and not pair[1].is_bounded():
         fix = "declare finite bounds: off-policy algorithms scale their actions to them"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class FindingStatus(StrEnum):
     """The status of a check; a failed check means that runs will fail."""
 
     OK = "ok"
@@ -24,7 +24,7 @@ class Finding:
         fix: What to do; empty where nothing is to be done.
     """
 
-    status: Status
+    status: FindingStatus
     check: str
     detail: str
     fix: str = ""
@@ -32,19 +32,19 @@ class Finding:
 
 def ok(check: str, detail: str) -> Finding:
     """A finding that needs no action."""
-    return Finding(Status.OK, check, detail)
+    return Finding(FindingStatus.OK, check, detail)
 
 
 def warn(check: str, detail: str, fix: str) -> Finding:
     """A finding that the user should know, with a possible action."""
-    return Finding(Status.WARN, check, detail, fix)
+    return Finding(FindingStatus.WARN, check, detail, fix)
 
 
 def fail(check: str, detail: str, fix: str) -> Finding:
     """A finding that will break runs, with the action that prevents it."""
-    return Finding(Status.FAIL, check, detail, fix)
+    return Finding(FindingStatus.FAIL, check, detail, fix)
 
 
 def any_failed(findings: Iterable[Finding]) -> bool:
     """Whether a check failed."""
-    return any(finding.status is Status.FAIL for finding in findings)
+    return any(finding.status is FindingStatus.FAIL for finding in findings)

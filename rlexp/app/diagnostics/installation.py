@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
-from rlexp.environments.suites import SUITES, is_installed, obstacle
+from rlexp.environments.suites import SUITES, installation_conflict, is_installed
 from rlexp.store.provenance import packages
 
 VIDEO = ("video", "imageio_ffmpeg")
@@ -172,7 +172,9 @@ def _extras() -> Finding:
     installed[VIDEO[0]] = find_spec(VIDEO[1]) is not None
     present = [name for name in sorted(installed) if installed[name]]
     absent = [name for name in sorted(installed) if not installed[name]]
-    obstacles = {suite.extra: reason for suite in SUITES if (reason := obstacle(suite))}
+    obstacles = {
+        suite.extra: reason for suite in SUITES if (reason := installation_conflict(suite))
+    }
     summary = f"installed: {', '.join(present) or 'none'}"
     if installable := [name for name in absent if name not in obstacles]:
         summary += f"; not installed: {', '.join(installable)} (pip install 'rlexp[{','.join(installable)}]')"

@@ -16,7 +16,7 @@ from rlexp.store.file_systems import VARIABLE, is_shared, network_file_system
 from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold, is_held
 from rlexp.store.provenance import packages, read_code, usable_cores
-from rlexp.text import size
+from rlexp.text import format_bytes
 
 WARN_BELOW = 2_000_000_000
 """Bytes of free disk below which the check warns."""
@@ -79,7 +79,7 @@ def check_disk(runs: Path) -> list[Finding]:
     except RecordError as error:
         return [fail("disk", str(error), "")]
     free = shutil.disk_usage(folder).free
-    summary = f"{size(free)} free at {folder}"
+    summary = f"{format_bytes(free)} free at {folder}"
     advice = "free disk space, or set RLEXP_RUNS to a folder on another disk"
     if free < FAIL_BELOW:
         space = fail("disk", summary, advice)

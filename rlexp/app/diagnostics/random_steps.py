@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
-from rlexp.app.execution.compatibility import Spaces
+from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ProbeLog:
         with (self._folder / "findings.jsonl").open("a") as file:
             file.write(json.dumps(asdict(finding)) + "\n")
 
-    def spaces(self, spaces: Spaces) -> None:
+    def spaces(self, spaces: EnvironmentSpaces) -> None:
         """Write the environment's spaces, with which algorithms must be compatible."""
         (self._folder / "spaces.json").write_text(json.dumps(asdict(spaces)))
 

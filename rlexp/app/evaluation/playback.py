@@ -121,7 +121,7 @@ NOTE_EVERY = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class ReturnStatistics:
     """Summary statistics of the episodes of one policy.
 
     Attributes:
@@ -195,7 +195,7 @@ class Player:
         Raises:
             RlexpError: The environment cannot be rendered, or the file cannot be written.
         """
-        from rlexp.training.episode_video import film
+        from rlexp.training.episode_video import record_video
         from rlexp.training.evaluate import Episodes
 
         episodes = Episodes()
@@ -203,7 +203,7 @@ class Player:
 
         def write_video(temporary: Path) -> None:
             nonlocal episodes
-            episodes = film(
+            episodes = record_video(
                 self.training.environment,
                 self.model,
                 temporary,
@@ -224,7 +224,7 @@ class Player:
         )
 
 
-def restored(
+def restore_policy(
     policy: Policy,
     *,
     draw: int,
@@ -242,13 +242,13 @@ def restored(
     Raises:
         RlexpError: The run's files are damaged or inconsistent.
     """
-    from rlexp.training.restore import restore
+    from rlexp.training.restore import restore_policy
 
     try:
         training = assemble(policy.spec, allowed=allowed)
     except (KeyError, TypeError) as error:
         raise RecordError(f"the run's spec.json is damaged: {error!r}") from error
-    model = restore(training, policy.model, policy.normalisation, weights=policy.weights)
+    model = restore_policy(training, policy.model, policy.normalisation, weights=policy.weights)
     recorded_setting = training.budget.evaluation_deterministic
     return Player(
         training, model, draw, recorded_setting if deterministic is None else deterministic

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlexp.app.execution.compatibility import Spaces
+from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
-from rlexp.app.plans import Beginnings, RefusedCheckpoint
+from rlexp.app.plans import RefusedCheckpoint, StartingPoints
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import canonical
@@ -20,7 +20,7 @@ from rlexp.store.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class RunBeginning:
     """How a run with checkpoints begins.
 
     Attributes:
@@ -36,9 +36,9 @@ class Beginning:
     drifted: bool = False
 
 
-def continuing(
+def find_beginnings(
     paths: ExperimentPaths, specs: Iterable[RunSpec], *, allow_drift: bool = False
-) -> dict[str, Beginning]:
+) -> dict[str, RunBeginning]:
     """How every run with checkpoints begins, by the run's name.
 
     Only manifests are read. A checkpoint may still turn out to be unusable when the run loads it:
@@ -63,20 +63,20 @@ def _beginning(
     spec: RunSpec,
     versions_cache: dict[str, dict[str, str]],
     allow_drift: bool,
-) -> Beginning | None:
+) -> RunBeginning | None:
     """How a run begins: from its newest usable checkpoint, or why no checkpoint is usable."""
     refused = []
     for step, bundle in _bundles(paths.run(spec.name)).items():
         saved = _manifest(bundle, spec.id)
         if isinstance(saved, str):
-            refused.append(Beginning(step=step, anew=True, reason=saved))
+            refused.append(RunBeginning(step=step, anew=True, reason=saved))
             continue
         change = describe_changes(
             saved.about.get("versions"), _current_versions(spec, versions_cache)
         )
         if change is None or allow_drift:
-            return Beginning(step=step, reason=change, drifted=change is not None)
-        refused.append(Beginning(step=step, anew=True, reason=change, drifted=True))
+            return RunBeginning(step=step, reason=change, drifted=change is not None)
+        refused.append(RunBeginning(step=step, anew=True, reason=change, drifted=True))
     # A change of versions is reported first, because the user can permit it. Among equals, `max`
     # returns the first, which is the newest.
     return max(refused, key=lambda beginning: beginning.drifted, default=None)
@@ -111,16 +111,16 @@ def _current_versions(spec: RunSpec, versions_cache: dict[str, dict[str, str]]) 
     return versions_cache[key]
 
 
-def steps_done(beginning_of_run: Mapping[str, Beginning]) -> dict[str, int]:
+def steps_done(beginning_of_run: Mapping[str, RunBeginning]) -> dict[str, int]:
     """The steps from which runs continue, by their names."""
     return {
         name: beginning.step for name, beginning in beginning_of_run.items() if not beginning.anew
     }
 
 
-def beginnings(
-    beginning_of_run: Mapping[str, Beginning], drift_command: str | None, replay: int
-) -> Beginnings:
+def describe_beginnings(
+    beginning_of_run: Mapping[str, RunBeginning], drift_command: str | None, replay: int
+) -> StartingPoints:
     """The section of a plan about checkpoints.
 
     Args:
@@ -130,7 +130,7 @@ def beginnings(
     """
     anew = {name: beginning for name, beginning in beginning_of_run.items() if beginning.anew}
     drifted = any(beginning.drifted for beginning in anew.values())
-    return Beginnings(
+    return StartingPoints(
         continued=steps_done(beginning_of_run),
         drifts={
             name: b.reason for name, b in beginning_of_run.items() if b.drifted and not b.anew
@@ -141,7 +141,7 @@ def beginnings(
     )
 
 
-def with_drift(command: Sequence[str], workspace: Workspace, *options: str) -> str:
+def drift_command(command: Sequence[str], workspace: Workspace, *options: str) -> str:
     """The command with `--allow-drift`, and with its permission to import packages.
 
     Args:
@@ -153,7 +153,9 @@ def with_drift(command: Sequence[str], workspace: Workspace, *options: str) -> s
     return shlex.join([*command, *options, *permission, "--allow-drift"])
 
 
-def largest_replay(specs: Iterable[RunSpec], spaces: Mapping[str, Spaces]) -> int:
+def largest_replay_buffer(
+    specs: Iterable[RunSpec], spaces: Mapping[str, EnvironmentSpaces]
+) -> int:
     """Bytes of the largest replay buffer in a checkpoint of these runs, or 0 without replay buffers.
 
     Args:
@@ -164,7 +166,7 @@ def largest_replay(specs: Iterable[RunSpec], spaces: Mapping[str, Spaces]) -> in
     return max((_replay(spec, spaces) for spec in specs), default=0)
 
 
-def _replay(spec: RunSpec, spaces: Mapping[str, Spaces]) -> int:
+def _replay(spec: RunSpec, spaces: Mapping[str, EnvironmentSpaces]) -> int:
     size = spec.algorithm.get("buffer_size")
     if (
         not isinstance(size, int)

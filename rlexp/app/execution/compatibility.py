@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.app.execution.external import check_external
 from rlexp.app.workspace import Workspace
-from rlexp.config.validate import Learning, Parts, build
+from rlexp.config.validate import LearningPlugIns, PlugIns, build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
@@ -34,7 +34,7 @@ SCALAR_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Spaces:
+class EnvironmentSpaces:
     """Observation and action spaces of an environment, by the names of Gymnasium's spaces.
 
     Attributes:
@@ -85,11 +85,11 @@ def _bytes(space: Any) -> int:
     return size
 
 
-def check_fit(
+def check_compatibility(
     configurations: Iterable[Configuration],
     workspace: Workspace,
-    spaces: dict[str, Spaces] | None = None,
-    parts: Mapping[str, Parts] | None = None,
+    spaces: dict[str, EnvironmentSpaces] | None = None,
+    parts: Mapping[str, PlugIns] | None = None,
 ) -> None:
     """Make each environment once and check that its agent and algorithm can use it.
 
@@ -132,24 +132,24 @@ def _check_rollout(configuration: Configuration) -> None:
         )
 
 
-def _build(configuration: Configuration, workspace: Workspace) -> Learning:
+def _build(configuration: Configuration, workspace: Workspace) -> LearningPlugIns:
     """Build the plug-ins of a recorded configuration."""
     environment = {**configuration.environment, "reference": configuration.reference}
-    return Learning(
+    return LearningPlugIns(
         agent=build(configuration.agent, "agent", workspace.allowed),
         algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
         environment=build(environment, "environment", workspace.allowed),
     )
 
 
-def _spaces(task: str, environment: Any) -> Spaces:
+def _spaces(task: str, environment: Any) -> EnvironmentSpaces:
     """The spaces of an environment, which is made in a child process."""
     environments: list[gymnasium.Env[Any, Any]] = []
 
     def examine() -> dict[str, Any]:
         try:
             environments.append(environment.make())
-            return asdict(Spaces.of(environments[0], environment.vector))
+            return asdict(EnvironmentSpaces.of(environments[0], environment.vector))
         except RlexpError:
             raise
         except Exception as error:
@@ -163,10 +163,12 @@ def _spaces(task: str, environment: Any) -> Spaces:
             env.close()
 
     # Closing some environments never returns, so the spaces are sent before.
-    return Spaces(**call_in_subprocess(task, examine, close))
+    return EnvironmentSpaces(**call_in_subprocess(task, examine, close))
 
 
-def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str) -> None:
+def check_parts(
+    agent: Any, kind: str, algorithm: Any, spaces: EnvironmentSpaces, task: str
+) -> None:
     """Check that an agent and an algorithm are compatible with an environment.
 
     Args:
@@ -215,7 +217,7 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
     algorithm.check(spaces.environments)
 
 
-def _check_stack(name: str, spaces: Spaces) -> None:
+def _check_stack(name: str, spaces: EnvironmentSpaces) -> None:
     """Refuse frame stacking behind normalisation for off-policy learners.
 
     For these, stable-baselines3 stores the observations from before the normalisation, which are

@@ -25,7 +25,7 @@ START_UP = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CostEstimate:
     """Expected duration and disk space of all missing runs.
 
     Attributes:
@@ -44,13 +44,13 @@ def cache_file() -> Path:
     return cache_folder() / "speeds.json"
 
 
-def estimate(
+def estimate_cost(
     specs: Sequence[RunSpec],
     workers: int,
     *,
     continued: Mapping[str, int] | None = None,
     replay: int = 0,
-) -> Estimate:
+) -> CostEstimate:
     """Estimate the duration and the disk space of runs.
 
     Args:
@@ -71,10 +71,10 @@ def estimate(
         total += int(size)
     at_a_time = min(workers, len(specs))
     total += replay * at_a_time
-    return Estimate(seconds / max(at_a_time, 1) + START_UP, total, measured)
+    return CostEstimate(seconds / max(at_a_time, 1) + START_UP, total, measured)
 
 
-def remember(done: Sequence[tuple[RunRecord, int]]) -> None:
+def store_speeds(done: Sequence[tuple[RunRecord, int]]) -> None:
     """Store the speeds of finished runs for later estimates; a failure to write is ignored."""
     measurements: dict[str, list[tuple[float, int]]] = {}
     for record, size in done:

@@ -17,7 +17,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import RunEnded
 from rlexp.store.layout import AttemptPaths
 from rlexp.training import Listener
-from rlexp.training.external import Script, told_to_script, train_by_script
+from rlexp.training.external import Script, script_configuration, train_by_script
 
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
@@ -90,7 +90,7 @@ def train_external(
         "task": task,
         "threads": str(training.compute.threads),
     }
-    settings = told_to_script(
+    settings = script_configuration(
         spec, training.budget, task=task, results=script_paths.results, folder=script_paths.files
     )
     script = Script(

@@ -15,43 +15,48 @@ from signal import SIGHUP
 from signal import Signals as SignalNumber
 
 from rlexp.app.execution import launch_settings
-from rlexp.app.execution.checkpoints import beginnings, continuing, largest_replay, steps_done
-from rlexp.app.execution.compatibility import Spaces
-from rlexp.app.execution.estimate import estimate, remember
+from rlexp.app.execution.checkpoints import (
+    describe_beginnings,
+    find_beginnings,
+    largest_replay_buffer,
+    steps_done,
+)
+from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.estimate import estimate_cost, store_speeds
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
-from rlexp.app.execution.launch_settings import Driving, claim
-from rlexp.app.execution.signals import Signals, listening
+from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
+from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
-from rlexp.app.reading.summary import Entry, read_entries
+from rlexp.app.reading.summary import StoredEntry, read_entries
 from rlexp.app.tracking.mirror_client import mirroring
 from rlexp.app.workspace import Workspace
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import Loop
 from rlexp.engine.remote_loop import Dispatch
 from rlexp.engine.run_in_flight import Watcher
-from rlexp.engine.source import Listed, Plan, Source
+from rlexp.engine.source import Plan, RunList, Source
 from rlexp.executors import Executor, Remote, Site
 from rlexp.executors.pull import Pull
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.store.file_systems import VARIABLE as SHARED
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import folder_size, read_experiment, write_experiment
 
 
-def launch(
+def launch_experiment(
     paths: ExperimentPaths,
     experiment: Experiment,
     phase: Phase,
     plan: Plan,
-    driving: Driving,
+    driving: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
-    spaces: Mapping[str, Spaces] | None = None,
-) -> tuple[SignalNumber | None, list[Entry]]:
+    spaces: Mapping[str, EnvironmentSpaces] | None = None,
+) -> tuple[SignalNumber | None, list[StoredEntry]]:
     """Write the experiment's definition, execute its missing runs, and read their records.
 
     Args:
@@ -69,40 +74,40 @@ def launch(
     """
     # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
-    interrupted = drive(paths, phase, plan, driving, workspace, observer, spaces)
+    interrupted = execute_missing_runs(paths, phase, plan, driving, workspace, observer, spaces)
     entries = read_entries(paths, experiment, phase)
     _remember_speeds(entries, plan)
     return interrupted, entries
 
 
-def drive(
+def execute_missing_runs(
     paths: ExperimentPaths,
     phase: Phase,
     plan: Plan,
-    driving: Driving,
+    driving: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
-    spaces: Mapping[str, Spaces] | None = None,
+    spaces: Mapping[str, EnvironmentSpaces] | None = None,
 ) -> SignalNumber | None:
     """Execute the missing runs; returns the signal that ended the command, or None.
 
     `spaces` holds the spaces of the environments that were examined, by canonical configuration.
     """
-    return drive_source(
+    return execute_source(
         paths,
-        Listed(deque(plan.missing)),
+        RunList(deque(plan.missing)),
         driving,
         workspace,
         observer,
-        show=lambda code: observer.plan(run_plan(paths, phase, plan, driving, code, spaces)),
+        show=lambda code: observer.plan(make_run_plan(paths, phase, plan, driving, code, spaces)),
         watch=lambda: observer.watch(len(plan.missing)),
     )
 
 
-def drive_source(
+def execute_source(
     paths: ExperimentPaths,
     source: Source,
-    driving: Driving,
+    driving: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
     *,
@@ -126,7 +131,7 @@ def drive_source(
         # Outermost: the trackers may upload for a while after the last run. By then the signal
         # handlers are restored, so that Ctrl-C ends this wait.
         mirroring(paths, driving.trackers, driving.command, workspace, observer),
-        listening(handled=workspace.handles_signals) as signals,
+        collect_signals(handled=workspace.handles_signals) as signals,
     ):
         try:
             executor = driving.executor
@@ -154,7 +159,7 @@ def drive_source(
 def _drive_locally(
     paths: ExperimentPaths,
     source: Source,
-    driving: Driving,
+    driving: LaunchSettings,
     executor: Executor,
     code: Code,
     workspace: Workspace,
@@ -180,12 +185,12 @@ def _drive_locally(
                     executor=executor,
                     session=session,
                     orders=lambda _: orders,
-                    claim=claim,
+                    claim=claim_run,
                     watcher=watcher,
                     asked_to_stop=signals.asked_to_stop,
                     monotonic=time.monotonic,
                     now=time.time,
-                    seals=Seals(paths),
+                    seals=LedgerWriter(paths),
                 )
                 loop.close_gap(source)
     finally:
@@ -197,7 +202,7 @@ def _drive_locally(
 def _drive_remotely(
     paths: ExperimentPaths,
     source: Source,
-    driving: Driving,
+    driving: LaunchSettings,
     remote: Remote,
     code: Code,
     workspace: Workspace,
@@ -236,7 +241,7 @@ def _drive_remotely(
                 grace=remote.grace,
                 orders=lambda _: orders,
                 command=driving.command,
-                claim=claim,
+                claim=claim_run,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
                 left=lambda: signals.received is SIGHUP,
@@ -269,7 +274,7 @@ def _say_detached(
 
 
 def _site(
-    paths: ExperimentPaths, driving: Driving, workspace: Workspace, *, by_hand: bool
+    paths: ExperimentPaths, driving: LaunchSettings, workspace: Workspace, *, by_hand: bool
 ) -> Site:
     allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
     flags = [word for package in allowed for word in ("--allow-import", package)]
@@ -301,20 +306,22 @@ def _packages(experiment: Experiment) -> set[str]:
     return packages | scripts
 
 
-def run_plan(
+def make_run_plan(
     paths: ExperimentPaths,
     phase: Phase,
     plan: Plan,
-    driving: Driving,
+    driving: LaunchSettings,
     code: Code,
-    spaces: Mapping[str, Spaces] | None = None,
+    spaces: Mapping[str, EnvironmentSpaces] | None = None,
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = driving.threads
     workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
-    beginning_of = continuing(paths, plan.missing, allow_drift=driving.allow_drift)
-    replay = largest_replay(plan.missing, spaces or {})
-    expected = estimate(plan.missing, workers, continued=steps_done(beginning_of), replay=replay)
+    beginning_of = find_beginnings(paths, plan.missing, allow_drift=driving.allow_drift)
+    replay = largest_replay_buffer(plan.missing, spaces or {})
+    expected = estimate_cost(
+        plan.missing, workers, continued=steps_done(beginning_of), replay=replay
+    )
     return RunPlan(
         experiment=paths.name,
         phase=str(phase),
@@ -323,7 +330,7 @@ def run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
-        beginnings=beginnings(beginning_of, driving.with_drift, replay),
+        beginnings=describe_beginnings(beginning_of, driving.with_drift, replay),
         workers=workers,
         threads=threads,
         seconds=round(expected.seconds, 1),
@@ -333,10 +340,10 @@ def run_plan(
     )
 
 
-def _remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
+def _remember_speeds(entries: Sequence[StoredEntry], plan: Plan) -> None:
     """Store the duration and the size of the executed runs, for later estimates."""
     ran = {spec.id for spec in plan.missing}
-    remember(
+    store_speeds(
         [
             (stored.record, folder_size(stored.paths.folder))
             for _, stored in entries

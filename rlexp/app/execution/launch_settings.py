@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.engine.run_in_flight import Orders
+from rlexp.engine.run_in_flight import AttemptSettings
 from rlexp.executors import Executor, Remote
 from rlexp.store.layout import RunPaths
-from rlexp.store.lease import Held, take
+from rlexp.store.lease import Lease, take
 from rlexp.store.provenance import Code, collect
 
 COMMAND = (sys.executable, "-m", "rlexp")
@@ -47,7 +47,7 @@ class LaunchOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driving:
+class LaunchSettings:
     """How runs are executed.
 
     Attributes:
@@ -65,7 +65,7 @@ class Driving:
     operational: Mapping[str, Any]
     command: tuple[str, ...]
     with_drift: str | None = None
-    trackers: Trackers = field(default_factory=Trackers)
+    trackers: ChosenTrackers = field(default_factory=ChosenTrackers)
     detach: bool = False
 
     @property
@@ -73,9 +73,9 @@ class Driving:
         """Whether runs continue from checkpoints that other package versions made."""
         return bool(self.operational.get("allow_drift"))
 
-    def orders(self, code: Code, workspace: Workspace) -> Orders:
+    def orders(self, code: Code, workspace: Workspace) -> AttemptSettings:
         """The settings and the provenance that are written for every attempt."""
-        return Orders(
+        return AttemptSettings(
             settings={**self.operational, "allowed": list(workspace.allowed)},
             provenance=collect(code, self.command, workspace.folder, os.environ),
             patch=code.patch,
@@ -83,7 +83,7 @@ class Driving:
         )
 
 
-def claim(paths: RunPaths, on_loss: Callable[[], None]) -> Held | None:
+def claim_run(paths: RunPaths, on_loss: Callable[[], None]) -> Lease | None:
     """Claim a run for this process; the claim covers all attempts that the process starts.
 
     Returns None where another process holds the claim.

@@ -15,7 +15,7 @@ from rlexp.records.events import Ending, StopRequest
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
-from rlexp.store.run_queue import ordered, withdraw
+from rlexp.store.run_queue import queued_runs, remove_order
 from rlexp.store.runs import request_stop
 
 EXECUTOR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -39,7 +39,7 @@ class QueuedRuns:
     @classmethod
     def of(cls, paths: ExperimentPaths) -> "QueuedRuns":
         """Read the queue of an experiment."""
-        names = ordered(paths)
+        names = queued_runs(paths)
         taken = {name for name in names if is_held(paths.run(name).claim)}
         # A job without a queued run has ended, or ends as soon as it starts.
         jobs = Counter(job.executor for job in _jobs(paths) if not job.runs.isdisjoint(names))
@@ -61,7 +61,7 @@ def cancel_all(paths: ExperimentPaths, workspace: Workspace) -> int:
     try:
         # The queue is emptied first: a worker that ends a run looks for the next one at once.
         for name in (*queued.waiting, *queued.taken):
-            withdraw(paths, name)
+            remove_order(paths, name)
         for name in queued.taken:
             request_stop(paths.run(name), StopRequest(Ending.INTERRUPTED, "cancelled by the user"))
     except OSError as error:

@@ -12,11 +12,11 @@ from typing import Any
 
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
-from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import Composed, compose
+from rlexp.config.compose import ComposedConfiguration, compose
 from rlexp.config.secret_check import has_variable
-from rlexp.config.validate import Parts, Root, validate
+from rlexp.config.validate import PlugIns, ValidatedSettings, validate
 from rlexp.environments.composed import ComposedTask, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor
@@ -34,7 +34,7 @@ TASK_CHOICES = ("environment", "environment.id", "algorithm")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """The experiment and the settings that one command requests.
 
     Attributes:
@@ -51,9 +51,9 @@ class Request:
     phase: Phase
     executor: Executor
     budget: Budget
-    trackers: Trackers
+    trackers: ChosenTrackers
     only: str | None = None
-    parts: Mapping[str, Parts] = field(default_factory=dict)
+    parts: Mapping[str, PlugIns] = field(default_factory=dict)
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -66,7 +66,7 @@ class Request:
         return max(c.compute.threads for c in self.experiment.configurations)
 
 
-def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
+def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     """Turn overrides into an experiment, without starting or writing anything.
 
     Raises:
@@ -99,11 +99,13 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
     )
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
-    trackers = Trackers.of(composed[0].plain, parts)
-    return Request(named, phase, parts.executor, root.budget, trackers, parts=built)
+    trackers = ChosenTrackers.of(composed[0].plain, parts)
+    return RunRequest(named, phase, parts.executor, root.budget, trackers, parts=built)
 
 
-def _validated(composition: Composed, workspace: Workspace) -> tuple[Root, Parts]:
+def _validated(
+    composition: ComposedConfiguration, workspace: Workspace
+) -> tuple[ValidatedSettings, PlugIns]:
     try:
         return validate(composition.plain, workspace.allowed)
     except ConfigError as error:
@@ -138,15 +140,17 @@ def _folder_word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+|[.]{2,}", "-", text).strip("._-") or "task"
 
 
-def configuration_of(composition: Composed, root: Root, parts: Parts) -> Configuration:
+def configuration_of(
+    composition: ComposedConfiguration, root: ValidatedSettings, parts: PlugIns
+) -> Configuration:
     """The configuration, with its label, of a composed and validated mapping."""
-    environment = plain_part(root.environment, pinned(parts.environment), "environment")
+    environment = plug_in_settings(root.environment, pinned(parts.environment), "environment")
     reference = environment.pop("reference")
-    algorithm = plain_part(root.algorithm, parts.algorithm, "algorithm")
+    algorithm = plug_in_settings(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
         label=_label(short_name(algorithm), composition.choices),
         task=parts.environment.task,
-        agent=plain_part(root.agent, parts.agent, "agent"),
+        agent=plug_in_settings(root.agent, parts.agent, "agent"),
         algorithm=algorithm,
         environment=environment,
         reference=reference,
@@ -155,7 +159,7 @@ def configuration_of(composition: Composed, root: Root, parts: Parts) -> Configu
     )
 
 
-def plain_part(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
+def plug_in_settings(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
     """A validated plug-in as JSON values with its identity, so that `1` and `1.0` give the same run.
 
     Args:
@@ -169,9 +173,9 @@ def plain_part(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
     target = given["_target_"]
     if isinstance(part, ComposedTask):
         return {
-            **plain_part(given, part.environment, group),
+            **plug_in_settings(given, part.environment, group),
             "components": {
-                name: plain_part(given["components"][name], component, "component")
+                name: plug_in_settings(given["components"][name], component, "component")
                 for name, component in part.components.items()
             },
         }
@@ -242,7 +246,7 @@ def require_minimum(configurations: Sequence[Configuration]) -> None:
             )
 
 
-def join(paths: ExperimentPaths, requested: Experiment) -> Experiment:
+def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experiment:
     """The experiment on disk, extended by the requested seeds; the request where none exists.
 
     Raises:

@@ -51,8 +51,8 @@ from rlexp.store.fencing import superseded
 from rlexp.store.files import publish_with, read_json, sync
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
-from rlexp.store.lease import Held, hold, holder
-from rlexp.store.runs import ASKED_TO_END, StoredAttempt, read_attempts, read_spec, read_stop
+from rlexp.store.lease import Lease, hold, holder
+from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
@@ -74,7 +74,7 @@ class AttemptGuard:
         self._paths = paths
         self._attempt = attempt
         self._exit_lock = threading.Lock()
-        self.lease: Held | None = None
+        self.lease: Lease | None = None
 
     def check(self, written: Path | None = None) -> None:
         """End the process with code 0 if the attempt was superseded or lost its lease.
@@ -221,7 +221,7 @@ class RunListener:
 
     def interrupt(self, *_: object) -> None:
         """Handle a signal: request that the training stops at its next step."""
-        self._request = StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
+        self._request = StopRequest(Ending.INTERRUPTED, STOP_REASON)
 
     def now(self) -> float:
         """Seconds since 1970."""

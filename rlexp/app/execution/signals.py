@@ -29,7 +29,7 @@ class Signals:
 
 
 @contextmanager
-def listening(*, handled: bool = True) -> Iterator[Signals]:
+def collect_signals(*, handled: bool = True) -> Iterator[Signals]:
     """Collect signals inside a `with` block.
 
     Args:

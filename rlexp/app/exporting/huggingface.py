@@ -17,7 +17,7 @@ from rlexp.app.exporting.output import (
     Content,
     Export,
     ExportRequest,
-    Output,
+    ExportTarget,
     evidence_of,
     exported_runs,
     run_remarks,
@@ -35,30 +35,36 @@ from rlexp.config.yaml_text import front_matter
 from rlexp.errors import ConfigError, RecordError
 from rlexp.metrics.estimate_text import sentence
 from rlexp.protocol.identity import short_name
-from rlexp.reports.analysis.estimates import Estimates, is_capped, per_task
+from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
     Block,
-    Column,
-    Listing,
-    Notice,
-    Part,
-    Study,
+    Callout,
+    ReportDocument,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
+    VerbatimText,
 )
-from rlexp.reports.evidence.runs import Evidence, Member, score_in_words, state, states
-from rlexp.reports.formats.as_json import plain
+from rlexp.reports.evidence.runs import (
+    Evidence,
+    PlannedRun,
+    run_states_text,
+    score_definition,
+    state,
+)
+from rlexp.reports.formats.as_json import as_json_value
 from rlexp.reports.formats.markdown import render
 from rlexp.reports.sections.missing import MissingRunsSection
 from rlexp.reports.sections.protocol import ProtocolSection
 from rlexp.store.files import read_file
 from rlexp.store.layout import RunPaths
 from rlexp.store.secrets import mask_all, mask_known, secret_values
-from rlexp.text import counted, digits_for, listed, numbers, one_line
+from rlexp.text import decimals_for_span, format_count, format_ranges, join_names, one_line
 
 LIBRARY = "stable-baselines3"
 TAGS = ("deep-reinforcement-learning", "reinforcement-learning", LIBRARY)
@@ -67,7 +73,7 @@ LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class ModelCard:
     """The content of a model card: one label on one task.
 
     Attributes:
@@ -80,8 +86,8 @@ class Card:
         report: Whether the folder contains a report.
     """
 
-    inquiry: Inquiry
-    estimates: Estimates
+    inquiry: ReportContext
+    estimates: LabelEstimates
     algorithm: str
     model: str
     folders: Mapping[int, str]
@@ -89,7 +95,7 @@ class Card:
     report: bool
 
     @property
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[PlannedRun]:
         """Every planned run."""
         return self.inquiry.evidence.members
 
@@ -104,11 +110,11 @@ class Card:
         return next(iter(self.inquiry.metrics))
 
 
-def card(model_card: Card) -> bytes:
+def render_card(model_card: ModelCard) -> bytes:
     """The card as bytes: a head in YAML, then Markdown."""
-    page = Study(
+    page = ReportDocument(
         title=f"{model_card.algorithm} on {model_card.task}",
-        subtitle=f"{result(model_card)}.",
+        subtitle=f"{describe_result(model_card)}.",
         labels=(model_card.estimates.label,),
         parts=tuple(_parts(model_card)),
         version=version("rlexp"),
@@ -116,29 +122,33 @@ def card(model_card: Card) -> bytes:
     return front_matter(_head(model_card)).encode() + b"\n" + render(page)["report.md"]
 
 
-def result(model_card: Card) -> str:
+def describe_result(model_card: ModelCard) -> str:
     """The metric, its interval and the interval's method, and n, in one line."""
     interval = model_card.estimates.intervals[model_card.metric]
     parts = [sentence(model_card.inquiry.metrics[model_card.metric].title, interval)]
     absent = [m for m in model_card.members if m.score is None]
-    seeds = numbers(m.record.spec.seed for m in model_card.members)
+    seeds = format_ranges(m.record.spec.seed for m in model_card.members)
     parts.append(
-        f"{model_card.estimates.n} of {counted(model_card.estimates.planned, 'run')} (seeds {seeds})"
+        f"{model_card.estimates.n} of {format_count(model_card.estimates.planned, 'run')} (seeds {seeds})"
     )
-    parts += [f"{states(absent)} without a score"] if absent else []
+    parts += [f"{run_states_text(absent)} without a score"] if absent else []
     worst = model_card.estimates.n - len(model_card.members) + len(absent)
     parts += [f"{worst} of them counted as the task's worst"] if worst else []
     return ", ".join(parts)
 
 
-def _digits(model_card: Card) -> int:
+def _digits(model_card: ModelCard) -> int:
     scores = model_card.estimates.scores
-    return digits_for(max(scores) - min(scores)) if len(scores) > 1 else 2
+    return decimals_for_span(max(scores) - min(scores)) if len(scores) > 1 else 2
 
 
-def _head(model_card: Card) -> dict[str, Any]:
+def _head(model_card: ModelCard) -> dict[str, Any]:
     task = one_line(model_card.task)[:LONGEST_NAME]
-    metric = {"type": "mean_reward", "name": "mean_reward", "value": one_line(result(model_card))}
+    metric = {
+        "type": "mean_reward",
+        "name": "mean_reward",
+        "value": one_line(describe_result(model_card)),
+    }
     entry = {
         "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
         "dataset": {"name": task, "type": task},
@@ -151,24 +161,24 @@ def _head(model_card: Card) -> dict[str, Any]:
     }
 
 
-def _parts(model_card: Card) -> Iterator[Part]:
-    yield Part(name="result", title="Result", blocks=tuple(_result(model_card)))
-    yield Part(name="use", title="Use", blocks=tuple(_use(model_card)))
+def _parts(model_card: ModelCard) -> Iterator[SectionContent]:
+    yield SectionContent(name="result", title="Result", blocks=tuple(_result(model_card)))
+    yield SectionContent(name="use", title="Use", blocks=tuple(_use(model_card)))
     for section in (MissingRunsSection(), ProtocolSection()):
         part = section.part(model_card.inquiry)
         if part is not None:
             yield part
 
 
-def _result(model_card: Card) -> Iterator[Block]:
+def _result(model_card: ModelCard) -> Iterator[Block]:
     metric, interval = (
         model_card.inquiry.metrics[model_card.metric],
         model_card.estimates.intervals[model_card.metric],
     )
     seeds = [m.record.spec.seed for m in model_card.members]
     yield Text(
-        text=f"{counted(model_card.estimates.planned, 'run')} of one configuration (label "
-        f"{model_card.estimates.label}), test seeds {numbers(seeds)}, each trained independently from its first "
+        text=f"{format_count(model_card.estimates.planned, 'run')} of one configuration (label "
+        f"{model_card.estimates.label}), test seeds {format_ranges(seeds)}, each trained independently from its first "
         "step. No run and no checkpoint was chosen by its score."
     )
     digits = _digits(model_card)
@@ -176,9 +186,9 @@ def _result(model_card: Card) -> Iterator[Block]:
         name="result",
         title=f"{metric.title} of the scores",
         columns=(
-            Column(title="task"),
-            Column(title=metric.title, digits=digits),
-            Column(title="n"),
+            TableColumn(title="task"),
+            TableColumn(title=metric.title, digits=digits),
+            TableColumn(title="n"),
         ),
         rows=((model_card.task, interval, model_card.estimates.n),),
     )
@@ -187,17 +197,17 @@ def _result(model_card: Card) -> Iterator[Block]:
     yield Table(
         name="runs",
         title="Every run",
-        columns=tuple(Column(title=c, digits=digits if c == "score" else 0) for c in columns),
+        columns=tuple(TableColumn(title=c, digits=digits if c == "score" else 0) for c in columns),
         rows=tuple(_row(m, model_card) for m in model_card.members),
     )
 
 
-def _row(member: Member, model_card: Card) -> tuple[Value, ...]:
+def _row(member: PlannedRun, model_card: ModelCard) -> tuple[Value, ...]:
     seed = member.record.spec.seed
     return (seed, member.score, state(member), member.record.step, model_card.folders.get(seed))
 
 
-def _use(model_card: Card) -> Iterator[Block]:
+def _use(model_card: ModelCard) -> Iterator[Block]:
     folder = next(iter(model_card.folders.values()))
     yield Text(
         text="The folder of each run holds its parameters as Stable-Baselines3 saves them, the "
@@ -205,17 +215,17 @@ def _use(model_card: Card) -> Iterator[Block]:
         "evaluation again, without loading a pickle:"
     )
     lines = f"pip install -r {folder}/requirements.txt\npython {folder}/evaluate.py"
-    yield Listing(name="commands", title="Play the final evaluation", text=lines)
-    yield Notice(
+    yield VerbatimText(name="commands", title="Play the final evaluation", text=lines)
+    yield Callout(
         tone=Tone.WARNING,
         text=f"{model_card.algorithm}.load({model_card.model}) would unpickle the content of the file, as every model "
         "of Stable-Baselines3 does: call it only on files from a source that you trust.",
     )
     if model_card.foreign:
         import_warning = (
-            f"The scripts import {listed(model_card.foreign)}, which must be installed."
+            f"The scripts import {join_names(model_card.foreign)}, which must be installed."
         )
-        yield Notice(tone=Tone.WARNING, text=import_warning)
+        yield Callout(tone=Tone.WARNING, text=import_warning)
     if model_card.report:
         yield Text(
             text="report.html is the reliability report of the experiment, as last written."
@@ -227,7 +237,7 @@ METRIC = "iqm"
 LONGEST_TASK = 100
 
 
-def make_huggingface(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
+def make_huggingface(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
     """Export one label on one task as a folder for the Hub.
 
     Raises:
@@ -244,7 +254,7 @@ def make_huggingface(request: ExportRequest, output: Output, workspace: Workspac
     model_card = _card(inquiry, runs, model, report=report is not None)
     # The card quotes settings and reasons, which may contain secrets.
     files: dict[str, Content] = {
-        "README.md": mask_known(card(model_card).decode(), secret_values(environ)).encode()
+        "README.md": mask_known(render_card(model_card).decode(), secret_values(environ)).encode()
     }
     files["config.json"] = _as_json(_config(scored[0]))
     files["results.json"] = _as_json(_results(model_card))
@@ -254,10 +264,14 @@ def make_huggingface(request: ExportRequest, output: Output, workspace: Workspac
             f"{model_card.folders[seed]}/{name}": content for name, content in run.files.items()
         }
     first = next(iter(model_card.folders.values()))
-    remarks = [result(model_card), *run_remarks(evidence), *import_remarks(model_card.foreign)]
+    remarks = [
+        describe_result(model_card),
+        *run_remarks(evidence),
+        *import_remarks(model_card.foreign),
+    ]
     outcome = replace(
         exported_runs(evidence, request, output, *remarks),
-        result=result(model_card),
+        result=describe_result(model_card),
         imports=model_card.foreign,
         next=(evaluation_command(output.path / first / SCRIPT, model_card.foreign, workspace),),
     )
@@ -267,17 +281,17 @@ def make_huggingface(request: ExportRequest, output: Output, workspace: Workspac
 def _check_one(evidence: Evidence) -> None:
     if len(evidence.labels) > 1:
         raise ConfigError(
-            f"a model card describes one label, and the targets have {listed(evidence.labels)}: name one of "
+            f"a model card describes one label, and the targets have {join_names(evidence.labels)}: name one of "
             f"them (EXPERIMENT/{evidence.labels[0].rpartition('/')[2]})",
         )
     if len(evidence.tasks) > 1:
         raise ConfigError(
-            f"a model card describes one task, and the targets have {listed(evidence.tasks)}: name one of "
+            f"a model card describes one task, and the targets have {join_names(evidence.tasks)}: name one of "
             f"them (--task {evidence.tasks[0]})",
         )
 
 
-def _inquiry(evidence: Evidence, request: ExportRequest, workspace: Workspace) -> Inquiry:
+def _inquiry(evidence: Evidence, request: ExportRequest, workspace: Workspace) -> ReportContext:
     """The runs, with the settings of the single metric that summarises them."""
     name = request.metric or METRIC
     if not re.fullmatch(r"\w+", name):
@@ -287,10 +301,10 @@ def _inquiry(evidence: Evidence, request: ExportRequest, workspace: Workspace) -
         raise ConfigError(
             f"--metric={name} needs normalised scores, which a card does not have: use iqm, mean or median"
         )
-    return Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    return ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
 
 
-def model_file(member: Member) -> str:
+def model_file(member: PlannedRun) -> str:
     """The file name that users of the Hub expect (`ppo-CartPole-v1.zip`)."""
     spec = member.record.spec
     task = re.sub(r"[^A-Za-z0-9._-]+", "-", str(spec.environment.get("id")).rpartition(":")[2])
@@ -299,20 +313,20 @@ def model_file(member: Member) -> str:
 
 
 def _scripted(
-    member: Member, model: str, command: Sequence[str], workspace: Workspace
+    member: PlannedRun, model: str, command: Sequence[str], workspace: Workspace
 ) -> ExportedPolicy:
     paths: RunPaths = workspace.experiment(member.experiment).run(member.record.spec.name)
     return export_policy(paths, workspace, command, model)
 
 
 def _card(
-    inquiry: Inquiry, runs: Mapping[int, ExportedPolicy], model: str, *, report: bool
-) -> Card:
+    inquiry: ReportContext, runs: Mapping[int, ExportedPolicy], model: str, *, report: bool
+) -> ModelCard:
     estimates = per_task(inquiry)[0]
     name = next(iter(inquiry.metrics))
     if name not in estimates.intervals:
         raise RecordError(f"{name} cannot be computed: {estimates.reasons.get(name)}")
-    return Card(
+    return ModelCard(
         inquiry=inquiry,
         estimates=estimates,
         algorithm=next(iter(runs.values())).algorithm,
@@ -332,11 +346,11 @@ def _report(evidence: Evidence, workspace: Workspace) -> bytes | None:
     return None
 
 
-def _config(member: Member) -> dict[str, Any]:
+def _config(member: PlannedRun) -> dict[str, Any]:
     return {"label": member.label, **member.configuration.plain()}
 
 
-def _results(model_card: Card) -> dict[str, Any]:
+def _results(model_card: ModelCard) -> dict[str, Any]:
     evidence = model_card.inquiry.evidence
     return {
         "experiment": evidence.experiments[0].name,
@@ -344,16 +358,16 @@ def _results(model_card: Card) -> dict[str, Any]:
         "task": model_card.task,
         "phase": str(evidence.phase),
         "metric": model_card.metric,
-        "interval": plain(model_card.estimates.intervals[model_card.metric]),
+        "interval": as_json_value(model_card.estimates.intervals[model_card.metric]),
         "n": model_card.estimates.n,
         "planned": model_card.estimates.planned,
         "failures": evidence.experiments[0].failures,
-        "score": score_in_words(model_card.members[0].record.spec.budget),
+        "score": score_definition(model_card.members[0].record.spec.budget),
         "runs": [_run(m, model_card) for m in model_card.members],
     }
 
 
-def _run(member: Member, model_card: Card) -> dict[str, Any]:
+def _run(member: PlannedRun, model_card: ModelCard) -> dict[str, Any]:
     record = member.record
     final = record.final if member.score is not None else None
     return {

@@ -10,16 +10,16 @@ from uuid import uuid4
 
 from rlexp.app.reading.imported import imported_lines
 from rlexp.app.reporting.build import read_phase
-from rlexp.app.reporting.evidence import gather
+from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, did_you_mean
-from rlexp.exchange.exporters.exported_runs import Outcome
+from rlexp.exchange.exporters.exported_runs import ExportedRun
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence.runs import Evidence, Member, state
-from rlexp.reports.sections.missing import MEANING
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, state
+from rlexp.reports.sections.missing import PHASE_CAVEATS
 from rlexp.store.files import open_file, publish_with, sync
-from rlexp.text import counted, listed, shortened
+from rlexp.text import format_count, join_first_names, join_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
         RlexpError: A target, phase or task is unknown, or no run has a score.
     """
     phase = read_phase(request.phase) or Phase.TEST
-    evidence = gather(request.targets, phase, workspace)
+    evidence = collect_evidence(request.targets, phase, workspace)
     for task in request.tasks:
         if task not in evidence.tasks:
             raise ConfigError(
@@ -75,19 +75,21 @@ def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
 def _check_scored(evidence: Evidence) -> None:
     names = [e.name for e in evidence.experiments]
     if all(m.score is None for m in evidence.members):
-        absent = f" ({counted(len(evidence.members), 'run')} planned)" if evidence.members else ""
+        absent = (
+            f" ({format_count(len(evidence.members), 'run')} planned)" if evidence.members else ""
+        )
         problem = f" ({evidence.problems[0]})" if evidence.problems else ""
         raise RecordError(
-            f"{listed(names)}: no {evidence.phase} run has a score{absent}, so there is "
+            f"{join_names(names)}: no {evidence.phase} run has a score{absent}, so there is "
             f"nothing to export{problem}; 'rlexp status {names[0]}' shows "
             "its progress",
         )
 
 
-def exported_outcomes(evidence: Evidence) -> list[Outcome]:
+def exported_outcomes(evidence: Evidence) -> list[ExportedRun]:
     """Every planned run in the form that exporters read; an unreadable run has no score."""
     return [
-        Outcome(
+        ExportedRun(
             run=member.name,
             label=member.label,
             task=member.task,
@@ -182,7 +184,7 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ExportTarget:
     """The destination of an export; with `force`, existing files are replaced."""
 
     path: Path
@@ -315,7 +317,7 @@ class Output:
 
 
 def exported_runs(
-    evidence: Evidence, request: ExportRequest, output: Output, *remarks: str
+    evidence: Evidence, request: ExportRequest, output: ExportTarget, *remarks: str
 ) -> ExportedFiles:
     """The result of an export of several runs, without its files.
 
@@ -341,19 +343,21 @@ def exported_runs(
 def run_remarks(evidence: Evidence) -> list[str]:
     """Sentences about the runs: how many have a score, which have none, and their origin."""
     absent, total = _absent(evidence), len(evidence.members)
-    lines = [f"{total - len(absent)} of {counted(total, f'{evidence.phase} run')} have a score"]
+    lines = [
+        f"{total - len(absent)} of {format_count(total, f'{evidence.phase} run')} have a score"
+    ]
     if absent:
         names = [f"{m.name} ({state(m)})" for m in absent]
-        lines.append(f"Without a score: {shortened(names)}")
-    if evidence.phase in MEANING:
-        lines.append(f"Not test scores: {MEANING[evidence.phase]}")
+        lines.append(f"Without a score: {join_first_names(names)}")
+    if evidence.phase in PHASE_CAVEATS:
+        lines.append(f"Not test scores: {PHASE_CAVEATS[evidence.phase]}")
     for phase, count in sorted(evidence.left_out.items()):
-        lines.append(f"Not exported: {counted(count, f'{phase} run')}")
+        lines.append(f"Not exported: {format_count(count, f'{phase} run')}")
     lines += [line for e in evidence.experiments for line in imported_lines(e)]
     return [*lines, *(f"Problem: {line}" for line in evidence.problems)]
 
 
-def _absent(evidence: Evidence) -> list[Member]:
+def _absent(evidence: Evidence) -> list[PlannedRun]:
     return [m for m in evidence.members if m.score is None]
 
 

@@ -12,7 +12,7 @@ from rlexp.app.exporting.output import (
     Export,
     ExportedFiles,
     ExportRequest,
-    Output,
+    ExportTarget,
     evidence_of,
     exported_outcomes,
     exported_runs,
@@ -22,26 +22,26 @@ from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError
-from rlexp.exchange.exporters.exported_runs import Rectangle, rectangle
+from rlexp.exchange.exporters.exported_runs import CommonSeedRuns, select_common_seeds
 from rlexp.exchange.exporters.marl_eval import as_marl_eval, evaluations_by_task
-from rlexp.exchange.exporters.parquet import write_parquet, writer
+from rlexp.exchange.exporters.parquet import parquet_package, write_parquet
 from rlexp.exchange.exporters.rliable import (
     Scores,
     as_json,
     as_npz,
-    imports,
-    loading,
+    loading_imports,
+    loading_line,
     score_dictionary,
 )
-from rlexp.exchange.exporters.tables import LEVELS, Sheet, sheet
-from rlexp.reports.analysis.scale import scales
-from rlexp.reports.evidence.runs import Evidence, score_in_words
-from rlexp.reports.formats.as_csv import written
+from rlexp.exchange.exporters.tables import LEVELS, Sheet, make_sheet
+from rlexp.reports.analysis.scale import anchors_by_task
+from rlexp.reports.evidence.runs import Evidence, score_definition
+from rlexp.reports.formats.as_csv import to_csv
 from rlexp.reports.formats.markdown import inline
-from rlexp.text import counted, listed, numbers
+from rlexp.text import format_count, format_ranges, join_names
 
 
-def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
+def make_rliable(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
     """Export the score dictionary of rliable, and a page that describes it.
 
     Raises:
@@ -49,7 +49,7 @@ def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -
     """
     _check_suffix(output, (".npz", ".json"))
     evidence = evidence_of(request, workspace)
-    shape = rectangle(
+    shape = select_common_seeds(
         exported_outcomes(evidence), format_name="rliable", common=request.common_seeds
     )
     scores, unit = score_dictionary(shape), "in units of the return"
@@ -58,9 +58,9 @@ def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -
     content = as_npz(scores) if output.suffix == ".npz" else as_json(scores)
     name, remarks = output.path.name, [*run_remarks(evidence), *_left_out(shape)]
     page = _page(name, shape, evidence, unit, remarks)
-    modules = ", ".join(imports(name))
+    modules = ", ".join(loading_imports(name))
     shape_code = "print({k: v.shape for k, v in scores.items()})"
-    line = f"import {modules}; {loading(str(output.path))}; {shape_code}"
+    line = f"import {modules}; {loading_line(str(output.path))}; {shape_code}"
     outcome = exported_runs(evidence, request, output, *remarks)
     command = NextCommand(why="try it", command=shlex.join(["python", "-c", line]))
     return Export(
@@ -70,7 +70,7 @@ def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -
     )
 
 
-def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
+def make_marl_eval(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
     """Export the evaluations of every run as marl-eval's JSON.
 
     Raises:
@@ -78,7 +78,7 @@ def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace)
     """
     _check_suffix(output, (".json",))
     evidence = evidence_of(request, workspace)
-    shape = rectangle(
+    shape = select_common_seeds(
         exported_outcomes(evidence),
         format_name="marl-eval",
         common=request.common_seeds,
@@ -87,7 +87,7 @@ def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace)
     counts = evaluations_by_task(shape)
     remarks = [*run_remarks(evidence), *_left_out(shape)]
     if len(set(counts.values())) > 1:
-        differing = listed(f"{n} on {task}" for task, n in counts.items())
+        differing = join_names(f"{n} on {task}" for task, n in counts.items())
         remarks.append(
             f"Runs have different numbers of evaluations ({differing}): marl-eval plots sample "
             "efficiency only for tasks with equal numbers; use --task to export single tasks"
@@ -100,27 +100,27 @@ def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace)
     )
 
 
-def make_tables(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
+def make_tables(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
     """Export runs, evaluations and episodes as tables, in one file or a folder.
 
     Raises:
         RlexpError: The level is unknown, or no package that writes the format is installed.
     """
-    package = writer() if request.format == "parquet" else None
+    package = parquet_package() if request.format == "parquet" else None
     levels, folder = _levels(request, output)
     evidence = evidence_of(request, workspace)
-    sheets = [sheet(level, exported_outcomes(evidence)) for level in levels]
+    sheets = [make_sheet(level, exported_outcomes(evidence)) for level in levels]
     contents: dict[str, Content] = {}
     for table in sheets:
         name = f"{table.name}.{request.format}" if folder else output.path.name
         contents[name] = _content(table, package)
     rows = {table.name: len(table.rows) for table in sheets}
-    counts = [f"{counted(n, 'row')} of {name}" for name, n in rows.items()]
+    counts = [f"{format_count(n, 'row')} of {name}" for name, n in rows.items()]
     outcome = exported_runs(evidence, request, output, *run_remarks(evidence), *counts)
     return Export(contents=contents, folder=folder, outcome=replace(outcome, rows=rows))
 
 
-def _levels(request: ExportRequest, output: Output) -> tuple[tuple[str, ...], bool]:
+def _levels(request: ExportRequest, output: ExportTarget) -> tuple[tuple[str, ...], bool]:
     """The tables to write, and whether they are written into a folder."""
     level = request.level
     if level is not None and level not in LEVELS:
@@ -137,24 +137,24 @@ def _levels(request: ExportRequest, output: Output) -> tuple[tuple[str, ...], bo
 def _content(table: Sheet, package: str | None) -> Content:
     if package is not None:
         return partial(write_parquet, table, package=package)
-    return written(iter([table.titles, *table.rows]))
+    return to_csv(iter([table.titles, *table.rows]))
 
 
-def _check_suffix(output: Output, suffixes: Sequence[str]) -> None:
+def _check_suffix(output: ExportTarget, suffixes: Sequence[str]) -> None:
     if output.suffix not in suffixes:
         allowed_suffixes = " or ".join(suffixes)
         raise ConfigError(f"--output={output.path.name!r} must end in {allowed_suffixes}")
 
 
 def _normalised(
-    scores: Scores, shape: Rectangle, evidence: Evidence, workspace: Workspace
+    scores: Scores, shape: CommonSeedRuns, evidence: Evidence, workspace: Workspace
 ) -> tuple[Scores, str]:
     settings = read_report((), workspace.folder, workspace.allowed).settings
-    scale_of = scales(evidence, settings)
+    scale_of = anchors_by_task(evidence, settings)
     tasks_without_anchors = [task for task in shape.tasks if scale_of[task] is None]
     if tasks_without_anchors:
         raise ConfigError(
-            f"{listed(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
+            f"{join_names(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
             ".threshold, or leave out --normalised",
         )
     columns = {
@@ -166,18 +166,18 @@ def _normalised(
         for label, array in scores.items()
     }
     anchors = (f"{task} {s.low:g} and {s.high:g}" for task, s in scale_of.items() if s)
-    unit = f"0 at the lower anchor of a task and 1 at the upper one ({listed(anchors)})"
+    unit = f"0 at the lower anchor of a task and 1 at the upper one ({join_names(anchors)})"
     return {label: np.stack(per_task, axis=1) for label, per_task in columns.items()}, unit
 
 
-def _left_out(shape: Rectangle) -> list[str]:
+def _left_out(shape: CommonSeedRuns) -> list[str]:
     if not shape.left_out:
         return []
     names = ", ".join(o.run for o in shape.left_out)
     return [f"Left out, because some label or task lacks their seeds: {names}"]
 
 
-def _with_shape(outcome: ExportedFiles, shape: Rectangle) -> ExportedFiles:
+def _with_shape(outcome: ExportedFiles, shape: CommonSeedRuns) -> ExportedFiles:
     """The result with the rows and columns of the arrays."""
     return replace(
         outcome,
@@ -188,22 +188,22 @@ def _with_shape(outcome: ExportedFiles, shape: Rectangle) -> ExportedFiles:
 
 
 def _page(
-    name: str, shape: Rectangle, evidence: Evidence, unit: str, remarks: Sequence[str]
+    name: str, shape: CommonSeedRuns, evidence: Evidence, unit: str, remarks: Sequence[str]
 ) -> str:
     """A Markdown page that describes the file and how to load it."""
-    rules = dict.fromkeys(score_in_words(m.record.spec.budget) for m in evidence.members)
-    modules = "\n".join(f"import {module}" for module in imports(name))
+    rules = dict.fromkeys(score_definition(m.record.spec.budget) for m in evidence.members)
+    modules = "\n".join(f"import {module}" for module in loading_imports(name))
     columns = (
         f"Columns: {inline(', '.join(shape.tasks))}. Scores are {inline(unit)}; the score of a "
         f"run is {inline(' or '.join(rules))}. Phase: {evidence.phase}."
     )
     lines = [
         f"# Scores for rliable in {inline(name)}",
-        f"```python\n{modules}\n\n{loading(name)}\n```",
+        f"```python\n{modules}\n\n{loading_line(name)}\n```",
         "A dictionary: for each label an array of runs × tasks.",
         columns,
         *(
-            f"- {inline(label)}: n = {counted(len(seeds), 'run')} a task, seeds {numbers(seeds)}"
+            f"- {inline(label)}: n = {format_count(len(seeds), 'run')} a task, seeds {format_ranges(seeds)}"
             for label, seeds in shape.seeds.items()
         ),
         *(inline(line) for line in remarks),

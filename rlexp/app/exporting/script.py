@@ -14,8 +14,8 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlexp.algorithms.noise import Noise
-from rlexp.algorithms.schedules import Schedule
+from rlexp.algorithms.noise import ExplorationNoise
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
 from rlexp.app.execution.software_versions import collect_versions
@@ -24,7 +24,7 @@ from rlexp.app.exporting.output import (
     Export,
     ExportedFiles,
     ExportRequest,
-    Output,
+    ExportTarget,
     copy_of,
 )
 from rlexp.app.reading.experiment_scan import configuration_of
@@ -32,18 +32,18 @@ from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
-from rlexp.config.secret_check import has_variable, texts
+from rlexp.config.secret_check import has_variable, texts_with_paths
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.exchange.exporters.script import (
     LEARNING,
     Expression,
-    Learner,
     Recipe,
-    Task,
+    ScriptLearner,
+    ScriptTask,
     expression,
-    requirements,
-    script,
+    render_requirements,
+    render_script,
 )
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.spec import RunSpec
@@ -52,7 +52,7 @@ from rlexp.records.run import State
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun, read_run
 from rlexp.store.secrets import mask_all, secret_values
-from rlexp.text import counted
+from rlexp.text import format_count
 
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
@@ -76,7 +76,7 @@ class ExportedPolicy:
     phase: Phase
 
 
-def make_script(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
+def make_script(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
     """Export a folder with the script, the parameters and the versions of packages.
 
     Raises:
@@ -88,7 +88,7 @@ def make_script(request: ExportRequest, output: Output, workspace: Workspace) ->
     command = ["rlexp", "export", "script", run_name(paths), "--output", request.output or ""]
     policy = export_policy(paths, workspace, command)
     final, name = policy.final, run_name(paths)
-    episodes = counted(len(final.returns), "episode")
+    episodes = format_count(len(final.returns), "episode")
     score = f"{name}: mean return {final.mean:,.2f} of its final evaluation, n = {episodes}"
     outcome = ExportedFiles(
         format=request.format,
@@ -121,7 +121,7 @@ def find_run(name: str, workspace: Workspace) -> RunPaths:
             f": {', '.join(names)}" + (", …" if len(runs) > LONGEST_LIST else "") if runs else ""
         )
         raise RecordError(
-            f"{match.name} is an experiment of {counted(len(runs), 'run')}, and a script is made "
+            f"{match.name} is an experiment of {format_count(len(runs), 'run')}, and a script is made "
             f"from one: name EXPERIMENT/RUN{run_list}",
         )
     return runs[0]
@@ -175,7 +175,10 @@ def export_policy(
     check_archives(policy, paths)
     workspace.make_allowed_importable()
     recipe = _recipe(policy, stored, final, paths, workspace, model)
-    files: dict[str, Content] = {SCRIPT: script(recipe).encode(), model: copy_of(policy.model)}
+    files: dict[str, Content] = {
+        SCRIPT: render_script(recipe).encode(),
+        model: copy_of(policy.model),
+    }
     if recipe.task.normalises:
         files[policy.normalisation.name] = copy_of(policy.normalisation)
     files[REQUIREMENTS] = _requirements(paths, spec, recipe).encode()
@@ -210,7 +213,7 @@ def _recipe(
     model: str,
 ) -> "Recipe":
     """Restore the policy, which shows that its files are intact, and describe how it is built."""
-    from rlexp.app.evaluation.playback import restored
+    from rlexp.app.evaluation.playback import restore_policy
 
     spec = stored.record.spec
     configuration = configuration_of(paths, spec)
@@ -224,7 +227,7 @@ def _recipe(
     }
     # An environment may print to standard output, which must hold nothing but the JSON result.
     with redirect_stdout(sys.stderr), _errors_on_one_line():
-        player = restored(policy, draw=0, deterministic=None, allowed=workspace.allowed)
+        player = restore_policy(policy, draw=0, deterministic=None, allowed=workspace.allowed)
         try:
             return make_recipe(
                 player.training,
@@ -262,7 +265,7 @@ def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
     }
     if recipe.learner.package == "sb3_contrib":
         names.add(CONTRIB)
-    return requirements(names, packages, provenance.get("python"))
+    return render_requirements(names, packages, provenance.get("python"))
 
 
 EXPORTABLE_MODULES: Mapping[str, str] = {
@@ -287,7 +290,7 @@ def check_exportable(spec: RunSpec) -> None:
                 f"{group}._target_={target} is not a plug-in of {OWN_PACKAGE} that a script of "
                 "Stable-Baselines3 alone can rebuild; use 'rlexp evaluate' to evaluate the run",
             )
-        for key, _, text in texts(plug_in, group):
+        for key, _, text in texts_with_paths(plug_in, group):
             if has_variable(text):
                 raise RecordError(
                     f"{key} is read from an environment variable ({text}), whose value a script would "
@@ -354,7 +357,7 @@ def make_recipe(
     )
 
 
-def _task(training: "Training") -> Task:
+def _task(training: "Training") -> ScriptTask:
     environment: Any = training.environment
     if isinstance(environment, ComposedTask):
         names = ", ".join(environment.components)
@@ -374,7 +377,7 @@ def _task(training: "Training") -> Task:
     module, _, name = environment.id.rpartition(":")
     limit, vector = environment.max_episode_steps, environment.vector
     normalised = vector.normalise_observations or vector.normalise_rewards
-    return Task(
+    return ScriptTask(
         id=name,
         modules=(*environment.imports, *([module] if module else ())),
         arguments={
@@ -402,13 +405,13 @@ def _split_wrapper_name(name: str) -> tuple[str, str]:
     return module or WRAPPERS, kind
 
 
-def _learner(training: "Training", model: Any) -> Learner:
+def _learner(training: "Training", model: Any) -> ScriptLearner:
     kind = type(model)
     package = kind.__module__.partition(".")[0]
     if package not in LEARNING:
         raise RecordError(f"{kind.__name__} is not a learner of {' or '.join(LEARNING)}")
     algorithm: Any = training.algorithm
-    return Learner(
+    return ScriptLearner(
         package=package,
         name=kind.__name__,
         policy=training.agent.policy,
@@ -426,12 +429,12 @@ def _learner(training: "Training", model: Any) -> Learner:
 def _value(value: Any) -> Any:
     """A value as the library expects it, as source code where it is not plain data."""
     match value:
-        case Schedule(shape="constant"):
+        case HyperparameterSchedule(shape="constant"):
             return Expression(f"ConstantSchedule({expression(value.initial)})")
-        case Schedule():
+        case HyperparameterSchedule():
             ends = ", ".join(map(expression, (value.initial, value.final, value.until)))
             return Expression(f"LinearSchedule({ends})")
-        case Noise():
+        case ExplorationNoise():
             sigma = f"np.full(shape, {expression(value.sigma)})"
             return Expression(f"{NOISES[value.kind]}(np.zeros(shape), {sigma})")
         case type():

@@ -17,15 +17,15 @@ from uuid import uuid4
 
 from rlexp.app.reading.imported import recorded_content
 from rlexp.errors import RecordError, RlexpError
-from rlexp.exchange.importers.imported_study import ENVIRONMENT, Point, Wanted
-from rlexp.exchange.importers.plan import Settled, SettledRun
+from rlexp.exchange.importers.imported_study import ENVIRONMENT, EvaluationPoint, ImportOptions
+from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
 from rlexp.store.files import read_json, sync
 from rlexp.store.journal import write_journal
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.lease import hold, is_held
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import new_attempt, read_definition, write_experiment, write_run
 
 HIDDEN = ".import-"
@@ -48,12 +48,17 @@ class _Origin:
 
     kind: str
     command: Sequence[str]
-    options: Wanted
+    options: ImportOptions
     now: float
 
 
 def new_experiment(
-    layout: Layout, settled: Settled, command: Sequence[str], options: Wanted, *, dry: bool
+    layout: Layout,
+    settled: ImportPlan,
+    command: Sequence[str],
+    options: ImportOptions,
+    *,
+    dry: bool,
 ) -> Written:
     """Write a new experiment into a hidden folder, then rename it.
 
@@ -69,7 +74,7 @@ def new_experiment(
     try:
         with hold(hidden / ".lock", "an import", now=time.time()):
             write_experiment(paths, settled.experiment)
-            seals = Seals(paths)
+            seals = LedgerWriter(paths)
             for run in settled.runs:
                 _write_run(paths.run(run.spec.name), run, _origin(run, command, options))
                 seals.enter(paths.run(run.spec.name), 1)
@@ -82,9 +87,9 @@ def new_experiment(
 def add_to_experiment(
     there: Experiment,
     paths: ExperimentPaths,
-    settled: Settled,
+    settled: ImportPlan,
     command: Sequence[str],
-    options: Wanted,
+    options: ImportOptions,
     *,
     dry: bool,
 ) -> Written:
@@ -118,7 +123,7 @@ def add_to_experiment(
         new, _ = _compared(paths, settled)
         remove_leftovers(paths.folder)
         hidden = ExperimentPaths(paths.folder / f"{HIDDEN}{uuid4().hex[:12]}")
-        seals = Seals(paths)
+        seals = LedgerWriter(paths)
         try:
             for run in new:
                 _write_run(hidden.run(run.spec.name), run, _origin(run, command, options))
@@ -147,10 +152,10 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _compared(
-    paths: ExperimentPaths, settled: Settled
-) -> tuple[list[SettledRun], list[SettledRun]]:
+    paths: ExperimentPaths, settled: ImportPlan
+) -> tuple[list[PlannedImportRun], list[PlannedImportRun]]:
     """The new runs, and the runs that exist with the same content."""
-    new, unchanged = list[SettledRun](), list[SettledRun]()
+    new, unchanged = list[PlannedImportRun](), list[PlannedImportRun]()
     for run in settled.runs:
         existing = paths.run(run.spec.name)
         if not existing.folder.exists():
@@ -188,18 +193,18 @@ def _rename_into_place(folder: Path, target: Path) -> None:
         sync(target.parent)
 
 
-def _origin(run: SettledRun, command: Sequence[str], options: Wanted) -> _Origin:
+def _origin(run: PlannedImportRun, command: Sequence[str], options: ImportOptions) -> _Origin:
     kind = str(run.configuration.algorithm["imported"]["kind"])
     return _Origin(kind, command, options, time.time())
 
 
-def _write_run(paths: RunPaths, run: SettledRun, origin: _Origin) -> None:
+def _write_run(paths: RunPaths, run: PlannedImportRun, origin: _Origin) -> None:
     write_run(paths, run.spec)
     attempt = new_attempt(paths, {}, _provenance(run, origin), "")
     write_journal(attempt.journal, _events(run, origin.now))
 
 
-def _provenance(run: SettledRun, origin: _Origin) -> dict[str, Any]:
+def _provenance(run: PlannedImportRun, origin: _Origin) -> dict[str, Any]:
     source = run.source
     return {
         "command": list(origin.command),
@@ -221,7 +226,7 @@ def _provenance(run: SettledRun, origin: _Origin) -> dict[str, Any]:
     }
 
 
-def _events(run: SettledRun, now: float) -> list[Event]:
+def _events(run: PlannedImportRun, now: float) -> list[Event]:
     """The events of an imported run; their times come from the source, or else from the import."""
     has_times = run.source.started is not None and all(p.time is not None for p in run.points)
     started = run.source.started if has_times and run.source.started is not None else now
@@ -240,7 +245,7 @@ def _events(run: SettledRun, now: float) -> list[Event]:
     return [RunStarted(time=started, attempt=1, pid=0, host=HOST), *evaluated, ended]
 
 
-def _evaluated(point: Point, moment: float) -> Evaluated:
+def _evaluated(point: EvaluationPoint, moment: float) -> Evaluated:
     return Evaluated(
         time=moment,
         step=point.step,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
-from rlexp.app.reading.summary import Entry
+from rlexp.app.reading.summary import StoredEntry
 from rlexp.engine.run_in_flight import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.budget import Budget, Compute
@@ -24,7 +24,7 @@ READ_ERRORS = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ScannedRun:
     """A run that is planned, stored on disk, or both.
 
     Attributes:
@@ -45,12 +45,12 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ExperimentScan:
     """An experiment and its runs on disk; `problem` says why the definition is missing."""
 
     paths: ExperimentPaths
     experiment: Experiment | None
-    runs: tuple[Found, ...]
+    runs: tuple[ScannedRun, ...]
     problem: str | None = None
 
     @property
@@ -59,7 +59,7 @@ class Survey:
         present = {s.record.spec.phase for f in self.runs if f.planned and (s := f.stored)}
         return tuple(phase for phase in Phase if phase in present)
 
-    def entries(self, phase: Phase) -> list[Entry]:
+    def entries(self, phase: Phase) -> list[StoredEntry]:
         """The planned runs of a phase; an unreadable run counts as never started."""
         return [
             (f.configuration, f.stored)
@@ -75,7 +75,7 @@ class Survey:
 
 
 @collector_paused()
-def survey(paths: ExperimentPaths, *, brief: bool = False) -> Survey:
+def survey(paths: ExperimentPaths, *, brief: bool = False) -> ExperimentScan:
     """Read an experiment's folder; unreadable files are reported as problems, never raised.
 
     Planned runs are those of the phases that have a run on disk, or of the test phase where none
@@ -110,10 +110,12 @@ def survey(paths: ExperimentPaths, *, brief: bool = False) -> Survey:
             and spec.phase in (phases or {Phase.TEST})
         ):
             stored = StoredRun(paths.run(name), RunRecord(spec=spec))
-            runs[name] = Found(name=name, configuration=configuration, stored=stored, planned=True)
+            runs[name] = ScannedRun(
+                name=name, configuration=configuration, stored=stored, planned=True
+            )
     order = {name: position for position, name in enumerate(planned)}
     ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
-    return Survey(paths=paths, experiment=experiment, runs=tuple(ordered), problem=problem)
+    return ExperimentScan(paths=paths, experiment=experiment, runs=tuple(ordered), problem=problem)
 
 
 def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
@@ -152,7 +154,7 @@ def _look(
     planned: Planned,
     experiment: Experiment | None,
     catalogue: Catalogue | None,
-) -> Found:
+) -> ScannedRun:
     name = paths.folder.name
     configuration, spec = planned.get(name, (None, None))
     try:
@@ -163,7 +165,7 @@ def _look(
             stored = replace(stored, record=replace(stored.record, spec=spec))
         configuration = configuration or _unlabelled(stored.record.spec)
     except (RlexpError, *READ_ERRORS) as error:
-        return Found(
+        return ScannedRun(
             name=name,
             configuration=configuration,
             stored=StoredRun(paths, RunRecord(spec=spec)) if spec else None,
@@ -171,7 +173,7 @@ def _look(
             problem=_describe_error(error, paths.folder),
             damaged=True,
         )
-    return Found(
+    return ScannedRun(
         name=name,
         configuration=configuration,
         stored=stored,

@@ -16,7 +16,7 @@ REPORT_SETTINGS = ("conf/report.yaml", "conf/metric")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leading:
+class HeadlineAggregate:
     """The headline aggregate and its interval; by default as in the packaged `conf/report.yaml`.
 
     Attributes:
@@ -47,7 +47,7 @@ class Leading:
         return self.estimator.estimate(runs, self.metric, declared_ends(reference))
 
 
-def leading_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Leading:
+def read_headline_aggregate(folder: Path, allowed: Sequence[str] = ()) -> HeadlineAggregate:
     """The first aggregate of a workspace's reports that applies to raw scores.
 
     A workspace without report settings uses the packaged ones, which are the defaults of
@@ -62,15 +62,15 @@ def leading_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Leading:
         ConfigError: The report settings of the workspace are invalid.
     """
     if not any((folder / name).exists() for name in REPORT_SETTINGS):
-        return Leading()
+        return HeadlineAggregate()
     from rlexp.config.config_files import packaged_root
     from rlexp.config.report_settings import read_report
 
     if folder.resolve() == packaged_root():
-        return Leading()
+        return HeadlineAggregate()
     parts = read_report(("section=[]",), folder, allowed)
     for name, metric in parts.metrics.items():
         aggregate = aggregate_of(metric)
         if aggregate is None or aggregate.cap is None:
-            return Leading(name=name, metric=metric, estimator=parts.settings.estimator)
-    return Leading(estimator=parts.settings.estimator)
+            return HeadlineAggregate(name=name, metric=metric, estimator=parts.settings.estimator)
+    return HeadlineAggregate(estimator=parts.settings.estimator)

@@ -11,7 +11,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_definition
-from rlexp.text import counted
+from rlexp.text import format_count
 
 
 def refuse_imported(experiment: Experiment, instead: str = "") -> None:
@@ -58,7 +58,7 @@ def _refuse(what: str, instead: str = "") -> NoReturn:
     )
 
 
-def source_in_words(spec: RunSpec) -> str | None:
+def describe_source(spec: RunSpec) -> str | None:
     """The source of an imported run as text (`imported from sb3-monitor: training episodes`)."""
     source = spec.imported
     if source is None:
@@ -71,7 +71,7 @@ def imported_counts(experiment: Experiment) -> dict[str, int]:
     """The number of imported runs, by a text with their source and the kind of their returns."""
     counts: Counter[str] = Counter()
     for configuration in experiment.configurations:
-        source = source_in_words(configuration.spec(Phase.TEST, 0, 0))
+        source = describe_source(configuration.spec(Phase.TEST, 0, 0))
         runs = (experiment.imported or {}).get(configuration.fingerprint, ())
         if source is not None and runs:
             counts[source] += len(runs)
@@ -81,7 +81,7 @@ def imported_counts(experiment: Experiment) -> dict[str, int]:
 def imported_lines(experiment: Experiment) -> Iterator[str]:
     """Yield the number of imported runs and their source, one line for each source."""
     counts = imported_counts(experiment)
-    yield from (f"{counted(number, 'run')} {source}" for source, number in counts.items())
+    yield from (f"{format_count(number, 'run')} {source}" for source, number in counts.items())
 
 
 def recorded_content(provenance: Mapping[str, Any]) -> str | None:
@@ -91,7 +91,7 @@ def recorded_content(provenance: Mapping[str, Any]) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def found_before(paths: ExperimentPaths) -> Experiment | None:
+def read_imported_experiment(paths: ExperimentPaths) -> Experiment | None:
     """The imported experiment of this name, or None where no folder has the name.
 
     Raises:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlexp.app.reading.catalogue import collector_paused
-from rlexp.app.reading.experiment_scan import Found, Survey
+from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun
 from rlexp.errors import RecordError, RlexpError
-from rlexp.records.integrity import Finding, Integrity, Kind
+from rlexp.records.integrity import Integrity, IntegrityFinding, RecordKind
 from rlexp.records.ledger import (
+    ATTEMPT_FILES,
     DOCUMENTS,
-    OF_THE_ATTEMPT,
-    Account,
+    ExpectedRecords,
     Ledger,
     SealedAttempt,
     SealedDocument,
@@ -24,9 +24,9 @@ from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import read_ledger, sum_of_file
-from rlexp.store.ledger_writer import unsealed
+from rlexp.store.ledger_writer import unsealed_attempts
 from rlexp.store.runs import StoredAttempt, read_spec
-from rlexp.text import counted, listed, shortened
+from rlexp.text import format_count, join_first_names, join_names
 
 OF_ONE_RUN = ("events.jsonl", "verdict.json", "spec.json", "model.zip", "normalisation.npz")
 """Files whose content differs between any two runs, so that an equal file is a copy."""
@@ -44,13 +44,13 @@ class IntegrityFindings:
     """
 
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[IntegrityFinding] = field(default_factory=list)
     attempts: int = 0
     matching: int = 0
 
-    def find(self, kind: Kind, text: str, run: str | None = None) -> None:
+    def find(self, kind: RecordKind, text: str, run: str | None = None) -> None:
         """Add a finding."""
-        self.findings.append(Finding(kind=kind, text=text, run=run))
+        self.findings.append(IntegrityFinding(kind=kind, text=text, run=run))
 
     def own(self, name: str, files: Mapping[str, str]) -> None:
         """Attribute files, given as sha256 by path, to a run."""
@@ -72,7 +72,7 @@ Attempts = Mapping[int, SealedAttempt]
 
 
 @collector_paused()
-def examine(survey: Survey, head: str | None = None) -> Integrity:
+def examine(survey: ExperimentScan, head: str | None = None) -> Integrity:
     """Compare an experiment's folder with its ledger.
 
     Args:
@@ -84,10 +84,10 @@ def examine(survey: Survey, head: str | None = None) -> Integrity:
     # then the ledger, therefore finds an entry for each of them.
     documents = {name: sum_of_file(paths.folder / name) for name in DOCUMENTS}
     ledger = _read(paths, findings)
-    account = Account.of(ledger.entries if ledger else ())
+    account = ExpectedRecords.of(ledger.entries if ledger else ())
     if head is not None and not any(s.startswith(head) for s in (ledger.sums if ledger else ())):
         text = f"no line of the ledger has the sum {head}: it was rewritten, or cut, since then"
-        findings.find(Kind.REWRITTEN, text)
+        findings.find(RecordKind.REWRITTEN, text)
     if ledger:
         _documents(paths, documents, account, findings)
     compare_runs(paths, account, findings)
@@ -100,16 +100,18 @@ def examine(survey: Survey, head: str | None = None) -> Integrity:
         late=sum(a.late for a in sealed),
         lines=len(ledger.sums) if ledger else 0,
         head=ledger.head if ledger else None,
-        findings=tuple(sorted(findings.findings, key=lambda f: list(Kind).index(f.kind))),
+        findings=tuple(sorted(findings.findings, key=lambda f: list(RecordKind).index(f.kind))),
     )
 
 
-def compare_runs(paths: ExperimentPaths, account: Account, findings: IntegrityFindings) -> None:
+def compare_runs(
+    paths: ExperimentPaths, account: ExpectedRecords, findings: IntegrityFindings
+) -> None:
     """Compare every run that is in the ledger or in the folder."""
     try:
         present = {run.folder.name: run for run in paths.runs()}
     except RecordError as error:
-        findings.find(Kind.DAMAGED, str(error))
+        findings.find(RecordKind.DAMAGED, str(error))
         return
     # All files are attributed first, so that a copy is found whichever run is compared first.
     for name, attempts in account.runs.items():
@@ -120,19 +122,23 @@ def compare_runs(paths: ExperimentPaths, account: Account, findings: IntegrityFi
     for name, attempts in account.gone.items():
         if name in present:
             findings.find(
-                Kind.REMARK, "it was run again after its records were removed by hand", name
+                RecordKind.REMARK, "it was run again after its records were removed by hand", name
             )
         else:
             _gone(name, attempts, findings)
     for name in sorted(account.anew & present.keys()):
-        findings.find(Kind.REMARK, "an attempt was made again after it was removed by hand", name)
+        findings.find(
+            RecordKind.REMARK, "an attempt was made again after it was removed by hand", name
+        )
     sealed_numbers = {name: set(attempts) for name, attempts in account.runs.items()}
-    _unsealed(paths, list(unsealed(present.values(), sealed_numbers)), findings)
+    _unsealed(paths, list(unsealed_attempts(present.values(), sealed_numbers)), findings)
 
 
 def _gone(name: str, attempts: Attempts, findings: IntegrityFindings) -> None:
     findings.attempts += len(attempts)
-    findings.find(Kind.MISSING, f"it is gone, with {counted(len(attempts), 'attempt')}", name)
+    findings.find(
+        RecordKind.MISSING, f"it is gone, with {format_count(len(attempts), 'attempt')}", name
+    )
 
 
 def _run(run: RunPaths, attempts: Attempts, findings: IntegrityFindings) -> None:
@@ -153,7 +159,7 @@ def _run(run: RunPaths, attempts: Attempts, findings: IntegrityFindings) -> None
     )
     lost = [number for number in attempts if not os.path.lexists(run.attempt(number).folder)]
     for number in lost:
-        findings.find(Kind.MISSING, f"attempt {number} is gone", name)
+        findings.find(RecordKind.MISSING, f"attempt {number} is gone", name)
     reported = {
         p: t for p, t in wrong.items() if not any(_belongs_to(p, number) for number in lost)
     }
@@ -166,7 +172,7 @@ def _belongs_to(path: str, number: int) -> bool:
 
 def _added(run: RunPaths, sealed: SealedAttempt) -> Iterator[str]:
     """Yield files that were added to an attempt after its end."""
-    names = (f"attempts/{sealed.attempt}/{name}" for name in OF_THE_ATTEMPT)
+    names = (f"attempts/{sealed.attempt}/{name}" for name in ATTEMPT_FILES)
     yield from (n for n in names if n not in sealed.files and os.path.lexists(run.folder / n))
 
 
@@ -184,17 +190,17 @@ def _report_files(
         if source is not None:
             copied.setdefault(source, []).append(path)
         elif text is None and not os.path.lexists(run.folder / path):
-            findings.find(Kind.MISSING, f"{path} is gone", name)
+            findings.find(RecordKind.MISSING, f"{path} is gone", name)
         else:
             edited.append(path)
     for source, paths in copied.items():
         verb = "is that" if len(paths) == 1 else "are those"
-        findings.find(Kind.COPIED, f"{listed(paths)} {verb} of {source}", name)
+        findings.find(RecordKind.COPIED, f"{join_names(paths)} {verb} of {source}", name)
     if edited:
         verb = "is" if len(edited) == 1 else "are"
-        findings.find(Kind.EDITED, f"{listed(edited)} {verb} not what was written", name)
+        findings.find(RecordKind.EDITED, f"{join_names(edited)} {verb} not what was written", name)
     for path in added:
-        findings.find(Kind.EDITED, f"{path} was added", name)
+        findings.find(RecordKind.EDITED, f"{path} was added", name)
 
 
 def _unsealed(
@@ -212,13 +218,15 @@ def _unsealed(
         text = sum_of_file(path)
         source = findings.owner(path.name, text, name) if attempt.events else None
         if source is not None:
-            findings.find(Kind.COPIED, f"{path.relative_to(run.folder)} is that of {source}", name)
+            findings.find(
+                RecordKind.COPIED, f"{path.relative_to(run.folder)} is that of {source}", name
+            )
         elif text is not None and attempt.events:
             findings.own(name, {path.name: text})
     if names := list(dict.fromkeys(run.folder.name for run, _ in attempts)):
         findings.find(
-            Kind.UNSEALED,
-            f"{counted(len(attempts), 'attempt')} of {shortened(names, 3)} ended and "
+            RecordKind.UNSEALED,
+            f"{format_count(len(attempts), 'attempt')} of {join_first_names(names, 3)} ended and "
             f"{'is' if len(attempts) == 1 else 'are'} not in the ledger; repeating the command that "
             "made them enters them",
         )
@@ -228,19 +236,21 @@ def _read(paths: ExperimentPaths, findings: IntegrityFindings) -> Ledger | None:
     try:
         ledger = read_ledger(paths)
     except RecordError as error:
-        findings.find(Kind.BROKEN, str(error).replace(f"{paths.folder}{os.sep}", ""))
+        findings.find(RecordKind.BROKEN, str(error).replace(f"{paths.folder}{os.sep}", ""))
         return None
     for text in ledger.breaks if ledger else ():
-        findings.find(Kind.BROKEN, text)
+        findings.find(RecordKind.BROKEN, text)
     if ledger and ledger.torn:
-        findings.find(Kind.REMARK, "the last line of the ledger is incomplete and is ignored")
+        findings.find(
+            RecordKind.REMARK, "the last line of the ledger is incomplete and is ignored"
+        )
     return ledger
 
 
 def _documents(
     paths: ExperimentPaths,
     sums: Mapping[str, str | None],
-    account: Account,
+    account: ExpectedRecords,
     findings: IntegrityFindings,
 ) -> None:
     for name, sha256 in sums.items():
@@ -248,14 +258,14 @@ def _documents(
         if entries:
             _document(paths, entries, sha256, account, findings)
         elif sha256 is not None:
-            findings.find(Kind.UNSEALED, f"{name} is not in the ledger")
+            findings.find(RecordKind.UNSEALED, f"{name} is not in the ledger")
 
 
 def _document(
     paths: ExperimentPaths,
     entries: Sequence[SealedDocument],
     actual: str | None,
-    account: Account,
+    account: ExpectedRecords,
     findings: IntegrityFindings,
 ) -> None:
     entry, name = entries[-1], entries[-1].name
@@ -269,47 +279,49 @@ def _document(
     if actual not in allowed or unreadable:
         _absent_or_edited(paths.folder, name, findings)
     if any(e.instead_of is not None for e in entries):
-        findings.find(Kind.EDITED, f"{name} had been edited when a command wrote it again")
+        findings.find(RecordKind.EDITED, f"{name} had been edited when a command wrote it again")
     if entry.trials is None or (actual is None and None in allowed):
         return
     if sum_of_file(paths.trials, entry.trials.bytes) != entry.trials.sha256:
         _absent_or_edited(paths.folder, paths.trials.name, findings)
     elif paths.trials.stat().st_size > entry.trials.bytes:
-        findings.find(Kind.EDITED, f"{paths.trials.name} has grown since the choice was made")
+        findings.find(
+            RecordKind.EDITED, f"{paths.trials.name} has grown since the choice was made"
+        )
 
 
 def _absent_or_edited(folder: Path, name: str, findings: IntegrityFindings) -> None:
     if os.path.lexists(folder / name):
-        findings.find(Kind.EDITED, f"{name} is not what was written")
+        findings.find(RecordKind.EDITED, f"{name} is not what was written")
     else:
-        findings.find(Kind.MISSING, f"{name} is gone")
+        findings.find(RecordKind.MISSING, f"{name} is gone")
 
 
-def _as_read(survey: Survey, findings: IntegrityFindings) -> None:
+def _as_read(survey: ExperimentScan, findings: IntegrityFindings) -> None:
     """Report damage that was met while the records were read and that no sum shows."""
     if survey.problem and not any(f.is_fault and f.run is None for f in findings.findings):
-        findings.find(Kind.DAMAGED, survey.problem)
+        findings.find(RecordKind.DAMAGED, survey.problem)
     for run in survey.runs:
         if run.damaged and not findings.is_faulty(run.name):
             _damaged(survey.paths.run(run.name), str(run.problem), findings)
         elif not (run.damaged or run.planned or survey.experiment is None):
             findings.find(
-                Kind.FOREIGN, "the experiment's definition does not include it", run.name
+                RecordKind.FOREIGN, "the experiment's definition does not include it", run.name
             )
         if unreadable := _unreadable(run):
-            text = f"{counted(unreadable, 'line')} of its journal cannot be read"
-            findings.find(Kind.REMARK, text, run.name)
+            text = f"{format_count(unreadable, 'line')} of its journal cannot be read"
+            findings.find(RecordKind.REMARK, text, run.name)
 
 
 def _damaged(run: RunPaths, problem: str, findings: IntegrityFindings) -> None:
     actual_run = _run_in_folder(run)
     if actual_run in {None, run.folder.name}:
-        findings.find(Kind.DAMAGED, problem, run.folder.name)
+        findings.find(RecordKind.DAMAGED, problem, run.folder.name)
     else:
-        findings.find(Kind.COPIED, f"spec.json is that of {actual_run}", run.folder.name)
+        findings.find(RecordKind.COPIED, f"spec.json is that of {actual_run}", run.folder.name)
 
 
-def _unreadable(run: Found) -> int:
+def _unreadable(run: ScannedRun) -> int:
     """The number of unreadable journal lines; a running run is still writing its last line."""
     if run.stored is None or run.stored.record.state is State.RUNNING:
         return 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.reading.experiment_scan import READ_ERRORS, Survey
+from rlexp.app.reading.experiment_scan import READ_ERRORS, ExperimentScan
 from rlexp.errors import RlexpError
 from rlexp.store.files import read_json
 from rlexp.store.layout import AttemptPaths
@@ -13,7 +13,7 @@ from rlexp.store.runs import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class LastCommand:
     """The record of the newest attempt; every field is empty where it is missing or damaged.
 
     Attributes:
@@ -27,15 +27,15 @@ class Recorded:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_recorded(scan: Survey) -> Recorded:
+def read_last_command(scan: ExperimentScan) -> LastCommand:
     """Read the record of the newest attempt of an experiment."""
     stored = [f.stored for f in scan.runs if f.stored and f.stored.record.attempts]
     if not stored:
-        return Recorded()
+        return LastCommand()
     newest = max(stored, key=_time).paths.attempts()[-1]
     provenance = provenance_of(newest)
     command = provenance.get("command")
-    return Recorded(
+    return LastCommand(
         command=tuple(map(str, command)) if isinstance(command, list) else (),
         folder=str(provenance.get("folder") or ""),
         settings=_read_leniently(newest.settings),

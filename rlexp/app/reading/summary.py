@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
-from rlexp.app.reading.headline_aggregate import Leading
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.errors import RecordError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -19,7 +19,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
-from rlexp.reports.evidence.restarts import Past
+from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredAttempt, StoredRun, read_run
@@ -139,7 +139,7 @@ def _began(
     return "step 0, checkpoint refused" if refused else "step 0"
 
 
-Entry = tuple[Configuration, StoredRun]
+StoredEntry = tuple[Configuration, StoredRun]
 """A configuration, and one of its runs as stored on disk."""
 
 
@@ -148,7 +148,7 @@ def read_entries(
     paths: ExperimentPaths,
     experiment: Experiment,
     phase: Phase,
-) -> list[Entry]:
+) -> list[StoredEntry]:
     """Read every planned run of a phase from disk.
 
     Records of ended runs come from the experiment's catalogue, without their curves.
@@ -175,7 +175,7 @@ def _read(run: RunPaths, spec: RunSpec, catalogue: Catalogue) -> StoredRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class LabelSummary:
     """The scores of one label on one task, in one phase.
 
     Attributes:
@@ -272,8 +272,8 @@ class PhaseSummary:
     phase: str
     folder: str
     failures: str
-    past: Past
-    cells: tuple[Cell, ...]
+    past: RestartCounts
+    cells: tuple[LabelSummary, ...]
     runs: tuple[RunRow, ...]
 
 
@@ -281,8 +281,8 @@ def summarise(
     paths: ExperimentPaths,
     experiment: Experiment,
     phase: Phase,
-    entries: Sequence[Entry],
-    leading: Leading,
+    entries: Sequence[StoredEntry],
+    leading: HeadlineAggregate,
 ) -> PhaseSummary:
     """Compute scores and intervals, and count failed and missing runs.
 
@@ -305,7 +305,7 @@ def summarise(
         phase=str(phase),
         folder=str(paths.folder),
         failures=experiment.failures,
-        past=Past.of(stored.record for _, stored in entries),
+        past=RestartCounts.of(stored.record for _, stored in entries),
         cells=tuple(
             _cell(c, table, records.get(id(c), []), experiment, leading)
             for c in experiment.configurations
@@ -352,14 +352,14 @@ def _cell(
     table: score_table.ScoreTable,
     records: Sequence[RunRecord],
     experiment: Experiment,
-    leading: Leading,
-) -> Cell:
+    leading: HeadlineAggregate,
+) -> LabelSummary:
     scored = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in scored.items()}
     failed = sum(r.state is State.FAILED for r in records)
     worst = worst_scores(configuration, experiment, sum(r.scoreless for r in records))
     values = [*by_seed.values(), *worst]
-    return Cell(
+    return LabelSummary(
         label=configuration.label,
         task=configuration.task,
         score=configuration.budget.score,

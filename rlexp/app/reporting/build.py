@@ -10,10 +10,10 @@ from rlexp.config.report_settings import ReportParts
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.checklist import failed_checks
-from rlexp.reports.analysis.report_context import Inquiry
-from rlexp.reports.drawing.blocks import Study
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.text import counted, listed
+from rlexp.text import format_count, join_names
 
 FORMATS = ("html", "latex", "csv", "json", "md")
 
@@ -47,17 +47,17 @@ def read_phase(name: str | None) -> Phase | None:
     return Phase(name) if name else None
 
 
-def make_study(evidence: Evidence, parts: ReportParts) -> Study:
+def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute every section of a report."""
-    inquiry = Inquiry(
+    inquiry = ReportContext(
         evidence=evidence,
         settings=parts.settings,
         metrics=parts.metrics,
         sections=tuple(parts.sections),
     )
     computed = (section.part(inquiry) for section in parts.sections.values())
-    return Study(
-        title=listed(e.name for e in evidence.experiments),
+    return ReportDocument(
+        title=join_names(e.name for e in evidence.experiments),
         subtitle=", ".join(_counts(evidence)),
         labels=evidence.labels,
         parts=tuple(part for part in computed if part is not None),
@@ -66,8 +66,8 @@ def make_study(evidence: Evidence, parts: ReportParts) -> Study:
     )
 
 
-def rendered(
-    study: Study, formats: Sequence[str], folder: Path, figures: Path | None
+def render_files(
+    study: ReportDocument, formats: Sequence[str], folder: Path, figures: Path | None
 ) -> dict[Path, bytes]:
     """The content of every file of a report; figures for print only where they have a folder."""
     links = {"figures": os.path.relpath(figures, folder)} if figures else {}
@@ -85,14 +85,14 @@ def rendered(
 def _counts(evidence: Evidence) -> Iterator[str]:
     """Yield the numbers of trials, labels, tasks and runs of the report."""
     if trials := sum(len(sweep.trials) for sweep in evidence.sweeps):
-        yield counted(trials, "trial")
+        yield format_count(trials, "trial")
     if evidence.labels or not evidence.sweeps:
-        yield counted(len(evidence.labels), "label")
-        yield counted(len(evidence.tasks), "task")
-    yield f"{counted(len(evidence.members), f'{evidence.phase} run')} planned"
+        yield format_count(len(evidence.labels), "label")
+        yield format_count(len(evidence.tasks), "task")
+    yield f"{format_count(len(evidence.members), f'{evidence.phase} run')} planned"
 
 
-def _rendered(study: Study, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
+def _rendered(study: ReportDocument, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
     """The files of one format by name; some formats link the figures by relative paths."""
     if name == "html":
         page: str = import_module("rlexp.reports.page.html").render_html(study)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from rlexp.app.reading.experiment_scan import Found, Survey, survey
+from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.sweeps.evidence import read_sweep_evidence
@@ -14,7 +14,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
-from rlexp.reports.evidence.runs import Evidence, Member, unambiguous
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, unambiguous
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
@@ -35,7 +35,7 @@ def read_target(text: str) -> Target:
     return Target(experiment, label or None)
 
 
-def gather(
+def collect_evidence(
     targets: Sequence[str],
     phase: Phase | None,
     workspace: Workspace,
@@ -88,7 +88,7 @@ def gather(
 
 
 def _sweeps(
-    surveys: Mapping[str, Survey], workspace: Workspace, *, with_importance: bool
+    surveys: Mapping[str, ExperimentScan], workspace: Workspace, *, with_importance: bool
 ) -> Iterator[SweepEvidence]:
     for scan in surveys.values():
         experiment = scan.experiment
@@ -105,7 +105,7 @@ def _labels(experiment: str, targets: Sequence[Target]) -> frozenset[str] | None
     return None if None in labels else frozenset(label for label in labels if label)
 
 
-def _check_label(target: Target, scan: Survey) -> None:
+def _check_label(target: Target, scan: ExperimentScan) -> None:
     assert scan.experiment is not None
     labels = [c.label for c in scan.experiment.configurations]
     if target.label is not None and target.label not in labels:
@@ -117,7 +117,9 @@ def _check_label(target: Target, scan: Survey) -> None:
         )
 
 
-def _members(scan: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
+def _members(
+    scan: ExperimentScan, labels: frozenset[str] | None, phase: Phase
+) -> Iterator[PlannedRun]:
     provenances: dict[bytes, Mapping[str, Any]] = {}
     for run in scan.runs:
         if run.planned and run.configuration and run.stored:
@@ -127,11 +129,11 @@ def _members(scan: Survey, labels: frozenset[str] | None, phase: Phase) -> Itera
 
 
 def _member(
-    paths: ExperimentPaths, run: Found, provenances: dict[bytes, Mapping[str, Any]]
-) -> Member:
+    paths: ExperimentPaths, run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]
+) -> PlannedRun:
     assert run.configuration is not None
     assert run.stored is not None
-    return Member(
+    return PlannedRun(
         experiment=paths.name,
         label=run.configuration.label,
         configuration=run.configuration,
@@ -141,7 +143,7 @@ def _member(
     )
 
 
-def _provenance(run: Found, provenances: dict[bytes, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _provenance(run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]) -> Mapping[str, Any]:
     """The provenance of a run's last attempt; empty where it is damaged, so that the score is kept.
 
     `provenances` holds those read so far by file content, because runs of one command share theirs.
@@ -180,7 +182,7 @@ def _is_provenance(document: Mapping[str, Any]) -> bool:
     )
 
 
-def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
+def _common_phase(surveys: Mapping[str, ExperimentScan]) -> Phase:
     """The phase that all targets have: test before tuning before selection.
 
     Raises:
@@ -200,13 +202,13 @@ def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
     raise ProtocolError(f"scores of different phases are never combined: {phase_list}")
 
 
-def _phases(scan: Survey) -> set[Phase]:
+def _phases(scan: ExperimentScan) -> set[Phase]:
     """The phases in which a target can be compared; of a sweep, only test, unseen by its choice."""
     is_sweep = scan.experiment is not None and scan.experiment.sweep is not None
     return {Phase.TEST} if is_sweep else set(scan.phases) or {Phase.TEST}
 
 
-def _left_out(surveys: Mapping[str, Survey], chosen: Phase) -> dict[Phase, int]:
+def _left_out(surveys: Mapping[str, ExperimentScan], chosen: Phase) -> dict[Phase, int]:
     counts: dict[Phase, int] = {}
     # Reports describe the search of a sweep in its own section, so it is not counted as left out.
     without_sweeps = [
@@ -219,11 +221,11 @@ def _left_out(surveys: Mapping[str, Survey], chosen: Phase) -> dict[Phase, int]:
     return counts
 
 
-def _configurations(members: Sequence[Member]) -> list[tuple[str, str, str]]:
+def _configurations(members: Sequence[PlannedRun]) -> list[tuple[str, str, str]]:
     return list(dict.fromkeys((m.experiment, m.label, m.task) for m in members))
 
 
-def _ordered(members: Sequence[Member]) -> list[Member]:
+def _ordered(members: Sequence[PlannedRun]) -> list[PlannedRun]:
     """Sort by label in the order of the targets, then by task, root and seed."""
     labels = {label: n for n, label in enumerate(dict.fromkeys(m.label for m in members))}
     return sorted(

@@ -48,7 +48,7 @@ def repository(folder: Path) -> Path | None:
 
 
 @contextmanager
-def checked_out(code: RecordedCode, folder: Path, worktree: Path) -> Iterator[Checkout]:
+def check_out_code(code: RecordedCode, folder: Path, worktree: Path) -> Iterator[Checkout]:
     """Rebuild the code of a run inside a `with` block; the worktree is removed after it.
 
     Args:

@@ -36,7 +36,7 @@ HARMLESS = re.compile(r".*(_NUM_THREADS|_DIR|_PATH|_HOME|_LOGS)")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EnvironmentChange:
     """A recorded value and the present one; None where a value is missing."""
 
     name: str
@@ -55,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class EnvironmentDifference:
     """The differences between the recorded and the present environment of a run.
 
     Attributes:
@@ -66,9 +66,9 @@ class Surroundings:
         known: Whether packages were recorded at all.
     """
 
-    decisive: tuple[Change, ...]
-    machine: tuple[Change, ...]
-    others: tuple[Change, ...]
+    decisive: tuple[EnvironmentChange, ...]
+    machine: tuple[EnvironmentChange, ...]
+    others: tuple[EnvironmentChange, ...]
     editable: Path | None
     known: bool
 
@@ -84,7 +84,9 @@ class Surroundings:
         return shlex.join(["pip", "install", *wishes]) if wishes else None
 
 
-def compare(provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Path) -> Surroundings:
+def compare_environments(
+    provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Path
+) -> EnvironmentDifference:
     """Compare the recorded environment of a run with the present one.
 
     Args:
@@ -96,17 +98,17 @@ def compare(provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Pat
     with _findable(folder):
         deciding = set(LEARNING).union(*(collect_versions(spec) for spec in specs))
     changed = [
-        Change(n, then.get(n), now.get(n))
+        EnvironmentChange(n, then.get(n), now.get(n))
         for n in sorted({*then, *now})
         if then and then.get(n) != now.get(n)
     ]
     python = provenance.get("python")
     python_changes = (
-        [Change("python", str(python), python_version())]
+        [EnvironmentChange("python", str(python), python_version())]
         if python is not None and python != python_version()
         else []
     )
-    return Surroundings(
+    return EnvironmentDifference(
         decisive=(
             *python_changes,
             # A package that was absent then cannot have determined the recorded numbers.
@@ -114,12 +116,12 @@ def compare(provenance: Mapping[str, Any], specs: Sequence[RunSpec], folder: Pat
         ),
         machine=tuple(_machine(provenance)),
         others=tuple(c for c in changed if c.name not in deciding),
-        editable=editable("rlexp"),
+        editable=editable_folder("rlexp"),
         known=bool(then),
     )
 
 
-def editable(name: str) -> Path | None:
+def editable_folder(name: str) -> Path | None:
     """The folder of an editable installation, or None."""
     try:
         origin = loads(distribution(name).read_text("direct_url.json") or "{}")
@@ -138,12 +140,12 @@ def _by_name(versions: Mapping[Any, Any]) -> dict[str, str]:
     return {str(canonicalize_name(str(name))): str(version) for name, version in versions.items()}
 
 
-def _machine(provenance: Mapping[str, Any]) -> Iterator[Change]:
+def _machine(provenance: Mapping[str, Any]) -> Iterator[EnvironmentChange]:
     then = provenance.get("machine")
     if isinstance(then, Mapping) and then.get("processor") is not None:
         processor = str(machine()["processor"])
         if then["processor"] != processor:
-            yield Change("processor", str(then["processor"]), processor)
+            yield EnvironmentChange("processor", str(then["processor"]), processor)
     recorded = provenance.get("variables")
     if not isinstance(recorded, Mapping):
         return
@@ -152,7 +154,7 @@ def _machine(provenance: Mapping[str, Any]) -> Iterator[Change]:
             continue
         was, present = recorded.get(name), environ.get(name)
         if was != present:
-            yield Change(name, None if was is None else str(was), present)
+            yield EnvironmentChange(name, None if was is None else str(was), present)
 
 
 @contextmanager
@@ -167,7 +169,7 @@ def _findable(folder: Path) -> Iterator[None]:
         sys.path[:] = before
 
 
-class Verdict(StrEnum):
+class ReproductionVerdict(StrEnum):
     """How alike two executions are; `failed` where the second one did not complete."""
 
     IDENTICAL = "identical"
@@ -210,7 +212,7 @@ class ReproducedRun:
     """
 
     run: str
-    verdict: Verdict
+    verdict: ReproductionVerdict
     score: Scores
     weights: Digests
     continued_at: tuple[int, ...]
@@ -227,14 +229,14 @@ class ReproductionAnswer:
 
     original: Original
     repetition: RunRecord
-    verdict: Verdict
+    verdict: ReproductionVerdict
     divergence: Divergence | None
     cause: str | None
 
     @property
     def reproduced(self) -> bool:
         """Whether the second execution reached at least the same score."""
-        return self.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES}
+        return self.verdict in {ReproductionVerdict.IDENTICAL, ReproductionVerdict.EQUAL_SCORES}
 
     def result(self) -> ReproducedRun:
         """The comparison as part of a command's result."""
@@ -253,17 +255,20 @@ class ReproductionAnswer:
         )
 
 
-def answer(
-    original: Original, repetition: RunRecord, surroundings: Surroundings, workspace: Workspace
+def judge_reproduction(
+    original: Original,
+    repetition: RunRecord,
+    surroundings: EnvironmentDifference,
+    workspace: Workspace,
 ) -> ReproductionAnswer:
     """Compare a run with its second execution, which has ended."""
     if repetition.state is State.COMPLETED:
-        verdict = Verdict(likeness(original.record, repetition))
+        verdict = ReproductionVerdict(likeness(original.record, repetition))
     else:
-        verdict = Verdict.FAILED
-    same = verdict is Verdict.IDENTICAL
+        verdict = ReproductionVerdict.FAILED
+    same = verdict is ReproductionVerdict.IDENTICAL
     divergence = None if same else first_divergence(original.record, repetition)
-    if verdict is Verdict.EQUAL_SCORES and original.record.spec.external:
+    if verdict is ReproductionVerdict.EQUAL_SCORES and original.record.spec.external:
         same = divergence is None
     return ReproductionAnswer(
         original=original,
@@ -275,14 +280,20 @@ def answer(
 
 
 def likely_cause(
-    original: Original, repetition: RunRecord, surroundings: Surroundings, workspace: Workspace
+    original: Original,
+    repetition: RunRecord,
+    surroundings: EnvironmentDifference,
+    workspace: Workspace,
 ) -> str:
     """The cause that the strongest available evidence suggests, in one line."""
     return next(_evidence(original, repetition, surroundings, workspace))
 
 
 def _evidence(
-    original: Original, repetition: RunRecord, surroundings: Surroundings, workspace: Workspace
+    original: Original,
+    repetition: RunRecord,
+    surroundings: EnvironmentDifference,
+    workspace: Workspace,
 ) -> Iterator[str]:
     code = original.code
     for changes in (surroundings.decisive, surroundings.machine):
@@ -308,7 +319,7 @@ def _evidence(
     )
 
 
-def _of_rlexp(surroundings: Surroundings) -> str:
+def _of_rlexp(surroundings: EnvironmentDifference) -> str:
     """A hint that rlexp itself may have changed, which no record shows for an editable one."""
     if surroundings.editable is None:
         return ""

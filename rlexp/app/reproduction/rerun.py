@@ -8,8 +8,8 @@ from dataclasses import replace
 from signal import Signals
 
 from rlexp.app.execution.environment_variables import temporary_environment
-from rlexp.app.execution.launch import drive
-from rlexp.app.execution.launch_settings import Driving
+from rlexp.app.execution.launch import execute_missing_runs
+from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.observer import Observer
 from rlexp.app.reading.experiment_scan import configuration_of
 from rlexp.app.reproduction.checkout import Checkout
@@ -50,7 +50,7 @@ def run_again(
     """
     specs = tuple(original.record.spec for original in originals)
     phase = specs[0].phase
-    driving = Driving(
+    driving = LaunchSettings(
         executor=_executor(workspace),
         threads=max(spec.compute["threads"] for spec in specs),
         operational=dict.fromkeys(OPERATIONAL),
@@ -63,7 +63,9 @@ def run_again(
         chdir(checkout.folder),
         temporary_environment(_imports(checkout)),
     ):
-        return drive(paths, phase, Plan(specs, (), ()), driving, rebuilt_workspace, observer)
+        return execute_missing_runs(
+            paths, phase, Plan(specs, (), ()), driving, rebuilt_workspace, observer
+        )
 
 
 def _executor(workspace: Workspace) -> Executor:
@@ -72,7 +74,7 @@ def _executor(workspace: Workspace) -> Executor:
     return executor
 
 
-def define(originals: Sequence[Original], paths: ExperimentPaths) -> None:
+def define_experiment(originals: Sequence[Original], paths: ExperimentPaths) -> None:
     """Write the definition of an experiment that contains exactly these runs."""
     specs = [original.record.spec for original in originals]
     seeds = tuple(dict.fromkeys(spec.seed for spec in specs))

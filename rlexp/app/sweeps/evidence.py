@@ -5,17 +5,17 @@ from itertools import accumulate
 from typing import Any
 
 from rlexp.app.sweeps.progress import trial_reason
-from rlexp.app.sweeps.state import Closed, resume
+from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
-from rlexp.engine.sweep_source import Sweeping
-from rlexp.engine.trial_state import Progress
+from rlexp.engine.sweep_source import SweepSource
+from rlexp.engine.trial_state import TrialProgress
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
 from rlexp.reports.evidence.sweeps import (
-    Importance,
+    ImportanceByMethod,
     PhaseCost,
     SweepEvidence,
     TrialEvidence,
@@ -38,7 +38,7 @@ def read_sweep_evidence(
     Raises:
         RlexpError: A file in the folder is damaged.
     """
-    sweeping = resume(paths, experiment, runs, workspace, Closed())
+    sweeping = restore_sweep(paths, experiment, runs, workspace, ReadOnlyLedger())
     sweep = experiment.sweep
     assert sweep is not None
     by_id = {stored.record.spec.id: stored.record for stored in runs}
@@ -59,7 +59,7 @@ def read_sweep_evidence(
     )
 
 
-def _trials(sweeping: Sweeping, records: Mapping[str, RunRecord]) -> Iterator[TrialEvidence]:
+def _trials(sweeping: SweepSource, records: Mapping[str, RunRecord]) -> Iterator[TrialEvidence]:
     eligible_numbers = {candidate.number for candidate in sweeping.ranked()}
     entries, screening = sweeping.search.entries, sweeping.search.question.screening
     runs = [sweeping.runs_of(e.proposal.number) for e in entries]
@@ -92,8 +92,8 @@ def _spent(specs: Iterable[RunSpec], records: Mapping[str, RunRecord]) -> int:
 
 
 def _trial(
-    entry: Progress,
-    sweeping: Sweeping,
+    entry: TrialProgress,
+    sweeping: SweepSource,
     records: Mapping[int, RunRecord],
     *,
     eligible: bool,
@@ -121,7 +121,7 @@ def _trial(
     )
 
 
-def _importances(sweeping: Sweeping, experiment: Experiment) -> tuple[Importance, ...]:
+def _importances(sweeping: SweepSource, experiment: Experiment) -> tuple[ImportanceByMethod, ...]:
     """Parameter importances, computed from each trial's value on the seeds that all trials have."""
     sweep, question = experiment.sweep, sweeping.search.question
     assert sweep is not None
@@ -132,7 +132,7 @@ def _importances(sweeping: Sweeping, experiment: Experiment) -> tuple[Importance
         if e.trial is not None and e.trial.values and e.proposal.steps == question.steps
     ]
     return tuple(
-        Importance(
+        ImportanceByMethod(
             method=importance.method,
             shares=importance.shares,
             quality=importance.quality,

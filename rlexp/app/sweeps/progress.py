@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from rlexp.app.observer import Observer
 from rlexp.engine.failure_streak import systematic_failure, why_failed
-from rlexp.engine.run_in_flight import Running, Watcher
+from rlexp.engine.run_in_flight import RunInFlight, Watcher
 from rlexp.engine.search import promotions
-from rlexp.engine.sweep_source import Stage, Sweeping
-from rlexp.engine.sweep_view import SweepView, TrialLine
-from rlexp.engine.trial_state import Progress, steps_of
+from rlexp.engine.sweep_source import SweepSource, SweepStage
+from rlexp.engine.sweep_view import EndedTrial, SweepView
+from rlexp.engine.trial_state import TrialProgress, steps_of
 from rlexp.exchange.background import BackgroundMirror
-from rlexp.exchange.optuna_study import Mirror
+from rlexp.exchange.optuna_study import OptunaStudyMirror
 from rlexp.exchange.optuna_trials import MirroredTrial
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
@@ -30,12 +30,12 @@ STATES: Mapping[TrialState, Literal["complete", "pruned", "failed"]] = {
 }
 
 
-def mirrored(sweeping: Sweeping) -> list[MirroredTrial]:
+def mirrored_trials(sweeping: SweepSource) -> list[MirroredTrial]:
     """Every trial so far in the order of their numbers, as written to the Optuna study."""
     return [_trial(entry, sweeping) for entry in sweeping.search.entries]
 
 
-def _trial(entry: Progress, sweeping: Sweeping) -> MirroredTrial:
+def _trial(entry: TrialProgress, sweeping: SweepSource) -> MirroredTrial:
     trial, objectives = entry.trial, sweeping.search.question.objectives
     complete = trial is not None and trial.state is TrialState.COMPLETE
     # Only the runs that the decision used: Optuna changes no trial that has ended.
@@ -52,7 +52,7 @@ def _trial(entry: Progress, sweeping: Sweeping) -> MirroredTrial:
     )
 
 
-def _attributes(entry: Progress, records: list[RunRecord]) -> Iterator[tuple[str, Any]]:
+def _attributes(entry: TrialProgress, records: list[RunRecord]) -> Iterator[tuple[str, Any]]:
     yield "steps", entry.proposal.steps
     yield "seeds", [r.spec.seed for r in records]
     yield "scores", [r.score for r in records]
@@ -64,7 +64,7 @@ def _attributes(entry: Progress, records: list[RunRecord]) -> Iterator[tuple[str
 
 
 @dataclass(slots=True)
-class Watched:
+class SweepMonitor:
     """Receives the progress of a sweep and passes it to the live view and the Optuna mirror.
 
     Attributes:
@@ -74,7 +74,7 @@ class Watched:
         spent: Environment steps of ended attempts, by run.
     """
 
-    sweeping: Sweeping
+    sweeping: SweepSource
     mirror: BackgroundMirror | None
     workers: int
     spent: dict[str, int]
@@ -91,9 +91,9 @@ class Watched:
         """The current progress of the sweep."""
         over = {key: record.spent for key, record in self.sweeping.records.items()}
         spent = {**self.spent, **self._under_way, **over}
-        return view_of(self.sweeping, spent, self.workers)
+        return make_view(self.sweeping, spent, self.workers)
 
-    def saw(self, running: Sequence[Running]) -> None:
+    def saw(self, running: Sequence[RunInFlight]) -> None:
         """Store the steps of the running runs, and pass new trials to the mirror."""
         self._under_way = {
             run.spec.id: self.spent.get(run.spec.id, 0) + run.step for run in running
@@ -104,18 +104,18 @@ class Watched:
         # only after a trial was added or has ended.
         if self.mirror is not None and state != self._state:
             self._state = state
-            self.mirror.offer(mirrored(self.sweeping))
+            self.mirror.offer(mirrored_trials(self.sweeping))
 
     def close(self, observer: Observer) -> None:
         """Give the mirror some seconds for the last trials; the next command writes the rest."""
         if self.mirror is None:
             return
-        self.mirror.offer(mirrored(self.sweeping))
+        self.mirror.offer(mirrored_trials(self.sweeping))
         if problem := self.mirror.close():
             observer.note(f"Warning: {problem}")
 
 
-def mirror_of(
+def open_mirror(
     paths: ExperimentPaths, experiment: Experiment, storage: str | None, observer: Observer
 ) -> BackgroundMirror:
     """Open the mirror of a sweep, and warn before any training if it does not respond.
@@ -126,7 +126,7 @@ def mirror_of(
     sweep = experiment.sweep
     assert sweep is not None
     mirror = BackgroundMirror(
-        Mirror(
+        OptunaStudyMirror(
             storage,
             journal=paths.mirror,
             name=paths.name,
@@ -144,10 +144,10 @@ def mirror_of(
 class _BothWatchers:
     """Passes progress to the sweep's monitor and to the observer's watcher."""
 
-    monitor: Watched
+    monitor: SweepMonitor
     watcher: Watcher
 
-    def update(self, running: Sequence[Running], waiting: int) -> None:
+    def update(self, running: Sequence[RunInFlight], waiting: int) -> None:
         """Pass on the running runs."""
         self.monitor.saw(running)
         self.watcher.update(running, waiting)
@@ -158,7 +158,7 @@ class _BothWatchers:
         self.watcher.ended(record, again=again)
 
 
-def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> SweepView:
+def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> SweepView:
     """The progress of a sweep, for display.
 
     Args:
@@ -169,7 +169,7 @@ def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> Sweep
     search = sweeping.search
     ranked = sweeping.ranked()
     lines = tuple(trial_lines(sweeping))
-    searching = sweeping.stage is Stage.SEARCH
+    searching = sweeping.stage is SweepStage.SEARCH
     scored = [line for line in lines if line.best]
     best = (ranked[0].number, ranked[0].values[0]) if ranked else None
     if best is None and scored and scored[-1].value is not None:
@@ -188,7 +188,7 @@ def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> Sweep
     )
 
 
-def trial_lines(sweeping: Sweeping) -> Iterator[TrialLine]:
+def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
     """Yield the trials that have ended, in the order of their numbers."""
     objectives, best = sweeping.search.question.objectives, -inf
     for entry in sweeping.search.entries:
@@ -199,7 +199,7 @@ def trial_lines(sweeping: Sweeping) -> Iterator[TrialLine]:
         full = entry.proposal.steps == sweeping.search.question.steps
         leads = complete and full and trial.values[0] > best
         best = trial.values[0] if leads else best
-        yield TrialLine(
+        yield EndedTrial(
             number=trial.number,
             state=str(trial.state),
             value=objectives.oriented(trial.values)[0] if complete else None,
@@ -210,7 +210,7 @@ def trial_lines(sweeping: Sweeping) -> Iterator[TrialLine]:
         )
 
 
-def trial_reason(entry: Progress) -> str | None:
+def trial_reason(entry: TrialProgress) -> str | None:
     """Why a trial was pruned or failed, or None."""
     if entry.stop is not None:
         return f"at step {entry.stop.step:,}, {entry.stop.reason}"
@@ -230,7 +230,7 @@ def describe_limits(plan: SweepPlan, full_runs: float) -> str:
     return ", ".join(limits)
 
 
-def _left(sweeping: Sweeping, workers: int) -> float | None:
+def _left(sweeping: SweepSource, workers: int) -> float | None:
     """Expected remaining seconds at the average speed so far, or None where it is unknown."""
     done = [r for r in sweeping.records.values() if r.seconds_spent and r.spent]
     if not done or not (steps := remaining_steps(sweeping)):
@@ -239,26 +239,26 @@ def _left(sweeping: Sweeping, workers: int) -> float | None:
     return steps * speed / workers
 
 
-def remaining_steps(sweeping: Sweeping) -> int:
+def remaining_steps(sweeping: SweepSource) -> int:
     """The largest number of environment steps that the plan may still need."""
     over, planned = sweeping.stage_runs()
     steps, missing = sweeping.search.question.steps, planned - over
-    tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is Stage.TEST else 0
+    tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is SweepStage.TEST else 0
     match sweeping.stage:
-        case Stage.SEARCH:
+        case SweepStage.SEARCH:
             promoted, finalists = count_promotions(sweeping)
             chosen = finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
             return _search_steps(sweeping, promoted) + (chosen + tests) * steps
-        case Stage.PROMOTION:
+        case SweepStage.PROMOTION:
             chosen = count_promotions(sweeping)[1] * len(sweeping.seeds.seeds(Phase.SELECTION))
             return (missing + chosen + tests) * steps
-        case Stage.SELECTION:
+        case SweepStage.SELECTION:
             return (missing + tests) * steps if sweeping.ranked() else 0
         case _:
             return missing * steps
 
 
-def count_promotions(sweeping: Sweeping) -> tuple[int, int]:
+def count_promotions(sweeping: SweepSource) -> tuple[int, int]:
     """The largest numbers of trials promoted to all tuning seeds, and to selection seeds."""
     question, trials = sweeping.search.question, _trials_at_most(sweeping)
     promoted = promotions(question, trials * question.steps)
@@ -266,7 +266,7 @@ def count_promotions(sweeping: Sweeping) -> tuple[int, int]:
     return promoted, min(question.plan.finalists, promoted if staged else trials)
 
 
-def _trials_at_most(sweeping: Sweeping) -> int:
+def _trials_at_most(sweeping: SweepSource) -> int:
     """The largest number of trials at the full budget, including ended trials."""
     search, plan = sweeping.search, sweeping.search.question.plan
     if search.is_full(sweeping.hours()):
@@ -274,7 +274,7 @@ def _trials_at_most(sweeping: Sweeping) -> int:
     return plan.trials if plan.full_runs is None else min(plan.trials, ceil(plan.full_runs))
 
 
-def _search_steps(sweeping: Sweeping, promoted: int) -> int:
+def _search_steps(sweeping: SweepSource, promoted: int) -> int:
     """The largest number of steps that the search may still need, for trials and promotions."""
     search, question = sweeping.search, sweeping.search.question
     plan, steps, screening = question.plan, question.steps, question.screening
@@ -290,12 +290,12 @@ def _search_steps(sweeping: Sweeping, promoted: int) -> int:
     return min(total, max(plan.steps - sum(map(steps_of, search.entries)), 0))
 
 
-def why_stopped(sweeping: Sweeping) -> str | None:
+def why_stopped(sweeping: SweepSource) -> str | None:
     """Why a sweep without a winner cannot choose one as things are, or None if it can."""
     if sweeping.selection is not None:
         return None
     if (reason := systematic_failure(sweeping.search)) is not None:
         return reason
-    if sweeping.stage is Stage.SELECTION and not sweeping.ranked():
+    if sweeping.stage is SweepStage.SELECTION and not sweeping.ranked():
         return "no trial has a score on every tuning seed at the full budget"
     return None

@@ -10,24 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from rlexp.app.execution.compatibility import Spaces, check_fit
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.external import keep_files
 from rlexp.app.execution.request import (
     configuration_of,
     derive_name,
-    plain_part,
+    plug_in_settings,
     require_minimum,
     union,
     with_current_parts,
 )
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
-from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import Composed
+from rlexp.config.compose import ComposedConfiguration
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
-from rlexp.config.validate import Parts, build, validate
+from rlexp.config.validate import PlugIns, build, validate
 from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
@@ -69,15 +69,15 @@ class TimedSuggester:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedSweep:
     """The sweep and the settings that one command requests."""
 
     experiment: Experiment
     request: SweepRequest
     executor: Executor
     budget: Budget
-    trackers: Trackers
-    parts: Parts
+    trackers: ChosenTrackers
+    parts: PlugIns
 
     @property
     def sweep(self) -> Sweep:
@@ -90,9 +90,9 @@ class Asked:
 class Configurer:
     """Makes configurations from parameters, or gives the reason why one cannot run."""
 
-    asked: Asked
+    asked: RequestedSweep
     workspace: Workspace
-    spaces: dict[str, Spaces]
+    spaces: dict[str, EnvironmentSpaces]
 
     def check_default(self) -> None:
         """Check that the default configuration of a sweep can run.
@@ -102,7 +102,7 @@ class Configurer:
         """
         default = self.asked.experiment.default
         built = {default.fingerprint: self.asked.parts}
-        check_fit([default], self.workspace, self.spaces, built)
+        check_compatibility([default], self.workspace, self.spaces, built)
 
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None
@@ -115,9 +115,9 @@ class Configurer:
             settings = self.asked.request.configure(parameters, steps)
             keep_files(settings, self.asked.request.plain, self.asked.experiment.default)
             root, parts = validate(settings, self.workspace.allowed)
-            configuration = configuration_of(Composed(settings, ()), root, parts)
+            configuration = configuration_of(ComposedConfiguration(settings, ()), root, parts)
             built = {configuration.fingerprint: parts}
-            check_fit([configuration], self.workspace, self.spaces, built)
+            check_compatibility([configuration], self.workspace, self.spaces, built)
         except (ConfigError, ProtocolError) as error:
             return None, str(error)
         return replace(configuration, label=label), ""
@@ -162,7 +162,9 @@ class FolderLedger:
 Number = TypeVar("Number", int, float)
 
 
-def join_sweep(paths: ExperimentPaths, requested: Experiment, *, lag_asked: bool) -> Experiment:
+def merge_with_existing_sweep(
+    paths: ExperimentPaths, requested: Experiment, *, lag_asked: bool
+) -> Experiment:
     """The sweep on disk, extended by the requested trials and test seeds; the request if none exists.
 
     Args:
@@ -256,7 +258,7 @@ def split_definition(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     return (overrides.pop(0) if is_name else None), overrides
 
 
-def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace) -> Asked:
+def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace) -> RequestedSweep:
     """Turn a definition and overrides into a sweep, without starting or writing anything.
 
     Raises:
@@ -265,7 +267,7 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
     workspace.make_importable()
     request = compose_sweep(name, overrides, workspace.folder)
     root, parts = validate(request.plain, workspace.allowed)
-    configuration = configuration_of(Composed(request.plain, ()), root, parts)
+    configuration = configuration_of(ComposedConfiguration(request.plain, ()), root, parts)
     check_sweep(request, workspace.allowed)
     if root.failures == "worst":
         require_minimum([configuration])
@@ -289,10 +291,10 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
     )
     experiment_name = root.experiment or name or derive_name(experiment)
     named = replace(experiment, name=check_name(experiment_name))
-    trackers = Trackers.of(request.plain, parts)
-    return Asked(named, request, parts.executor, root.budget, trackers, parts)
+    trackers = ChosenTrackers.of(request.plain, parts)
+    return RequestedSweep(named, request, parts.executor, root.budget, trackers, parts)
 
 
 def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """The tuner or pruner of a sweep, as the definition records it."""
-    return plain_part(given, build(given, group, workspace.allowed), group)
+    return plug_in_settings(given, build(given, group, workspace.allowed), group)

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.request import Request
-from rlexp.app.sweeps.state import Closed, read_runs, resume
-from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.execution.request import RunRequest
+from rlexp.app.sweeps.state import ReadOnlyLedger, read_runs, restore_sweep
+from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.overrides import parse_words
-from rlexp.config.validate import Root, validate
+from rlexp.config.overrides import parse_overrides
+from rlexp.config.validate import ValidatedSettings, validate
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import TENTH, evaluation_interval
 from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.schema_1 import FirstConfiguration
+from rlexp.protocol.schema_1 import ConfigurationSchema1
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
@@ -26,7 +26,7 @@ FIXED_BY_TRIAL = ("agent", "algorithm", "environment", "benchmark", "sweeps", "s
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SweepTrial:
     """A trial of a sweep; without a number, the winner or else the best trial so far."""
 
     sweep: str
@@ -38,20 +38,22 @@ class Origin:
         return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *overrides)
 
 
-def read_origin(sweep: str | None, trial: int | None) -> Origin | None:
+def read_sweep_trial(sweep: str | None, trial: int | None) -> SweepTrial | None:
     """The trial to train again, or None if no sweep is named.
 
     Raises:
         ConfigError: A trial is given without its sweep.
     """
     if sweep is not None:
-        return Origin(sweep, trial)
+        return SweepTrial(sweep, trial)
     if trial is not None:
         raise ConfigError("--trial needs the sweep of the trial: add --from-sweep NAME")
     return None
 
 
-def request_again(origin: Origin, overrides: Sequence[str], workspace: Workspace) -> Request:
+def request_trial_again(
+    origin: SweepTrial, overrides: Sequence[str], workspace: Workspace
+) -> RunRequest:
     """Turn a trial and overrides of seeds, budget and compute into an experiment.
 
     Raises:
@@ -59,7 +61,7 @@ def request_again(origin: Origin, overrides: Sequence[str], workspace: Workspace
             change the trial.
     """
     workspace.make_importable()
-    keys = [parsed.key_or_group for parsed in parse_words(overrides)]
+    keys = [parsed.key_or_group for parsed in parse_overrides(overrides)]
     for word, key in zip(overrides, keys, strict=True):
         if key.split(".")[0] in FIXED_BY_TRIAL:
             raise ConfigError(
@@ -86,8 +88,8 @@ def request_again(origin: Origin, overrides: Sequence[str], workspace: Workspace
     )
     if not experiment.seeds.seeds(phase):
         raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; set it to 1 or more")
-    trackers = Trackers.of(composed[0].plain, parts)
-    return Request(experiment, phase, parts.executor, root.budget, trackers)
+    trackers = ChosenTrackers.of(composed[0].plain, parts)
+    return RunRequest(experiment, phase, parts.executor, root.budget, trackers)
 
 
 def _root(
@@ -111,7 +113,10 @@ def _root(
 
 
 def _changed(
-    configuration: Configuration, root: Root, overrides: Sequence[str], keys: Sequence[str]
+    configuration: Configuration,
+    root: ValidatedSettings,
+    overrides: Sequence[str],
+    keys: Sequence[str],
 ) -> Configuration:
     """The configuration with the overridden fields of its budget and its compute."""
     parts: dict[str, Any] = {}
@@ -128,7 +133,7 @@ def _changed(
 
 
 def _trial(
-    origin: Origin, paths: ExperimentPaths, workspace: Workspace
+    origin: SweepTrial, paths: ExperimentPaths, workspace: Workspace
 ) -> tuple[int, Configuration]:
     trials = read_trials(paths)
     if not trials:
@@ -143,7 +148,7 @@ def _trial(
         raise RecordError(
             f"trial {number} of {paths.name} cannot be run: {trials[number].refused}"
         )
-    if isinstance(configuration, FirstConfiguration):
+    if isinstance(configuration, ConfigurationSchema1):
         configuration = configuration.renewed()
     return number, replace(configuration, label=f"{TUNED_LABEL} {number}" if number else "default")
 
@@ -153,7 +158,9 @@ def _best(paths: ExperimentPaths, workspace: Workspace) -> int:
     selection = read_selection(paths)
     if selection is not None:
         return selection.winner
-    sweeping = resume(paths, read_definition(paths), read_runs(paths), workspace, Closed())
+    sweeping = restore_sweep(
+        paths, read_definition(paths), read_runs(paths), workspace, ReadOnlyLedger()
+    )
     if ranked := sweeping.ranked():
         return ranked[0].number
     complete = [e.trial for e in sweeping.search.entries if e.trial is not None and e.trial.values]

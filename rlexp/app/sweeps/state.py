@@ -10,8 +10,8 @@ from rlexp.app.reading.experiment_scan import READ_ERRORS, read_intact
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.search import Question, Search
-from rlexp.engine.sweep_source import Ledger, Stage, Sweeping
+from rlexp.engine.search import Search, SearchProblem
+from rlexp.engine.sweep_source import DecisionLog, SweepSource, SweepStage
 from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.exchange.database import Database
@@ -31,7 +31,7 @@ FINITE_TUNER = "grid"
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ReadOnlyLedger:
     """A ledger that refuses every change, for a sweep that is only inspected."""
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
@@ -47,7 +47,9 @@ class Closed:
         raise ProtocolError(f"an inspected sweep cannot choose trial {selection.winner}")
 
 
-def check_parts(experiment: Experiment, storage: str | None, workspace: Workspace) -> None:
+def check_sweep_plug_ins(
+    experiment: Experiment, storage: str | None, workspace: Workspace
+) -> None:
     """Check tuner, pruner and storage of a sweep before anything is written.
 
     Args:
@@ -87,19 +89,19 @@ def read_runs(paths: ExperimentPaths) -> list[StoredRun]:
     return runs
 
 
-def resume(
+def restore_sweep(
     paths: ExperimentPaths,
     experiment: Experiment,
     runs: Iterable[StoredRun],
     workspace: Workspace,
-    ledger: Ledger,
+    ledger: DecisionLog,
     *,
-    until: Stage = Stage.TEST,
+    until: SweepStage = SweepStage.TEST,
     retry: bool = False,
     default: Mapping[str, Any] | None = None,
     hours: Callable[[], float] | None = None,
     around: Callable[[Suggester], Suggester] = lambda suggester: suggester,
-) -> Sweeping:
+) -> SweepSource:
     """Restore a sweep with every trial, run and decision that its folder holds.
 
     Args:
@@ -130,7 +132,7 @@ def resume(
     records = {s.record.spec.id: s.record for s in stored if not s.record.may_run(retry=retry)}
     taken = search_hours(s.record for s in stored) if hours is None else 0.0
     clock = hours or (lambda: taken)
-    sweeping = Sweeping(search, experiment.seeds, ledger, clock, records=records, until=until)
+    sweeping = SweepSource(search, experiment.seeds, ledger, clock, records=records, until=until)
     sweeping.resume([(proposal_of(t), t.configuration) for t in trials])
     if trials and short_name(sweep.tuner) == FINITE_TUNER:
         # No record says that such a tuner has no suggestion left, so it is asked.
@@ -139,12 +141,12 @@ def resume(
     return sweeping
 
 
-def question_of(experiment: Experiment, parameters: Mapping[str, Any]) -> Question:
+def question_of(experiment: Experiment, parameters: Mapping[str, Any]) -> SearchProblem:
     """The settings of an experiment's search: plan, seeds, steps and objectives."""
     sweep, default = experiment.sweep, experiment.default
     if sweep is None:
         raise RecordError(f"{experiment.name} is not a sweep; 'rlexp run' executes its runs")
-    return Question(
+    return SearchProblem(
         plan=sweep.plan,
         seeds=len(experiment.seeds.seeds(Phase.TUNING)),
         steps=default.budget.steps,

@@ -17,11 +17,11 @@ from typing import Any, Self
 
 from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
-from rlexp.config.validate import Parts
+from rlexp.config.validate import PlugIns
 from rlexp.errors import TrackerUnreachable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import without_secrets
-from rlexp.text import counted
+from rlexp.text import format_count
 from rlexp.trackers import Tracker
 
 MIRROR_ENDED = "the process that sends records to the trackers has ended"
@@ -32,20 +32,20 @@ OPENING_LIMIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trackers:
+class ChosenTrackers:
     """The trackers of a command, by name: the plug-ins, and the settings they were built from."""
 
     built: Mapping[str, Tracker] = field(default_factory=dict)
     plain: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, configuration: Mapping[str, Any], parts: Parts) -> Self:
+    def of(cls, configuration: Mapping[str, Any], parts: PlugIns) -> Self:
         """The trackers of a validated configuration."""
         return cls(parts.trackers, configuration["tracker"] or {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class MirrorRequest:
     """The task of a mirror process.
 
     Attributes:
@@ -55,18 +55,18 @@ class Order:
         wait: Seconds to wait for every tracker, instead of each tracker's own setting.
     """
 
-    trackers: Trackers
+    trackers: ChosenTrackers
     once: bool = False
     wait: float | None = None
 
 
-class Mirrored:
+class MirrorClient:
     """A handle on the running mirror process of one experiment."""
 
     def __init__(
         self,
         paths: ExperimentPaths,
-        request: Order,
+        request: MirrorRequest,
         workspace: Workspace,
         observer: Observer | None,
     ) -> None:
@@ -197,7 +197,7 @@ class Mirrored:
 @contextmanager
 def mirroring(
     paths: ExperimentPaths,
-    trackers: Trackers,
+    trackers: ChosenTrackers,
     command: Sequence[str],
     workspace: Workspace,
     observer: Observer,
@@ -210,7 +210,7 @@ def mirroring(
     if not trackers.built:
         yield
         return
-    mirror = Mirrored(paths, Order(trackers=trackers), workspace, observer)
+    mirror = MirrorClient(paths, MirrorRequest(trackers=trackers), workspace, observer)
     mirror.require()
     try:
         yield
@@ -220,21 +220,21 @@ def mirroring(
 
 def catch_up(
     paths: ExperimentPaths,
-    trackers: Trackers,
+    trackers: ChosenTrackers,
     command: Sequence[str],
     workspace: Workspace,
     observer: Observer,
 ) -> None:
     """Push the records that an earlier command could not push."""
     if trackers.built:
-        request = Order(trackers=trackers, once=True)
-        answers = Mirrored(paths, request, workspace, observer).finish()
+        request = MirrorRequest(trackers=trackers, once=True)
+        answers = MirrorClient(paths, request, workspace, observer).finish()
         report_pending(answers, trackers, paths, command, workspace, observer)
 
 
 def report_pending(
     answers: Mapping[str, Mapping[str, Any]],
-    trackers: Trackers,
+    trackers: ChosenTrackers,
     paths: ExperimentPaths,
     command: Sequence[str],
     workspace: Workspace,
@@ -272,5 +272,5 @@ def _describe_pending(answer: Mapping[str, Any] | None) -> str:
     if rows is None or runs is None:
         pending = "its pending records cannot be counted"
     else:
-        pending = f"{counted(rows, 'record')} of {counted(runs, 'run')} pending"
+        pending = f"{format_count(rows, 'record')} of {format_count(runs, 'run')} pending"
     return f"{pending} ({problem})" if problem else pending

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.reading.experiment_scan import READ_ERRORS
-from rlexp.app.reading.headline_aggregate import Leading, leading_aggregate
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
 from rlexp.app.tracking.tracked_records import (
-    Labels,
+    ConfigurationIndex,
     RunJournalReader,
     count_rows,
     ended,
@@ -36,17 +36,17 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.runs import read_run
 from rlexp.store.secrets import mask_known, secret_values
-from rlexp.store.tracker_positions import Cursor, Cursors
+from rlexp.store.tracker_positions import TrackerPosition, TrackerPositions
 from rlexp.trackers import (
-    Reached,
-    Row,
-    Sink,
-    Summary,
+    ExperimentSummary,
+    MetricRow,
+    SyncPosition,
     TrackedExperiment,
     TrackedRun,
     Tracker,
+    TrackerConnection,
 )
-from rlexp.trackers.low_priority import step_back
+from rlexp.trackers.low_priority import lower_priority
 
 ROWS_PER_PUSH = 1000
 """The largest number of rows in one push."""
@@ -77,12 +77,12 @@ class Uploader:
 
     paths: ExperimentPaths
     tracker: Tracker
-    cursors: Cursors
-    leading: Leading
+    cursors: TrackerPositions
+    leading: HeadlineAggregate
     refused: dict[str, str] = field(default_factory=dict)
-    _labels: Labels = field(init=False)
+    _labels: ConfigurationIndex = field(init=False)
     _experiment: TrackedExperiment = field(init=False)
-    _sink: Sink | None = None
+    _sink: TrackerConnection | None = None
     _runs: dict[str, _UploadedRun] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,11 +91,11 @@ class Uploader:
         Raises:
             RecordError: The definition is damaged.
         """
-        self._labels = Labels(self.paths)
+        self._labels = ConfigurationIndex(self.paths)
         experiment = tracked_experiment(self.paths, self._labels)
         self._experiment = replace(experiment, folder=self.cursors.folder)
 
-    def open(self) -> Sink:
+    def open(self) -> TrackerConnection:
         """Connect to the service, unless connected.
 
         Raises:
@@ -151,9 +151,9 @@ class Uploader:
 
     def is_current(self) -> bool:
         """Whether the service has everything, so that no connection is needed."""
-        return pending(self.paths, self.cursors) == (0, 0) and self._has(self._summary()[1])
+        return count_pending(self.paths, self.cursors) == (0, 0) and self._has(self._summary()[1])
 
-    def _summary(self) -> tuple[Summary, str]:
+    def _summary(self) -> tuple[ExperimentSummary, str]:
         summary, document = read_summary(self.paths, self._experiment, self._labels, self.leading)
         return summary, sha256(canonical(document).encode()).hexdigest()
 
@@ -196,7 +196,7 @@ class Uploader:
         """Read new events; all events where the run was restarted and its numbers may differ."""
         run.reader.read(self.cursors.of(name).step if run.step is None else run.step)
         if run.reader.begun != self.cursors.of(name).begun:
-            self.cursors.move(name, **asdict(Cursor(begun=run.reader.begun)))
+            self.cursors.move(name, **asdict(TrackerPosition(begun=run.reader.begun)))
             run.tracked = run.step = None
             run.reader.reread(-1)
 
@@ -208,7 +208,7 @@ class Uploader:
             return run.tracked
         cursor, reader = self.cursors.of(name), run.reader
         run.tracked = tracked_run(self._experiment, reader, self._labels)
-        reached = self.open().begin(run.tracked, Reached(step=cursor.step, kept=cursor.kept))
+        reached = self.open().begin(run.tracked, SyncPosition(step=cursor.step, kept=cursor.kept))
         self._move(name, reached)
         # The service may have lost rows since the last command, for example a deleted run.
         if reached.step < cursor.step:
@@ -218,7 +218,9 @@ class Uploader:
         run.step = reached.step
         return run.tracked
 
-    def _take(self, name: str, run: _UploadedRun, tracked: TrackedRun, rows: list[Row]) -> None:
+    def _take(
+        self, name: str, run: _UploadedRun, tracked: TrackedRun, rows: list[MetricRow]
+    ) -> None:
         # The cursor moves only as far as the service has stored rows safely. `run.step` moves
         # further, so that this process sends no row twice.
         self._move(name, self.open().push(tracked, rows))
@@ -230,11 +232,11 @@ class Uploader:
         self._move(name, reached, **{outcome: run.reader.attempt})
         del self._runs[name]
 
-    def _move(self, name: str, reached: Reached, **more: Any) -> None:
+    def _move(self, name: str, reached: SyncPosition, **more: Any) -> None:
         self.cursors.move(name, step=reached.step, kept=reached.kept, **more)
 
 
-def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
+def count_pending(paths: ExperimentPaths, cursors: TrackerPositions) -> tuple[int, int]:
     """The approximate number of pending rows, and the number of runs with anything pending."""
     rows = runs = 0
     for run in paths.runs():
@@ -255,7 +257,7 @@ def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
     return rows, runs
 
 
-def place_of(tracker: Tracker, paths: ExperimentPaths) -> str:
+def destination_of(tracker: Tracker, paths: ExperimentPaths) -> str:
     """A tracker's destination as text, with paths relative to the project, which may be moved."""
     project = paths.folder.parent.parent
     return tracker.destination(project).replace(f"{project}{os.sep}", "")
@@ -283,7 +285,7 @@ class Mirror:
     name: str
     tracker: Tracker
     paths: ExperimentPaths
-    leading: Leading | RlexpError
+    leading: HeadlineAggregate | RlexpError
     answer: "AnswerWriter"
     once: bool
     finishing: threading.Event
@@ -305,7 +307,9 @@ class Mirror:
         try:
             if self._destination:
                 # Read from disk, because the thread may still be pushing or may hang.
-                rows, runs = pending(self.paths, Cursors(self.paths, self.name, self._destination))
+                rows, runs = count_pending(
+                    self.paths, TrackerPositions(self.paths, self.name, self._destination)
+                )
         except (RlexpError, *READ_ERRORS) as error:
             self.problem = self.problem or str(error)
         done = self.over.is_set() and self.problem is None
@@ -313,7 +317,7 @@ class Mirror:
 
     @property
     def _destination(self) -> str:
-        return place_of(self.tracker, self.paths)
+        return destination_of(self.tracker, self.paths)
 
     def _work(self) -> None:
         try:
@@ -326,7 +330,7 @@ class Mirror:
         """Push as soon as no other process does: a killed command's mirror lives on for a while."""
         deadline = time.monotonic() + LOCK_PATIENCE
         while True:
-            cursors = Cursors(self.paths, self.name, self._destination)
+            cursors = TrackerPositions(self.paths, self.name, self._destination)
             try:
                 with cursors.holding(time.time()):
                     self._push_with(cursors)
@@ -338,7 +342,7 @@ class Mirror:
                         return
             self.finishing.wait(0.5)
 
-    def _push_with(self, cursors: Cursors) -> None:
+    def _push_with(self, cursors: TrackerPositions) -> None:
         pushing = Uploader(self.paths, self.tracker, cursors, self._leading)
         try:
             self._push(pushing)
@@ -346,7 +350,7 @@ class Mirror:
             pushing.close()
 
     @property
-    def _leading(self) -> Leading:
+    def _leading(self) -> HeadlineAggregate:
         if isinstance(self.leading, RlexpError):
             raise self.leading
         return self.leading
@@ -433,7 +437,7 @@ def main() -> None:
     answers = AnswerWriter(_silent())
     request, input_ended = json.loads(sys.stdin.readline() or "{}"), threading.Event()
     if not request.get("once"):
-        step_back(input_ended)
+        lower_priority(input_ended)
     # Last on the path, so that modules of the workspace never shadow installed ones.
     sys.path.append(request["folder"])
     mirrors = _mirrors(request, answers)
@@ -465,9 +469,9 @@ def _finish(mirrors: Sequence[Mirror], waits: Mapping[str, float]) -> None:
 
 def _mirrors(request: Mapping[str, Any], answers: AnswerWriter) -> list[Mirror]:
     paths = ExperimentPaths(Path(request["experiment"]))
-    leading: Leading | RlexpError
+    leading: HeadlineAggregate | RlexpError
     try:
-        leading = leading_aggregate(Path(request["folder"]), request["allowed"])
+        leading = read_headline_aggregate(Path(request["folder"]), request["allowed"])
     except RlexpError as error:
         leading = error
     return [

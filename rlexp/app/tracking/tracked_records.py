@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.reading.experiment_scan import READ_ERRORS
-from rlexp.app.reading.headline_aggregate import Leading
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.provenance import provenance_of
-from rlexp.app.reading.summary import Cell, read_entries, summarise
+from rlexp.app.reading.summary import LabelSummary, read_entries, summarise
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
@@ -32,10 +32,18 @@ from rlexp.store.ledger import sum_of_file
 from rlexp.store.runs import StoredAttempt, read_attempts, read_experiment, read_run, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.sweeps import read_selection, read_trials
-from rlexp.store.tracker_positions import identity
-from rlexp.trackers import Aggregate, Ended, Row, Summary, TrackedExperiment, TrackedRun, Winner
+from rlexp.store.tracker_positions import experiment_identity
+from rlexp.trackers import (
+    ExperimentSummary,
+    MetricRow,
+    RunEnd,
+    TrackedAggregate,
+    TrackedExperiment,
+    TrackedRun,
+    TrackedWinner,
+)
 from rlexp.trackers.interval_figure import draw_intervals
-from rlexp.trackers.metric_rows import merged, rows_of
+from rlexp.trackers.metric_rows import merge_rows, rows_of
 
 ROW_STEP = re.compile(rb'^\{"event":"(?:measured|evaluated)"[^\n]*?"step":(\d+)', re.MULTILINE)
 """Finds the step in each journal line that gives a row."""
@@ -64,7 +72,7 @@ class RunJournalReader:
         self._attempt = 0
         self._offset = 0
         self._ended = False
-        self._rows: list[Row] = []
+        self._rows: list[MetricRow] = []
 
     @property
     def attempt(self) -> int:
@@ -105,7 +113,7 @@ class RunJournalReader:
             return None
         return record
 
-    def complete_rows(self, record: RunRecord | None) -> list[Row]:
+    def complete_rows(self, record: RunRecord | None) -> list[MetricRow]:
         """The complete rows: all of a final run, all but the last of an unfinished run."""
         return list(self._rows if is_final(record) else self._rows[:-1])
 
@@ -134,7 +142,7 @@ class RunJournalReader:
             self._fold(attempts)
             return
         self._offset = offset
-        self._rows = merged(self._rows, rows_of(events))
+        self._rows = merge_rows(self._rows, rows_of(events))
         self._ended = self._ended or _has_end(events)
 
 
@@ -211,7 +219,7 @@ LARGEST_REPORT = 50_000_000
 
 
 @dataclass(slots=True)
-class Labels:
+class ConfigurationIndex:
     """Finds the configuration and the trial of a run; reads the folder again for a new one."""
 
     paths: ExperimentPaths
@@ -255,8 +263,11 @@ class Labels:
 
 
 def read_summary(
-    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, leading: Leading
-) -> tuple[Summary, Mapping[str, Any]]:
+    paths: ExperimentPaths,
+    experiment: TrackedExperiment,
+    labels: ConfigurationIndex,
+    leading: HeadlineAggregate,
+) -> tuple[ExperimentSummary, Mapping[str, Any]]:
     """The summary of an experiment, and JSON values that change whenever the summary does.
 
     Args:
@@ -272,7 +283,7 @@ def read_summary(
     aggregates = list(_aggregates(paths, definition, leading))
     winner = _winner(paths, experiment, labels, definition)
     files = _report(experiment.project / "reports" / experiment.name)
-    summary = Summary(
+    summary = ExperimentSummary(
         aggregates=aggregates,
         groups=_groups(experiment, definition, aggregates),
         winner=winner,
@@ -289,8 +300,8 @@ def read_summary(
 
 
 def _aggregates(
-    paths: ExperimentPaths, definition: Experiment, leading: Leading
-) -> Iterator[Aggregate]:
+    paths: ExperimentPaths, definition: Experiment, leading: HeadlineAggregate
+) -> Iterator[TrackedAggregate]:
     """Aggregates of the test runs, or of tuning runs alone; never of the search of a sweep."""
     phases = (Phase.TEST,) if definition.sweep else (Phase.TEST, Phase.TUNING)
     for phase in phases:
@@ -300,8 +311,8 @@ def _aggregates(
             yield from (_aggregate(cell, str(phase)) for cell in summary.cells)
 
 
-def _aggregate(cell: Cell, phase: str) -> Aggregate:
-    return Aggregate(
+def _aggregate(cell: LabelSummary, phase: str) -> TrackedAggregate:
+    return TrackedAggregate(
         label=cell.label,
         task=cell.task,
         phase=phase,
@@ -318,25 +329,31 @@ def _aggregate(cell: Cell, phase: str) -> Aggregate:
 
 
 def _groups(
-    experiment: TrackedExperiment, definition: Experiment, aggregates: list[Aggregate]
+    experiment: TrackedExperiment, definition: Experiment, aggregates: list[TrackedAggregate]
 ) -> list[str]:
     sweep_group = [experiment.name] if definition.sweep else []
     return list(dict.fromkeys([*sweep_group, *(a.label for a in aggregates)]))
 
 
 def _winner(
-    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, definition: Experiment
-) -> Winner | None:
+    paths: ExperimentPaths,
+    experiment: TrackedExperiment,
+    labels: ConfigurationIndex,
+    definition: Experiment,
+) -> TrackedWinner | None:
     selection = read_selection(paths) if definition.sweep else None
     if selection is None:
         return None
     trial = next(t for t in read_trials(paths) if t.number == selection.winner)
     run = _of_median_score(paths, experiment, labels, definition)
-    return Winner(trial=trial.number, parameters=trial.parameters, run=run)
+    return TrackedWinner(trial=trial.number, parameters=trial.parameters, run=run)
 
 
 def _of_median_score(
-    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, definition: Experiment
+    paths: ExperimentPaths,
+    experiment: TrackedExperiment,
+    labels: ConfigurationIndex,
+    definition: Experiment,
 ) -> TrackedRun | None:
     """The winner's test run with the median score, the lower one of two."""
     scored_runs: list[tuple[float, int, RunRecord]] = []
@@ -372,7 +389,7 @@ def _report(folder: Path) -> Mapping[str, Path]:
     }
 
 
-def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperiment:
+def tracked_experiment(paths: ExperimentPaths, labels: ConfigurationIndex) -> TrackedExperiment:
     """The experiment as trackers see it, without a folder for the tracker's files.
 
     Raises:
@@ -380,7 +397,7 @@ def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperim
     """
     definition = mask_all(read_json(paths.definition), secret_values(os.environ))
     return TrackedExperiment(
-        id=identity(paths),
+        id=experiment_identity(paths),
         name=paths.name,
         project=paths.folder.parent.parent,
         folder=paths.trackers,
@@ -391,7 +408,7 @@ def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperim
 
 
 def tracked_run(
-    experiment: TrackedExperiment, reader: RunJournalReader, labels: Labels
+    experiment: TrackedExperiment, reader: RunJournalReader, labels: ConfigurationIndex
 ) -> TrackedRun:
     """A started run as trackers see it.
 
@@ -419,13 +436,13 @@ def tracked_run(
     )
 
 
-def ended(reader: RunJournalReader, record: RunRecord) -> Ended:
+def ended(reader: RunJournalReader, record: RunRecord) -> RunEnd:
     """The end of a run as trackers see it."""
     paths, newest = reader.paths, reader.newest
     candidates = {
         p.name: p for p in (paths.spec, newest.provenance, paths.model, paths.normalisation)
     }
-    return Ended(
+    return RunEnd(
         state=str(record.state),
         time=record.ended or record.started or 0.0,
         step=record.step,

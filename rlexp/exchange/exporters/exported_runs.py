@@ -8,7 +8,7 @@ from rlexp.records.run import RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ExportedRun:
     """A planned run with or without a score.
 
     Attributes:
@@ -34,7 +34,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rectangle:
+class CommonSeedRuns:
     """Runs with a score; each label has the same seeds on every task.
 
     Attributes:
@@ -46,8 +46,8 @@ class Rectangle:
 
     tasks: tuple[str, ...]
     seeds: Mapping[str, tuple[int, ...]]
-    runs: Mapping[tuple[str, str, int], Outcome]
-    left_out: tuple[Outcome, ...] = ()
+    runs: Mapping[tuple[str, str, int], ExportedRun]
+    left_out: tuple[ExportedRun, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -55,9 +55,9 @@ class Rectangle:
         return tuple(self.seeds)
 
 
-def rectangle(
-    outcomes: Sequence[Outcome], *, format_name: str, common: bool, across_labels: bool = False
-) -> Rectangle:
+def select_common_seeds(
+    outcomes: Sequence[ExportedRun], *, format_name: str, common: bool, across_labels: bool = False
+) -> CommonSeedRuns:
     """Select the runs with a score so that they fill a rectangle of seeds × tasks.
 
     Args:
@@ -86,11 +86,11 @@ def rectangle(
         seeds |= dict.fromkeys(group, shared)
     runs = {key: o for key, o in scored.items() if key[2] in seeds[key[0]]}
     left_out = tuple(o for key, o in scored.items() if key not in runs)
-    return Rectangle(tasks=tasks, seeds=seeds, runs=runs, left_out=left_out)
+    return CommonSeedRuns(tasks=tasks, seeds=seeds, runs=runs, left_out=left_out)
 
 
 def _check_planned(
-    outcomes: Iterable[Outcome], labels: Sequence[str], tasks: Sequence[str], format_name: str
+    outcomes: Iterable[ExportedRun], labels: Sequence[str], tasks: Sequence[str], format_name: str
 ) -> None:
     planned = {(o.label, o.task) for o in outcomes}
     lacking = [(label, task) for label in labels for task in tasks if (label, task) not in planned]

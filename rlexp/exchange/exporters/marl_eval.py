@@ -6,14 +6,14 @@ from math import isfinite
 from typing import Any
 
 from rlexp.errors import RecordError
-from rlexp.exchange.exporters.exported_runs import Outcome, Rectangle
+from rlexp.exchange.exporters.exported_runs import CommonSeedRuns, ExportedRun
 from rlexp.records.events import Evaluated
 
 ENVIRONMENT = "gymnasium"
 """The environment suite under which all tasks are written; marl-eval aggregates within a suite."""
 
 
-def as_marl_eval(rectangle: Rectangle) -> bytes:
+def as_marl_eval(rectangle: CommonSeedRuns) -> bytes:
     """JSON with all evaluations of every run; `absolute_metrics` are those of the final policy.
 
     Raises:
@@ -28,25 +28,25 @@ def as_marl_eval(rectangle: Rectangle) -> bytes:
     return (text + "\n").encode()
 
 
-def evaluations_by_task(rectangle: Rectangle) -> Mapping[str, int]:
+def evaluations_by_task(rectangle: CommonSeedRuns) -> Mapping[str, int]:
     """The number of evaluations during one training on each task."""
     first = {task: o for (_, task, _), o in rectangle.runs.items()}
     return {task: len(first[task].record.evaluations) for task in rectangle.tasks}
 
 
-def _all_evaluations(rectangle: Rectangle) -> Iterator[Evaluated]:
+def _all_evaluations(rectangle: CommonSeedRuns) -> Iterator[Evaluated]:
     for outcome in rectangle.runs.values():
         yield from outcome.record.evaluations
         if outcome.record.final is not None:
             yield outcome.record.final
 
 
-def _runs(rectangle: Rectangle, label: str, task: str, lengths: bool) -> dict[str, Any]:
+def _runs(rectangle: CommonSeedRuns, label: str, task: str, lengths: bool) -> dict[str, Any]:
     seeds = rectangle.seeds[label]
     return {f"seed_{s}": _run(rectangle.runs[label, task, s], lengths) for s in seeds}
 
 
-def _run(outcome: Outcome, lengths: bool) -> dict[str, Any]:
+def _run(outcome: ExportedRun, lengths: bool) -> dict[str, Any]:
     record = outcome.record
     steps = {
         f"step_{number}": {"step_count": e.step, **_metrics(outcome, e, lengths)}
@@ -58,7 +58,7 @@ def _run(outcome: Outcome, lengths: bool) -> dict[str, Any]:
     return {**steps, "absolute_metrics": _metrics(outcome, last, lengths)}
 
 
-def _metrics(outcome: Outcome, event: Evaluated, lengths: bool) -> dict[str, list[float]]:
+def _metrics(outcome: ExportedRun, event: Evaluated, lengths: bool) -> dict[str, list[float]]:
     """Lists with one value for each episode; lengths only if every run has them."""
     if not all(map(isfinite, event.returns)):
         raise RecordError(

@@ -13,7 +13,7 @@ WRITERS = ("pyarrow", "duckdb")
 """Packages that write Parquet, the preferred one first."""
 
 
-def writer() -> str:
+def parquet_package() -> str:
     """The package that writes Parquet.
 
     Raises:

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.exporters.exported_runs import Rectangle
+from rlexp.exchange.exporters.exported_runs import CommonSeedRuns
 
 Scores = Mapping[str, NDArray[np.float64]]
 """Arrays of scores by label, each of shape (runs, tasks)."""
 _MEMBER = re.compile(r"[\w.+=,@ ()-]{1,100}")
 
 
-def score_dictionary(rectangle: Rectangle) -> Scores:
+def score_dictionary(rectangle: CommonSeedRuns) -> Scores:
     """The scores of every label, of shape (runs, tasks), in units of the return."""
     return {
         label: np.asarray(
@@ -61,7 +61,7 @@ def _check_member(label: str) -> None:
         )
 
 
-def loading(name: str) -> str:
+def loading_line(name: str) -> str:
     """A line of Python that loads the exported file."""
     if name.endswith(".npz"):
         return f"scores = dict(numpy.load({name!r}))"
@@ -69,6 +69,6 @@ def loading(name: str) -> str:
     return f"scores = {{k: numpy.array(v) for k, v in {read}.items()}}"
 
 
-def imports(name: str) -> Sequence[str]:
+def loading_imports(name: str) -> Sequence[str]:
     """The modules that this line needs."""
     return ("numpy",) if name.endswith(".npz") else ("json", "numpy", "pathlib")

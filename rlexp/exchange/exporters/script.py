@@ -67,7 +67,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _VERSION = re.compile(r"([0-9]{1,9}[A-Za-z0-9.!_-]{0,60})(?:\+[A-Za-z0-9.]{1,60})?")
 
 
-def requirements(names: Iterable[str], recorded: Mapping[str, Any], python: Any) -> str:
+def render_requirements(names: Iterable[str], recorded: Mapping[str, Any], python: Any) -> str:
     """The text of requirements.txt: one line for each package, with its version if it is valid.
 
     Args:
@@ -269,7 +269,7 @@ LOADING = "load_from_zip_file, recursive_getattr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ScriptTask:
     """How the environments of the script are made.
 
     Attributes:
@@ -297,7 +297,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learner:
+class ScriptLearner:
     """How the learner is built.
 
     Attributes:
@@ -343,8 +343,8 @@ class Recipe:
     """
 
     about: Mapping[str, Any]
-    task: Task
-    learner: Learner
+    task: ScriptTask
+    learner: ScriptLearner
     model: str
     statistics: str
     threads: int
@@ -357,7 +357,7 @@ class Recipe:
     lengths: tuple[int, ...]
 
 
-def script(recipe: Recipe) -> str:
+def render_script(recipe: Recipe) -> str:
     """The source of the script in ASCII; values from records appear only as literals."""
     learner = recipe.learner
     parts = [
@@ -423,7 +423,7 @@ def _constants(recipe: Recipe) -> Iterator[str]:
     yield f"LENGTHS = {expression(list(recipe.lengths))}"
 
 
-def _build(learner: Learner) -> Iterator[str]:
+def _build(learner: ScriptLearner) -> Iterator[str]:
     """The source of the function `build`, which calls the class with keyword arguments."""
     values = dict(learner.hyperparameters)
     room = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Literal, TypeAlias
 
-from rlexp.exchange.exporters.exported_runs import Outcome
+from rlexp.exchange.exporters.exported_runs import ExportedRun
 from rlexp.records.events import Evaluated
 
 CellValue: TypeAlias = str | int | float | bool | None
@@ -36,7 +36,7 @@ class Sheet:
         return [name for name, _ in self.columns]
 
 
-def sheet(level: str, outcomes: Sequence[Outcome]) -> Sheet:
+def make_sheet(level: str, outcomes: Sequence[ExportedRun]) -> Sheet:
     """The table of one level.
 
     Args:
@@ -47,7 +47,7 @@ def sheet(level: str, outcomes: Sequence[Outcome]) -> Sheet:
     return makers[level](outcomes)
 
 
-def _runs(outcomes: Iterable[Outcome]) -> Sheet:
+def _runs(outcomes: Iterable[ExportedRun]) -> Sheet:
     columns: tuple[tuple[str, ColumnType], ...] = (
         *_RUN,
         ("phase", "text"),
@@ -64,7 +64,7 @@ def _runs(outcomes: Iterable[Outcome]) -> Sheet:
     return Sheet(name="scores", columns=columns, rows=rows)
 
 
-def _evaluations(outcomes: Iterable[Outcome]) -> Sheet:
+def _evaluations(outcomes: Iterable[ExportedRun]) -> Sheet:
     """One row for each evaluation, with means over its episodes; `final` marks the final one."""
     columns: tuple[tuple[str, ColumnType], ...] = (
         *_RUN,
@@ -91,7 +91,7 @@ def _evaluations(outcomes: Iterable[Outcome]) -> Sheet:
     return Sheet(name="evaluations", columns=columns, rows=rows)
 
 
-def _episodes(outcomes: Iterable[Outcome]) -> Sheet:
+def _episodes(outcomes: Iterable[ExportedRun]) -> Sheet:
     columns: tuple[tuple[str, ColumnType], ...] = (
         *_RUN,
         ("seed", "integer"),
@@ -111,7 +111,7 @@ def _episodes(outcomes: Iterable[Outcome]) -> Sheet:
     return Sheet(name="episodes", columns=columns, rows=rows)
 
 
-def _evaluated(outcome: Outcome) -> Iterator[Evaluated]:
+def _evaluated(outcome: ExportedRun) -> Iterator[Evaluated]:
     yield from outcome.record.evaluations
     if outcome.record.final is not None:
         yield outcome.record.final
@@ -123,13 +123,13 @@ def _lengths(event: Evaluated) -> Sequence[int | None]:
     return lengths + [None] * (len(event.returns) - len(lengths))
 
 
-def _begin(outcome: Outcome, event: Evaluated) -> tuple[CellValue, ...]:
+def _begin(outcome: ExportedRun, event: Evaluated) -> tuple[CellValue, ...]:
     return outcome.label, outcome.task, outcome.seed, event.step
 
 
-def _where(outcome: Outcome) -> tuple[CellValue, ...]:
+def _where(outcome: ExportedRun) -> tuple[CellValue, ...]:
     return _phase(outcome), outcome.state, outcome.run
 
 
-def _phase(outcome: Outcome) -> str:
+def _phase(outcome: ExportedRun) -> str:
     return str(outcome.record.spec.phase)

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from rlexp.errors import ConfigError, ProtocolError
-from rlexp.exchange.importers.imported_study import ImportedRun, Point, Returns
+from rlexp.exchange.importers.imported_study import EvaluationPoint, ImportedRun, ReturnKind
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
@@ -18,7 +18,7 @@ TOLERANCE = 0.05
 """Share of the budget by which a run may be shorter or longer."""
 
 
-def is_complete(points: Sequence[Point], steps: int) -> bool:
+def is_complete(points: Sequence[EvaluationPoint], steps: int) -> bool:
     """Whether a run reached its budget, or came so near that its next point would exceed it."""
     if not points:
         return False
@@ -27,14 +27,14 @@ def is_complete(points: Sequence[Point], steps: int) -> bool:
     return last >= steps * (1 - TOLERANCE) or (last > before > 0 and 2 * last - before > steps)
 
 
-def bin_points(points: Sequence[Point], steps: int) -> list[Point]:
+def bin_points(points: Sequence[EvaluationPoint], steps: int) -> list[EvaluationPoint]:
     """One point at each hundredth of the budget, with all episodes since the point before it.
 
     Final evaluations do not belong to the curve; they follow it unchanged.
     """
     final = [point for point in points if point.final]
     points = [point for point in points if not point.final]
-    bins: dict[int, list[Point]] = {}
+    bins: dict[int, list[EvaluationPoint]] = {}
     for point in points:
         number = max(1, -(-point.step * BINS // steps))
         bins.setdefault(-(-number * steps // BINS), []).append(point)
@@ -42,9 +42,9 @@ def bin_points(points: Sequence[Point], steps: int) -> list[Point]:
     return [*(_bin(members, min(end, last)) for end, members in bins.items()), *final]
 
 
-def _bin(points: Sequence[Point], step: int) -> Point:
+def _bin(points: Sequence[EvaluationPoint], step: int) -> EvaluationPoint:
     have_lengths = all(point.lengths for point in points)
-    return Point(
+    return EvaluationPoint(
         step=step,
         returns=tuple(value for point in points for value in point.returns),
         lengths=tuple(n for point in points for n in point.lengths) if have_lengths else (),
@@ -52,7 +52,9 @@ def _bin(points: Sequence[Point], step: int) -> Point:
     )
 
 
-def with_final_evaluation(points: tuple[Point, ...], budget: Budget) -> tuple[Point, ...]:
+def with_final_evaluation(
+    points: tuple[EvaluationPoint, ...], budget: Budget
+) -> tuple[EvaluationPoint, ...]:
     """The curve, with a final evaluation if the score needs one.
 
     That is the evaluation marked as final, else the last point of the curve.
@@ -70,7 +72,7 @@ SCORES = ("final", "auc", "last_window")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ImportedExperimentOptions:
     """The user's options for the imported experiment.
 
     Attributes:
@@ -87,7 +89,10 @@ class Asked:
 
 
 def budget_of(
-    task: str, runs: Sequence[ImportedRun], options: Asked, earlier: Configuration | None
+    task: str,
+    runs: Sequence[ImportedRun],
+    options: ImportedExperimentOptions,
+    earlier: Configuration | None,
 ) -> tuple[Budget, bool]:
     """The common budget of a task's runs, and whether their curves are binned.
 
@@ -125,7 +130,10 @@ def budget_of(
 
 
 def _check_earlier(
-    task: str, runs: Sequence[ImportedRun], options: Asked, earlier: Configuration
+    task: str,
+    runs: Sequence[ImportedRun],
+    options: ImportedExperimentOptions,
+    earlier: Configuration,
 ) -> None:
     budget = earlier.budget
     for option, value, imported in (
@@ -170,7 +178,7 @@ def _spacing(runs: Sequence[ImportedRun], steps: int) -> int:
 
 def _episodes(runs: Sequence[ImportedRun], *, final: bool) -> int | None:
     """The median number of episodes in an evaluation; None if it is unknown."""
-    if runs[0].returns is not Returns.EVALUATIONS:
+    if runs[0].returns is not ReturnKind.EVALUATIONS:
         return None
     marked = final and any(map(_has_final, runs))
     counts = [len(p.returns) for run in runs for p in run.points if p.final is marked]

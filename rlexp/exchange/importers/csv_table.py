@@ -7,12 +7,12 @@ from io import StringIO
 
 from rlexp.errors import did_you_mean
 from rlexp.exchange.importers.imported_study import (
+    EvaluationPoint,
     ImportedRun,
     ImportedStudy,
-    Point,
-    Returns,
-    Unit,
-    Wanted,
+    ImportOptions,
+    ReturnKind,
+    StepUnit,
     malformed_error,
     until_not_finite,
 )
@@ -54,7 +54,7 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(_is_table(file) for file in files)
 
 
-def read_csv(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+def read_csv(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
     """Read runs: all rows of a label, task and seed, in any order, are one run.
 
     Raises:
@@ -86,7 +86,7 @@ def _names(cells: Sequence[str]) -> list[str]:
 
 
 def _rows(
-    loaded: LoadedFile, options: Wanted, unit: Unit, left_out: list[str]
+    loaded: LoadedFile, options: ImportOptions, unit: StepUnit, left_out: list[str]
 ) -> Iterator[EpisodeRow]:
     reader = csv.reader(StringIO(loaded.text(), newline=""), strict=True)
     columns: list[str] = []
@@ -117,7 +117,9 @@ def _check_cells(cells: Sequence[str], columns: Sequence[str], name: str, where:
             raise malformed_error(name, where, what)
 
 
-def _columns(names: list[str], name: str, options: Wanted, left_out: list[str]) -> list[str]:
+def _columns(
+    names: list[str], name: str, options: ImportOptions, left_out: list[str]
+) -> list[str]:
     read_columns = (*NAMING, *REQUIRED, *OPTIONAL)
     repeated = [column for column in names if names.count(column) > 1]
     if repeated:
@@ -138,7 +140,9 @@ def _columns(names: list[str], name: str, options: Wanted, left_out: list[str]) 
     return names
 
 
-def _row(row: Mapping[str, str], name: str, where: str, options: Wanted, unit: Unit) -> EpisodeRow:
+def _row(
+    row: Mapping[str, str], name: str, where: str, options: ImportOptions, unit: StepUnit
+) -> EpisodeRow:
     label = options.label or parse_name(row.get("label"), name, where, "label")
     task = options.task or parse_name(row.get("task"), name, where, "task")
     seed = row.get("seed")
@@ -157,7 +161,9 @@ def _row(row: Mapping[str, str], name: str, where: str, options: Wanted, unit: U
     )
 
 
-def _run(key: Key, rows: Sequence[EpisodeRow], loaded: LoadedFile, options: Wanted) -> ImportedRun:
+def _run(
+    key: Key, rows: Sequence[EpisodeRow], loaded: LoadedFile, options: ImportOptions
+) -> ImportedRun:
     label, task, seed = key
     by_point: dict[tuple[int, bool], list[EpisodeRow]] = {}
     for row in rows:
@@ -170,15 +176,15 @@ def _run(key: Key, rows: Sequence[EpisodeRow], loaded: LoadedFile, options: Want
         task=task,
         seed=seed,
         points=kept,
-        returns=options.returns or Returns.EVALUATIONS,
+        returns=options.returns or ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
         trouble=trouble,
     )
 
 
-def _point(rows: Sequence[EpisodeRow]) -> Point:
+def _point(rows: Sequence[EpisodeRow]) -> EvaluationPoint:
     lengths = tuple(row.length for row in rows if row.length is not None)
-    return Point(
+    return EvaluationPoint(
         step=rows[0].step,
         returns=tuple(row.value for row in rows),
         lengths=lengths if len(lengths) == len(rows) else (),

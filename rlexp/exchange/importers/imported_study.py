@@ -14,7 +14,7 @@ LONGEST_ERROR = 1000
 """Characters of the longest error message about a file."""
 
 
-class Returns(StrEnum):
+class ReturnKind(StrEnum):
     """The kind of returns: of evaluations of a fixed policy, or of training episodes."""
 
     EVALUATIONS = "evaluations"
@@ -25,11 +25,11 @@ class Returns(StrEnum):
     @property
     def of_training(self) -> bool:
         """Whether the policy was learning during the episodes."""
-        return self in {Returns.TRAINING, Returns.TRAINING_MEANS}
+        return self in {ReturnKind.TRAINING, ReturnKind.TRAINING_MEANS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class EvaluationPoint:
     """One point of a run's curve.
 
     Attributes:
@@ -81,8 +81,8 @@ class ImportedRun:
     label: str
     task: str
     seed: int | None
-    points: tuple[Point, ...]
-    returns: Returns
+    points: tuple[EvaluationPoint, ...]
+    returns: ReturnKind
     files: tuple[tuple[str, str], ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class ImportedStudy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class StepUnit:
     """The unit of a source's steps: `per` units are `steps` environment steps."""
 
     name: str
@@ -128,11 +128,11 @@ class Unit:
         return {"unit": self.name, "per": self.per, "environment_steps": self.steps}
 
 
-ENVIRONMENT = Unit(name="environment")
+ENVIRONMENT = StepUnit(name="environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ImportOptions:
     """The user's options for reading a source; None: as the source says.
 
     Attributes:
@@ -148,12 +148,12 @@ class Wanted:
     label: str | None = None
     task: str | None = None
     seed: int | None = None
-    unit: Unit | None = None
+    unit: StepUnit | None = None
     metric: str | None = None
-    returns: Returns | None = None
+    returns: ReturnKind | None = None
     collection: str | None = None
 
-    def required_unit(self, source: str) -> Unit:
+    def required_unit(self, source: str) -> StepUnit:
         """The unit of a source that does not define its steps.
 
         Raises:
@@ -185,7 +185,9 @@ def is_number(value: float) -> bool:
     return isfinite(value) and abs(value) <= LARGEST_SCORE
 
 
-def until_not_finite(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], EarlyEnd | None]:
+def until_not_finite(
+    points: tuple[EvaluationPoint, ...],
+) -> tuple[tuple[EvaluationPoint, ...], EarlyEnd | None]:
     """The points before the first non-finite return, and the failure at that point."""
     for position, point in enumerate(points):
         unusable = [value for value in point.returns if not is_number(value)]

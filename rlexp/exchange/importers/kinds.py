@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.exchange.importers.imported_study import ImportedStudy, Wanted
+from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions
 from rlexp.exchange.importers.rl_zoo import Parse
 from rlexp.exchange.importers.sources import SourceFile
 
@@ -33,7 +33,7 @@ class SourceKind:
 
     name: str
     fits: Callable[[Sequence[SourceFile]], bool]
-    read: Callable[[Sequence[SourceFile], Wanted], ImportedStudy]
+    read: Callable[[Sequence[SourceFile], ImportOptions], ImportedStudy]
 
 
 def split_kind(arguments: Sequence[str]) -> tuple[str, tuple[str, ...]]:

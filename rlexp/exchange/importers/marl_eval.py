@@ -6,12 +6,12 @@ from typing import Any
 
 from rlexp.errors import did_you_mean
 from rlexp.exchange.importers.imported_study import (
+    EvaluationPoint,
     ImportedRun,
     ImportedStudy,
-    Point,
-    Returns,
-    Unit,
-    Wanted,
+    ImportOptions,
+    ReturnKind,
+    StepUnit,
     malformed_error,
     until_not_finite,
 )
@@ -39,7 +39,7 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(file.last.endswith(".json") for file in files)
 
 
-def read_marl_eval(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+def read_marl_eval(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
     """Read runs.
 
     Raises:
@@ -113,8 +113,8 @@ def _run(
     path: tuple[str, ...],
     content: Mapping[str, Any],
     loaded: LoadedFile,
-    options: Wanted,
-    unit: Unit,
+    options: ImportOptions,
+    unit: StepUnit,
 ) -> ImportedRun:
     environment, task, algorithm, run = path
     steps = {key: value for key, value in content.items() if key != ABSOLUTE}
@@ -130,14 +130,16 @@ def _run(
         task=options.task or f"{environment}/{task}",
         seed=int(run) if run.isdecimal() and len(run) < 10 else seed_from_name(run),
         points=kept,
-        returns=options.returns or Returns.EVALUATIONS,
+        returns=options.returns or ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
         details={"metric": metric},
         trouble=trouble,
     )
 
 
-def _metric(steps: Mapping[str, Any], path: tuple[str, ...], name: str, options: Wanted) -> str:
+def _metric(
+    steps: Mapping[str, Any], path: tuple[str, ...], name: str, options: ImportOptions
+) -> str:
     if not steps:
         raise malformed_error(name, _key_path(path), "it has no step")
     key, first = next(iter(steps.items()))
@@ -153,7 +155,9 @@ def _metric(steps: Mapping[str, Any], path: tuple[str, ...], name: str, options:
     return str(chosen)
 
 
-def _point(path: tuple[str, ...], value: Any, metric: str, name: str, unit: Unit) -> Point:
+def _point(
+    path: tuple[str, ...], value: Any, metric: str, name: str, unit: StepUnit
+) -> EvaluationPoint:
     metrics, where = _mapping(value, path, name), _key_path(path)
     for key in ("step_count", metric):
         if key not in metrics:
@@ -161,7 +165,7 @@ def _point(path: tuple[str, ...], value: Any, metric: str, name: str, unit: Unit
     values = metrics[metric] if isinstance(metrics[metric], list) else [metrics[metric]]
     if not values:
         raise malformed_error(name, where, f"{metric!r} holds no episode")
-    return Point(
+    return EvaluationPoint(
         step=unit.convert(parse_whole_number(metrics["step_count"], name, where, "step_count")),
         returns=tuple(parse_number(v, name, where, metric) for v in values),
     )

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from rlexp.exchange.importers.imported_study import (
     EarlyEnd,
+    EvaluationPoint,
     ImportedRun,
     ImportedStudy,
-    Point,
-    Unit,
-    Wanted,
+    ImportOptions,
+    StepUnit,
     malformed_error,
     until_not_finite,
 )
@@ -67,8 +67,8 @@ def imported_runs(
     runs_read: Sequence[SourceRun],
     read_metric: ReadMetric,
     source: tuple[str, str],
-    options: Wanted,
-    unit: Unit,
+    options: ImportOptions,
+    unit: StepUnit,
 ) -> ImportedStudy:
     """Convert the runs that have the metric; the others are listed as left out.
 
@@ -140,7 +140,7 @@ def _check_steps(name: str, where: str, metric: str, values: Sequence[Value]) ->
         raise malformed_error(name, where, f"{what}: it was logged without steps")
 
 
-def _trouble(run: SourceRun, points: Sequence[Point]) -> EarlyEnd | None:
+def _trouble(run: SourceRun, points: Sequence[EvaluationPoint]) -> EarlyEnd | None:
     if run.status not in ENDINGS:
         return None
     ending, failure = ENDINGS[run.status]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlexp.errors import ConfigError, TrackerUnreachable
-from rlexp.exchange.importers.imported_study import ImportedStudy, Wanted
+from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions
 from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
 from rlexp.exchange.importers.mlflow_store import choose_experiment
 from rlexp.exchange.importers.series import Value
@@ -16,7 +16,7 @@ PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT
 PAGE = 1000
 
 
-def read_mlflow_server(address: str, options: Wanted) -> ImportedStudy:
+def read_mlflow_server(address: str, options: ImportOptions) -> ImportedStudy:
     """Read the runs of one experiment.
 
     Raises:
@@ -60,7 +60,7 @@ def _short_timeouts() -> Iterator[None]:
             os.environ.pop(key, None)
 
 
-def _runs(client: Any, name: str, options: Wanted) -> Iterator[SourceRun]:
+def _runs(client: Any, name: str, options: ImportOptions) -> Iterator[SourceRun]:
     experiments = {e.name: e.experiment_id for e in client.search_experiments()}
     having = {
         key: value

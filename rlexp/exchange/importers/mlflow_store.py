@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.imported_study import ImportedStudy, Wanted, malformed_error
+from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions, malformed_error
 from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
 from rlexp.exchange.importers.series import Value
 from rlexp.exchange.importers.sources import SourceFile, unused_files
@@ -50,7 +50,7 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(_is_store(file) for file in files)
 
 
-def read_mlflow_store(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+def read_mlflow_store(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
     """Read the runs of one experiment.
 
     Raises:
@@ -108,7 +108,7 @@ def _guarded(name: str, connection: sqlite3.Connection) -> Store:
     return store
 
 
-def _experiment(store: Store, options: Wanted) -> int:
+def _experiment(store: Store, options: ImportOptions) -> int:
     query = (
         "SELECT e.experiment_id AS id, e.name AS name, count(r.run_uuid) AS runs "
         "FROM experiments e LEFT JOIN runs r "
@@ -120,7 +120,9 @@ def _experiment(store: Store, options: Wanted) -> int:
     return choose_experiment(store.name, names, options)
 
 
-def choose_experiment(name: str, names: Mapping[str, Identity], options: Wanted) -> Identity:
+def choose_experiment(
+    name: str, names: Mapping[str, Identity], options: ImportOptions
+) -> Identity:
     """The identity of the requested experiment, or of the only one.
 
     Raises:

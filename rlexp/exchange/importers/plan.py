@@ -11,7 +11,7 @@ from typing import Any
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.budgets import (
     TOLERANCE,
-    Asked,
+    ImportedExperimentOptions,
     bin_points,
     budget_of,
     is_complete,
@@ -20,10 +20,10 @@ from rlexp.exchange.importers.budgets import (
 )
 from rlexp.exchange.importers.imported_study import (
     EarlyEnd,
+    EvaluationPoint,
     ImportedRun,
     ImportedStudy,
-    Point,
-    Returns,
+    ReturnKind,
 )
 from rlexp.exchange.importers.series import merge_equal_steps
 from rlexp.protocol.budget import Budget, Compute
@@ -39,7 +39,7 @@ Reference = Callable[[str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettledRun:
+class PlannedImportRun:
     """A run as it will be recorded.
 
     Attributes:
@@ -55,7 +55,7 @@ class SettledRun:
     source: ImportedRun
     numbered: bool
     configuration: Configuration
-    points: tuple[Point, ...]
+    points: tuple[EvaluationPoint, ...]
     step: int
     trouble: EarlyEnd | None
     cut: int
@@ -76,16 +76,19 @@ class SettledRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ImportPlan:
     """The imported experiment and its new runs."""
 
     experiment: Experiment
-    runs: tuple[SettledRun, ...]
+    runs: tuple[PlannedImportRun, ...]
 
 
-def settle(
-    study: ImportedStudy, options: Asked, existing: Experiment | None, reference: Reference
-) -> Settled:
+def make_import_plan(
+    study: ImportedStudy,
+    options: ImportedExperimentOptions,
+    existing: Experiment | None,
+    reference: Reference,
+) -> ImportPlan:
     """Choose seeds, budgets and configurations, consistent with the runs imported before.
 
     Args:
@@ -120,7 +123,7 @@ def settle(
             raise ProtocolError(_difference(old, new, f"experiment {options.name}"))
         configurations[old.label, old.task] = old
     settled = [_settled(run, configurations[run.label, run.task], number) for run, number in runs]
-    return Settled(_experiment(options.name, configurations, settled, existing), tuple(settled))
+    return ImportPlan(_experiment(options.name, configurations, settled, existing), tuple(settled))
 
 
 def _numbered(runs: Sequence[ImportedRun], first: int | None) -> list[tuple[ImportedRun, bool]]:
@@ -172,7 +175,7 @@ def _check_alike(
     sources = {run.returns: run.name for run in runs}
     if earlier is not None:
         imported = earlier.algorithm["imported"]
-        sources.setdefault(Returns(imported["returns"]), "the earlier import")
+        sources.setdefault(ReturnKind(imported["returns"]), "the earlier import")
         if imported["kind"] != kind:
             raise ProtocolError(
                 f"the runs on {task} that were imported before are of kind {imported['kind']}, and "
@@ -218,7 +221,7 @@ def _difference(first: Configuration, other: Configuration, where: str) -> str:
     )
 
 
-def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> SettledRun:
+def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> PlannedImportRun:
     steps = configuration.budget.steps
     last = last_step(run)
     limit = steps if last > steps * (1 + TOLERANCE) else last
@@ -229,7 +232,7 @@ def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> 
         reason = f"its records end at step {step:,} of {steps:,}"
         trouble = EarlyEnd(step=step, ending=Ending.INTERRUPTED, reason=reason)
     is_binned = configuration.algorithm["imported"]["binned"]
-    return SettledRun(
+    return PlannedImportRun(
         source=run,
         numbered=numbered,
         configuration=configuration,
@@ -245,7 +248,7 @@ def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> 
 def _experiment(
     name: str,
     configurations: Mapping[tuple[str, str], Configuration],
-    runs: Sequence[SettledRun],
+    runs: Sequence[PlannedImportRun],
     existing: Experiment | None,
 ) -> Experiment:
     seeds: dict[str, set[int]] = (

@@ -12,8 +12,8 @@ from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
     ImportedRun,
     ImportedStudy,
-    Returns,
-    Wanted,
+    ImportOptions,
+    ReturnKind,
     malformed_error,
     until_not_finite,
 )
@@ -71,7 +71,9 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return bool(_folders(files))
 
 
-def read_rl_zoo(files: Sequence[SourceFile], options: Wanted, parse: Parse) -> ImportedStudy:
+def read_rl_zoo(
+    files: Sequence[SourceFile], options: ImportOptions, parse: Parse
+) -> ImportedStudy:
     """Read runs: evaluations if a folder has them, else training episodes.
 
     Raises:
@@ -109,7 +111,7 @@ def _folders(files: Sequence[SourceFile]) -> list[Folder]:
     return result
 
 
-def _results(folder: Folder, options: Wanted) -> tuple[list[SourceFile], ImportedRun]:
+def _results(folder: Folder, options: ImportOptions) -> tuple[list[SourceFile], ImportedRun]:
     file = folder.file(sb3_evaluations.NAME)
     if file is None:
         if not folder.monitors:
@@ -125,7 +127,7 @@ def _results(folder: Folder, options: Wanted) -> tuple[list[SourceFile], Importe
         task=parse_name(options.task, folder.name, "", "task"),
         seed=None,
         points=kept,
-        returns=Returns.EVALUATIONS,
+        returns=ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
         deterministic=SAMPLED.search(folder.task) is None,
         trouble=trouble,

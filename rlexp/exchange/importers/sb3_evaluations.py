@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
+    EvaluationPoint,
     ImportedRun,
     ImportedStudy,
-    Point,
-    Returns,
-    Unit,
-    Wanted,
+    ImportOptions,
+    ReturnKind,
+    StepUnit,
     malformed_error,
     until_not_finite,
 )
@@ -39,7 +39,7 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(_is_evaluations(file) for file in files)
 
 
-def read_evaluations(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+def read_evaluations(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
     """Read runs, one from each file.
 
     Raises:
@@ -56,7 +56,7 @@ def _is_evaluations(file: SourceFile) -> bool:
     return file.last.endswith(NAME)
 
 
-def _run(file: SourceFile, options: Wanted) -> ImportedRun:
+def _run(file: SourceFile, options: ImportOptions) -> ImportedRun:
     loaded = file.load()
     points, trouble = until_not_finite(read_points(loaded, options.unit or ENVIRONMENT))
     return ImportedRun(
@@ -65,13 +65,13 @@ def _run(file: SourceFile, options: Wanted) -> ImportedRun:
         task=required_name(options.task, file.name, "task"),
         seed=seed_from_name(file.name),
         points=points,
-        returns=Returns.EVALUATIONS,
+        returns=ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
         trouble=trouble,
     )
 
 
-def read_points(loaded: LoadedFile, unit: Unit) -> tuple[Point, ...]:
+def read_points(loaded: LoadedFile, unit: StepUnit) -> tuple[EvaluationPoint, ...]:
     """Every evaluation in a file.
 
     Raises:
@@ -89,7 +89,7 @@ def read_points(loaded: LoadedFile, unit: Unit) -> tuple[Point, ...]:
             what = f"step {step:,} follows {before:,}: two runs wrote the file one after the other"
             raise malformed_error(loaded.name, "timesteps", what)
     return tuple(
-        Point(
+        EvaluationPoint(
             step=unit.convert(step),
             returns=tuple(float(r) for r in episode_returns),
             lengths=tuple(unit.convert(int(n)) for n in episode_lengths),

@@ -9,12 +9,12 @@ from typing import Any
 
 from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
+    EvaluationPoint,
     ImportedRun,
     ImportedStudy,
-    Point,
-    Returns,
-    Unit,
-    Wanted,
+    ImportOptions,
+    ReturnKind,
+    StepUnit,
     malformed_error,
     until_not_finite,
 )
@@ -41,7 +41,7 @@ class Monitor:
     loaded: LoadedFile
     started: float
     task: str | None
-    episodes: tuple[Point, ...]
+    episodes: tuple[EvaluationPoint, ...]
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
@@ -49,7 +49,7 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(_is_monitor(file) for file in files)
 
 
-def read_monitors(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+def read_monitors(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
     """Read runs: one from each folder with monitor files, and one from each file given itself.
 
     Raises:
@@ -62,7 +62,7 @@ def read_monitors(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy
     )
 
 
-def run_of(name: str, files: Sequence[SourceFile], options: Wanted) -> ImportedRun:
+def run_of(name: str, files: Sequence[SourceFile], options: ImportOptions) -> ImportedRun:
     """The run whose environments wrote these files.
 
     All environments step together. So the run's step at the end of an episode is the step of its
@@ -81,7 +81,7 @@ def run_of(name: str, files: Sequence[SourceFile], options: Wanted) -> ImportedR
         task=_task(name, monitors, options),
         seed=seed_from_name(name),
         points=kept,
-        returns=Returns.TRAINING,
+        returns=ReturnKind.TRAINING,
         files=tuple(m.loaded.sum for m in monitors),
         details={"environments": len(monitors)},
         started=min(m.started for m in monitors),
@@ -89,7 +89,7 @@ def run_of(name: str, files: Sequence[SourceFile], options: Wanted) -> ImportedR
     )
 
 
-def read_monitor(loaded: LoadedFile, unit: Unit = ENVIRONMENT) -> Monitor:
+def read_monitor(loaded: LoadedFile, unit: StepUnit = ENVIRONMENT) -> Monitor:
     """Read one file.
 
     Raises:
@@ -128,7 +128,7 @@ def _header(line: str, name: str) -> dict[str, Any]:
     return content
 
 
-def _episodes(table: str, started: float, unit: Unit, name: str) -> Iterator[Point]:
+def _episodes(table: str, started: float, unit: StepUnit, name: str) -> Iterator[EvaluationPoint]:
     rows = csv.reader(table.splitlines(), strict=True)
     steps = 0
     try:
@@ -141,7 +141,7 @@ def _episodes(table: str, started: float, unit: Unit, name: str) -> Iterator[Poi
                 )
             length = parse_whole_number(row[1], name, where, "l")
             steps += length
-            yield Point(
+            yield EvaluationPoint(
                 step=unit.convert(steps),
                 returns=(parse_number(row[0], name, where, "r"),),
                 lengths=(unit.convert(length),),
@@ -158,15 +158,15 @@ def _check_columns(row: Sequence[str], name: str) -> None:
         )
 
 
-def _times(point: Point, count: int) -> Point:
+def _times(point: EvaluationPoint, count: int) -> EvaluationPoint:
     if count == 1:
         return point
-    return Point(
+    return EvaluationPoint(
         step=point.step * count, returns=point.returns, lengths=point.lengths, time=point.time
     )
 
 
-def _task(name: str, monitors: Sequence[Monitor], options: Wanted) -> str:
+def _task(name: str, monitors: Sequence[Monitor], options: ImportOptions) -> str:
     if options.task is not None:
         return options.task
     tasks = sorted({m.task for m in monitors if m.task})

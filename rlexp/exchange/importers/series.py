@@ -3,12 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.imported_study import Point, Returns, Wanted, malformed_error
+from rlexp.exchange.importers.imported_study import (
+    EvaluationPoint,
+    ImportOptions,
+    ReturnKind,
+    malformed_error,
+)
 
-USUAL: Mapping[str, tuple[Returns, str | None]] = {
-    "eval/mean_reward": (Returns.EVALUATION_MEANS, "eval/mean_ep_length"),
-    "charts/episodic_return": (Returns.TRAINING, "charts/episodic_length"),
-    "rollout/ep_rew_mean": (Returns.TRAINING_MEANS, "rollout/ep_len_mean"),
+USUAL: Mapping[str, tuple[ReturnKind, str | None]] = {
+    "eval/mean_reward": (ReturnKind.EVALUATION_MEANS, "eval/mean_ep_length"),
+    "charts/episodic_return": (ReturnKind.TRAINING, "charts/episodic_length"),
+    "rollout/ep_rew_mean": (ReturnKind.TRAINING_MEANS, "rollout/ep_len_mean"),
 }
 """Series of returns that libraries write, best first, with the series of lengths."""
 MOST_NAMES = 20
@@ -19,8 +24,8 @@ Value = tuple[int, float, float | None]
 
 
 def choose_series(
-    name: str, there: Sequence[str], options: Wanted
-) -> tuple[str, Returns, str | None]:
+    name: str, there: Sequence[str], options: ImportOptions
+) -> tuple[str, ReturnKind, str | None]:
     """The series of returns, the kind of its returns, and the series of episode lengths.
 
     Raises:
@@ -41,13 +46,15 @@ def choose_series(
     return chosen, options.returns or returns, lengths
 
 
-def _guessed(series: str) -> Returns:
+def _guessed(series: str) -> ReturnKind:
     """The kind of returns in an unknown series, guessed from the beginning of its name."""
     is_evaluation = series.lower().startswith(("eval", "test"))
-    return Returns.EVALUATION_MEANS if is_evaluation else Returns.TRAINING_MEANS
+    return ReturnKind.EVALUATION_MEANS if is_evaluation else ReturnKind.TRAINING_MEANS
 
 
-def group_by_step(values: Sequence[Value], lengths: Sequence[int] = ()) -> tuple[Point, ...]:
+def group_by_step(
+    values: Sequence[Value], lengths: Sequence[int] = ()
+) -> tuple[EvaluationPoint, ...]:
     """Points in rising order of their steps, values at one step in the order given.
 
     Args:
@@ -58,7 +65,7 @@ def group_by_step(values: Sequence[Value], lengths: Sequence[int] = ()) -> tuple
     for position, (step, _, _) in enumerate(values):
         positions.setdefault(step, []).append(position)
     return tuple(
-        Point(
+        EvaluationPoint(
             step=step,
             returns=tuple(values[p][1] for p in members),
             lengths=tuple(lengths[p] for p in members) if lengths else (),
@@ -68,9 +75,9 @@ def group_by_step(values: Sequence[Value], lengths: Sequence[int] = ()) -> tuple
     )
 
 
-def merge_equal_steps(points: Sequence[Point]) -> tuple[Point, ...]:
+def merge_equal_steps(points: Sequence[EvaluationPoint]) -> tuple[EvaluationPoint, ...]:
     """Neighbouring points of one step, joined as episodes of one evaluation."""
-    result: list[Point] = []
+    result: list[EvaluationPoint] = []
     for point in points:
         if result and result[-1].step == point.step and result[-1].final == point.final:
             result[-1] = _both(result[-1], point)
@@ -79,9 +86,9 @@ def merge_equal_steps(points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(result)
 
 
-def _both(first: Point, second: Point) -> Point:
+def _both(first: EvaluationPoint, second: EvaluationPoint) -> EvaluationPoint:
     have_lengths = bool(first.lengths) and bool(second.lengths)
-    return Point(
+    return EvaluationPoint(
         step=second.step,
         returns=(*first.returns, *second.returns),
         lengths=(*first.lengths, *second.lengths) if have_lengths else (),

@@ -186,7 +186,7 @@ DEEPEST = 20
 """Deepest level of nested folders; files below it are refused."""
 
 
-def files_of(
+def find_source_files(
     paths: Sequence[Path], read: Callable[[Path], bytes], temporary: Path
 ) -> list[SourceFile]:
     """Every regular file in the given paths, by name; links inside folders are not followed.

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rlexp.exchange.importers.imported_study import (
     ImportedRun,
     ImportedStudy,
-    Unit,
-    Wanted,
+    ImportOptions,
+    StepUnit,
     malformed_error,
     until_not_finite,
 )
@@ -257,7 +257,7 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(_is_events(file) for file in files)
 
 
-def read_tensorboard(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+def read_tensorboard(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
     """Read runs, one from each folder with event files.
 
     Raises:
@@ -276,7 +276,9 @@ def _is_events(file: SourceFile) -> bool:
     return "tfevents" in file.last
 
 
-def _run(name: str, files: Sequence[SourceFile], options: Wanted, unit: Unit) -> ImportedRun:
+def _run(
+    name: str, files: Sequence[SourceFile], options: ImportOptions, unit: StepUnit
+) -> ImportedRun:
     of_folder = parse_folder_name(name)
     loaded_files = [file.load() for file in files]
     series: dict[str, list[Scalar]] = {}

@@ -124,7 +124,7 @@ Settings = Iterator[tuple[str, Any]]
 """Dotted keys of a configuration, and their values."""
 
 
-def translate(
+def translate_zoo_settings(
     entry: Mapping[str, Any], available: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Translate the hyperparameters of one task.

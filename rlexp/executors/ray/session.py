@@ -22,7 +22,7 @@ from rlexp.executors import Batch, Gone, Site
 from rlexp.executors.ray.messages import Message, Piece, pack, pair, read_below
 from rlexp.executors.ray.result_writer import Intake
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import Held, take
+from rlexp.store.lease import Lease, take
 
 OF_THE_EXPERIMENT = ("experiment.json", "trials.jsonl", "selection.json", "adaptive.json")
 OF_THE_RUN = ("spec.json", "attempts", "checkpoints", "replay")
@@ -71,7 +71,7 @@ class RayJob:
     batch: Batch
     begun: bool = False
     intakes: dict[str, Intake] = field(default_factory=dict)
-    claims: list[Held] = field(default_factory=list)
+    claims: list[Lease] = field(default_factory=list)
     stops: dict[str, str] = field(default_factory=dict)
     refusal: str | None = None
 
@@ -83,7 +83,7 @@ def take_run(job: RayJob, paths: RunPaths) -> bool:
         Whether both were free; otherwise neither is held.
     """
     # A node without the folder cannot hold them itself. The lease marks the run as alive.
-    held = list[Held]()
+    held = list[Lease]()
     for path in (paths.claim, paths.lease):
         lease = take(path, f"run {paths.folder.name}", now=time.time())
         if lease is None:

@@ -18,16 +18,22 @@ from rlexp.reports.analysis.fairness import (
     seeds_in_words,
     untuned,
 )
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     budget_in_words,
     objective,
     range_in_words,
     tuner_in_words,
 )
-from rlexp.reports.evidence.runs import Evidence, Member, imported_members, score_in_words, states
+from rlexp.reports.evidence.runs import (
+    Evidence,
+    PlannedRun,
+    imported_members,
+    run_states_text,
+    score_definition,
+)
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.text import counted, listed, numbers, shortened
+from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
 
 class ChecklistAnswer(StrEnum):
@@ -56,7 +62,7 @@ def tuning_runs(evidence: Evidence) -> int:
 def no_sweep(evidence: Evidence, request: str) -> Judgement:
     """The answer where no experiment is a sweep, with a request to the author."""
     count = tuning_runs(evidence)
-    existing = f"{counted(count, 'tuning run')}" if count else "no tuning run"
+    existing = f"{format_count(count, 'tuning run')}" if count else "no tuning run"
     return ChecklistAnswer.WORDS, f"The experiments contain {existing}, and no sweep. {request}"
 
 
@@ -73,12 +79,12 @@ def space(evidence: Evidence) -> Judgement:
     if not evidence.sweeps:
         return no_sweep(evidence, "Give ranges, scales and choices.")
     sizes = [
-        f"{counted(len(sweep.definition.space.parameters), 'parameter')} of {sweep.experiment}"
+        f"{format_count(len(sweep.definition.space.parameters), 'parameter')} of {sweep.experiment}"
         for sweep in evidence.sweeps
     ]
     return (
         ChecklistAnswer.YES,
-        f"Protocol lists {listed(sizes)}, with range, scale, choices and conditions.",
+        f"Protocol lists {join_names(sizes)}, with range, scale, choices and conditions.",
     )
 
 
@@ -95,13 +101,13 @@ def shared_ranges(evidence: Evidence) -> Judgement:
         return ChecklistAnswer.YES, "No two sweeps here search the same hyperparameter."
     if unequal := list(_unequal(shared)):
         return ChecklistAnswer.WORDS, f"Ranges differ: {'; '.join(unequal)}. State why."
-    count = counted(len(shared), "hyperparameter")
+    count = format_count(len(shared), "hyperparameter")
     return ChecklistAnswer.YES, f"All sweeps that search one of {count} search the same range."
 
 
 def cost_metric(evidence: Evidence) -> Judgement:
     """Item 5: the score of a run, and the objective of each sweep."""
-    definitions = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
+    definitions = sorted({score_definition(m.record.spec.budget) for m in evidence.members})
     sweeps = [f"{sweep.experiment} optimised the {_objective(sweep)}" for sweep in evidence.sweeps]
     if not definitions and not sweeps:
         return ChecklistAnswer.NO, "No run is planned."
@@ -162,9 +168,9 @@ def wall_clock(evidence: Evidence) -> Judgement:
         for m in evidence.members
         if m.experiment in timed and m.provenance
     }
-    hardware = f" Its test runs were on {listed(sorted(machines))}." if machines else ""
+    hardware = f" Its test runs were on {join_names(sorted(machines))}." if machines else ""
     return ChecklistAnswer.WORDS, (
-        f"The budget of {listed(timed)} is in hours.{hardware} State whether all its tuning runs "
+        f"The budget of {join_names(timed)} is in hours.{hardware} State whether all its tuning runs "
         "had comparable hardware without other load."
     )
 
@@ -175,10 +181,10 @@ def all_tuned(evidence: Evidence) -> Judgement:
         return no_sweep(evidence, "State how each method was tuned.")
     if bare := untuned(evidence):
         return ChecklistAnswer.NO, (
-            f"No sweep in this report tuned {listed(bare)}: tune every method with the same "
+            f"No sweep in this report tuned {join_names(bare)}: tune every method with the same "
             "budget, or leave it out."
         )
-    names = listed(sweep.experiment for sweep in evidence.sweeps)
+    names = join_names(sweep.experiment for sweep in evidence.sweeps)
     return ChecklistAnswer.YES, (
         f"A separate sweep tuned every method ({names}). The default configurations "
         "are untuned by design: they show the gain from tuning."
@@ -198,7 +204,7 @@ def tuning_seeds(evidence: Evidence) -> Judgement:
             "The experiments contain no tuning run; list the seeds that were used.",
         )
     descriptions = [
-        f"{e.name}, root {e.seeds.root}: {numbers(e.seeds.seeds(Phase.TUNING))} "
+        f"{e.name}, root {e.seeds.root}: {format_ranges(e.seeds.seeds(Phase.TUNING))} "
         f"({len(e.seeds.seeds(Phase.TUNING))})"
         for e in evidence.experiments
         if e.seeds.seeds(Phase.TUNING)
@@ -211,13 +217,13 @@ def configurations(evidence: Evidence) -> Judgement:
     if not evidence.members:
         return ChecklistAnswer.NO, "No configuration is planned."
     if imported := imported_members(evidence):
-        runs = counted(len(imported), "imported run")
+        runs = format_count(len(imported), "imported run")
         return ChecklistAnswer.WORDS, f"Some settings of {runs} are not known."
-    cells = counted(len(evidence.cells), "configuration")
+    cells = format_count(len(evidence.cells), "configuration")
     listing = f"Every setting of {cells} is in the records, and listed in Provenance"
     undecided = [sweep.experiment for sweep in evidence.sweeps if sweep.selection is None]
     if undecided:
-        return ChecklistAnswer.NO, f"{listed(undecided)} has not chosen a winner yet."
+        return ChecklistAnswer.NO, f"{join_names(undecided)} has not chosen a winner yet."
     winners = (
         "; the section Winner of the sweep lists those of each winner, too"
         if evidence.sweeps
@@ -230,7 +236,7 @@ def includes_tuning(evidence: Evidence) -> Judgement:
     """Item 15: the records of the search, and the command that repeats it."""
     if not evidence.sweeps:
         return no_sweep(evidence, "State whether the code includes tuning.")
-    names = listed(sweep.experiment for sweep in evidence.sweeps)
+    names = join_names(sweep.experiment for sweep in evidence.sweeps)
     return ChecklistAnswer.YES, (
         f"The records of {names} contain the search: every trial, the choice, and the "
         "definition from which 'rlexp sweep' repeats it."
@@ -260,17 +266,15 @@ def _unequal(shared: Mapping[str, Mapping[str, Domain]]) -> Iterator[str]:
 
 def _objective(sweep: SweepEvidence) -> str:
     names = sweep.definition.plan.objectives
-    more = f", and {listed(names[1:])}" if len(names) > 1 else ""
+    more = f", and {join_names(names[1:])}" if len(names) > 1 else ""
     return f"{sweep.definition.plan.aggregate} over tuning seeds of the {objective(sweep)}{more}"
 
 
 def _seeds_of(sweep: SweepEvidence, evidence: Evidence) -> str:
     root = next((e.seeds.root for e in evidence.experiments if e.name == sweep.experiment), None)
     where = "" if root is None else f", root {root}"
-    tuning = (
-        f"{sweep.experiment}{where}: {numbers(sweep.tuning_seeds)} ({len(sweep.tuning_seeds)})"
-    )
-    chosen = numbers(sweep.selection_seeds)
+    tuning = f"{sweep.experiment}{where}: {format_ranges(sweep.tuning_seeds)} ({len(sweep.tuning_seeds)})"
+    chosen = format_ranges(sweep.selection_seeds)
     return (
         f"{tuning}, and {chosen} ({len(sweep.selection_seeds)}) for selection"
         if chosen
@@ -295,7 +299,7 @@ class ChecklistItem:
     evidence: str
 
 
-def items(report: Inquiry) -> tuple[ChecklistItem, ...]:
+def items(report: ReportContext) -> tuple[ChecklistItem, ...]:
     """Answers to all items, in the order of the paper."""
     return tuple(
         ChecklistItem(number, question, *judge(report.evidence))
@@ -303,7 +307,7 @@ def items(report: Inquiry) -> tuple[ChecklistItem, ...]:
     )
 
 
-def failed_checks(report: Inquiry) -> tuple[str, ...]:
+def failed_checks(report: ReportContext) -> tuple[str, ...]:
     """Reasons for which `--strict` refuses the report, one line each.
 
     They are missing data, a phase other than test, records that differ from the ledger, and
@@ -320,7 +324,7 @@ def _tampered(evidence: Evidence) -> Iterator[str]:
     for integrity in evidence.integrity:
         if integrity.faults:
             verb = "differs" if len(integrity.faults) == 1 else "differ"
-            records = counted(len(integrity.faults), "record")
+            records = format_count(len(integrity.faults), "record")
             yield f"{integrity.experiment}: {records} {verb} from the ledger"
 
 
@@ -336,20 +340,20 @@ def _missing(evidence: Evidence) -> Iterator[str]:
         cells = evidence.of_label(label)
         planned = {cell.task for cell in cells}
         if lacking := [task for task in evidence.tasks if task not in planned]:
-            yield f"{label} has no planned run on {listed(lacking)}"
+            yield f"{label} has no planned run on {join_names(lacking)}"
         absent = [m for cell in cells for m in cell.members if m.score is None]
         if absent:
             total = sum(cell.planned for cell in cells)
-            yield f"{label}: {len(absent)} of {total} runs have no score ({states(absent)})"
+            yield f"{label}: {len(absent)} of {total} runs have no score ({run_states_text(absent)})"
     if evidence.problems:
-        yield f"damaged records: {shortened(evidence.problems, 3)}"
+        yield f"damaged records: {join_first_names(evidence.problems, 3)}"
 
 
 def _imported(evidence: Evidence) -> str | None:
     """Request to the author about imported runs; `None` without imported runs."""
     imported = imported_members(evidence)
     return (
-        f"Imported from other tools: {counted(len(imported), 'run')}. {IMPORTED}"
+        f"Imported from other tools: {format_count(len(imported), 'run')}. {IMPORTED}"
         if imported
         else None
     )
@@ -398,7 +402,7 @@ def _code(evidence: Evidence) -> Judgement:
             ChecklistAnswer.NO,
             "Some runs did not record the commit of their code: keep the study in git.",
         )
-    shown = f"Commit {listed(commits)}"
+    shown = f"Commit {join_names(commits)}"
     if any(changed_files(m) for m in runs):
         return (
             ChecklistAnswer.WORDS,
@@ -407,7 +411,7 @@ def _code(evidence: Evidence) -> Judgement:
     remotes = sorted({str(code["remote"]) for code in codes if code.get("remote")})
     if not remotes:
         return ChecklistAnswer.WORDS, f"{shown}. State where the code can be found."
-    return ChecklistAnswer.YES, f"{shown} of {listed(remotes)}."
+    return ChecklistAnswer.YES, f"{shown} of {join_names(remotes)}."
 
 
 def _software(evidence: Evidence) -> Judgement:
@@ -425,13 +429,13 @@ def _hardware(evidence: Evidence) -> Judgement:
     if not runs or not all(machine.get("processor") for machine in machines):
         return ChecklistAnswer.NO, "Some runs did not record their machine."
     processors = sorted(
-        {f"{m['processor']}, {counted(m.get('cores') or 0, 'core')}" for m in machines}
+        {f"{m['processor']}, {format_count(m.get('cores') or 0, 'core')}" for m in machines}
     )
     devices = sorted({str(m.record.spec.compute["device"]) for m in runs})
-    return ChecklistAnswer.YES, f"{'; '.join(processors)}; device {listed(devices)}."
+    return ChecklistAnswer.YES, f"{'; '.join(processors)}; device {join_names(devices)}."
 
 
-def _tried(evidence: Evidence) -> list[Member]:
+def _tried(evidence: Evidence) -> list[PlannedRun]:
     return [m for m in evidence.members if m.record.attempts]
 
 

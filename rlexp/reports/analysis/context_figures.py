@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.metrics.estimate_text import made_how, possible
+from rlexp.metrics.estimate_text import method_text, possible
 from rlexp.reports.analysis.generalisation import over_runs
 from rlexp.reports.analysis.held_out_episodes import LEVEL, ContextTests, PlayedContexts
-from rlexp.reports.analysis.report_context import Settings
+from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import possible_scores
 from rlexp.reports.drawing.axes import tick_step, tick_texts
-from rlexp.reports.drawing.blocks import Axis, HeatMap, Line, Lines
+from rlexp.reports.drawing.blocks import Axis, FigureLine, HeatMap, LineFigure
 from rlexp.stats.interval import Interval
-from rlexp.text import listed
+from rlexp.text import join_names
 
 Array = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def context_axes(
 
 
 def cells(
-    tests: ContextTests, axes: Sequence[ContextAxis], settings: Settings
+    tests: ContextTests, axes: Sequence[ContextAxis], settings: ReportSettings
 ) -> dict[tuple[int, ...], Interval]:
     """Mean return over runs in each cell with an episode, by its indices on the axes.
 
@@ -140,10 +140,10 @@ EMPTY = "Empty cells had no episode."
 
 def figures(
     tests: Sequence[ContextTests],
-    settings: Settings,
+    settings: ReportSettings,
     chosen: tuple[str, ...] | None,
     bins: int,
-) -> Iterator[Lines | HeatMap]:
+) -> Iterator[LineFigure | HeatMap]:
     """Figures of every task whose test varies a parameter.
 
     Args:
@@ -192,15 +192,15 @@ def _axes(tests: Sequence[ContextTests], chosen: Sequence[str] | None) -> tuple[
 
 
 def _line(
-    number: int, tests: Sequence[ContextTests], axis: ContextAxis, settings: Settings
-) -> Lines:
+    number: int, tests: Sequence[ContextTests], axis: ContextAxis, settings: ReportSettings
+) -> LineFigure:
     cells_by_label = [cells(context_test, [axis], settings) for context_test in tests]
     every = [value for label_cells in cells_by_label for value in label_cells.values()]
-    how = dict.fromkeys(f"{made_how(value)}." for value in every if possible(value))
+    how = dict.fromkeys(f"{method_text(value)}." for value in every if possible(value))
     binned = f"{len(axis.at)} bins, each drawn at its midpoint." if axis.edges else ""
     trained = dict.fromkeys(map(_trained, tests))
     note = [_runs(every), *how, binned, _averaged(tests, [axis]), *trained]
-    return Lines(
+    return LineFigure(
         name=f"generalisation-map-{number}",
         title=f"{tests[0].cell.task}: {REACHED} by {axis.parameter}",
         x=Axis(title=axis.parameter),
@@ -213,10 +213,10 @@ def _line(
     )
 
 
-def _curve(tests: ContextTests, axis: ContextAxis, label_cells: Cells) -> Line:
+def _curve(tests: ContextTests, axis: ContextAxis, label_cells: Cells) -> FigureLine:
     values = list(label_cells.values())
     some = any(map(possible, values))
-    return Line(
+    return FigureLine(
         label=tests.cell.label,
         x=tuple(axis.at[position] for (position,) in label_cells),
         y=tuple(value.estimate for value in values),
@@ -264,14 +264,14 @@ def _averaged(tests: Sequence[ContextTests], axes: Sequence[ContextAxis]) -> str
     """Sentence about varying parameters without an axis; empty without any."""
     shown = {axis.parameter for axis in axes} | {LEVEL}
     others = [name for name in varied(tests) if name not in shown]
-    return f"Averaged over {listed(others)}." if others else ""
+    return f"Averaged over {join_names(others)}." if others else ""
 
 
 def _trained(tests: ContextTests) -> str:
     """Sentence with the parameter ranges of the episodes in distribution."""
     ranges = zip(tests.parameters, tests.trained, strict=True)
     shown = [f"{name} {_ends(*ends)}" for name, ends in ranges if ends and name != LEVEL]
-    return f"In distribution: {listed(shown)}." if shown else ""
+    return f"In distribution: {join_names(shown)}." if shown else ""
 
 
 def _ends(low: float, high: float) -> str:

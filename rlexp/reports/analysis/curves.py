@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate_text import SHORT_OF_NOMINAL
 from rlexp.records.run import State
-from rlexp.reports.analysis.report_context import Settings
-from rlexp.reports.drawing.blocks import Line
-from rlexp.reports.evidence.runs import Evidence, Member, states
+from rlexp.reports.analysis.report_context import ReportSettings
+from rlexp.reports.drawing.blocks import FigureLine
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text
 from rlexp.stats.curves import Band, align, band
-from rlexp.text import counted, per_cent
+from rlexp.text import format_count, format_percentage
 
 Ends = tuple[float | None, float | None]
 
@@ -33,7 +33,7 @@ CHANGES = 4
 class LabelLines:
     """The lines of a label, and the text about the runs behind them."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[FigureLine, ...]
     description: str
 
 
@@ -89,7 +89,7 @@ class LabelCurves:
 
 
 def aggregate_curve(
-    tasks: Sequence[LabelCurves], settings: Settings, ends: Ends = (None, None)
+    tasks: Sequence[LabelCurves], settings: ReportSettings, ends: Ends = (None, None)
 ) -> LabelLines:
     """The aggregate of a label's runs over one or several tasks, with a band.
 
@@ -110,7 +110,7 @@ def aggregate_curve(
     shown = curve_band.runs >= FEWEST
     some = not curve_band.reason and bool(shown.any())
     low, high = _cut(curve_band, shown, ends)
-    line = Line(
+    line = FigureLine(
         label=label,
         x=tuple(x.tolist()),
         y=_values(curve_band.estimate),
@@ -121,13 +121,13 @@ def aggregate_curve(
     return LabelLines(lines=(line,), description="; ".join(remarks))
 
 
-def single_lines(curves: LabelCurves, points: int) -> tuple[Line, ...]:
+def single_lines(curves: LabelCurves, points: int) -> tuple[FigureLine, ...]:
     """Faint lines of all single runs, or of `SHOWN` runs evenly spread by their means."""
     lines = []
     for curve in _representative(curves):
         kept = np.isin(curve.x, thinned(curve.x, points))
         x, y = curve.x[kept], curve.y[kept]
-        lines.append(Line(label=curves.label, x=tuple(x.tolist()), y=_values(y), faint=True))
+        lines.append(FigureLine(label=curves.label, x=tuple(x.tolist()), y=_values(y), faint=True))
     return tuple(lines)
 
 
@@ -141,11 +141,9 @@ def runs_in_words(x: Array, runs: NDArray[np.int64], planned: int) -> str:
     """
     ends = np.flatnonzero(np.diff(runs))
     if len(x) == 1:
-        return (
-            f"{runs[0]} of {counted(planned, 'run')}, at a single point, {number_in_words(x[0])}"
-        )
+        return f"{runs[0]} of {format_count(planned, 'run')}, at a single point, {number_in_words(x[0])}"
     if not len(ends):
-        return f"{runs[0]} of {counted(planned, 'run')}"
+        return f"{runs[0]} of {format_count(planned, 'run')}"
     if len(ends) > CHANGES:
         most = x[runs == runs.max()]
         whole = f"{number_in_words(most[0])} to {number_in_words(most[-1])}"
@@ -182,7 +180,7 @@ def _doubts(curve_band: Band) -> Iterator[str]:
     if (curve_band.runs < FEWEST).any():
         yield f"no band where fewer than {FEWEST} runs are left"
     if curve_band.coverage is not None and curve_band.coverage < SHORT_OF_NOMINAL:
-        yield f"the band is too narrow: expected coverage {per_cent(curve_band.coverage)}"
+        yield f"the band is too narrow: expected coverage {format_percentage(curve_band.coverage)}"
 
 
 def _representative(curves: LabelCurves) -> Sequence[RunCurve]:
@@ -216,14 +214,14 @@ def by_seconds(evidence: Evidence, label: str, task: str) -> LabelCurves:
     return _curves(evidence, label, task, seconds_of)
 
 
-def seconds_of(member: Member) -> Array:
+def seconds_of(member: PlannedRun) -> Array:
     """Seconds from the start of a run to its evaluations, of shape (T,); NaN without a start."""
     started = member.record.started
     begun = np.nan if started is None else started
     return np.asarray([e.time - begun for e in member.record.evaluations], dtype=np.float64)
 
 
-def curve_of(member: Member, x: Callable[[Member], Array]) -> RunCurve:
+def curve_of(member: PlannedRun, x: Callable[[PlannedRun], Array]) -> RunCurve:
     """The curve of a run over x."""
     return RunCurve(x(member), member.returns, member.record.state is State.COMPLETED)
 
@@ -263,7 +261,7 @@ def thinned(x: Array, points: int) -> Array:
 
 
 def _curves(
-    evidence: Evidence, label: str, task: str, x: Callable[[Member], Array]
+    evidence: Evidence, label: str, task: str, x: Callable[[PlannedRun], Array]
 ) -> LabelCurves:
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
@@ -280,14 +278,14 @@ def _curves(
 
 
 def _remarks(
-    members: Sequence[Member],
-    evaluated: Sequence[Member],
+    members: Sequence[PlannedRun],
+    evaluated: Sequence[PlannedRun],
     disordered: int,
     kept: Sequence[RunCurve],
 ) -> Iterator[str]:
-    total, runs = len(members), counted(len(members), "run")
+    total, runs = len(members), format_count(len(members), "run")
     if len(evaluated) < total:
-        state_counts = states([m for m in members if not m.record.evaluations])
+        state_counts = run_states_text([m for m in members if not m.record.evaluations])
         yield f"{total - len(evaluated)} of {runs} without an evaluation ({state_counts})"
     if disordered:
         yield (

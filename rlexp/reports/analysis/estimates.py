@@ -14,23 +14,23 @@ import numpy as np
 
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimate, largest_difference
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import (
     AnchorsByTask,
+    anchors_by_task,
     common_scale,
     possible_ends,
     possible_scores,
-    scales,
     task_scores,
     without_anchors,
 )
-from rlexp.reports.evidence.runs import Cell, Evidence, states
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
 from rlexp.stats.aggregate import aggregate_of
 from rlexp.stats.comparison import PrimaryTest
 from rlexp.stats.difference import tasks_of_both
 from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
 from rlexp.stats.verdict import Decision, verdicts
-from rlexp.text import listed
+from rlexp.text import join_names
 
 UNBOUNDED = LARGEST_SCORE
 """Stands for a score without a declared bound. A metric that ignores outliers stays finite."""
@@ -59,7 +59,7 @@ class AggregateBounds:
     reason: str | None = None
 
 
-def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
+def bounds(report: ReportContext) -> tuple[AggregateBounds, ...]:
     """Bounds on every aggregate over all tasks, of every label that has a run without a score.
 
     The missing scores may be anything between the smallest and the largest score that the task
@@ -67,7 +67,7 @@ def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
     """
     scale, all_scales = (
         common_scale(report.evidence, report.settings),
-        scales(report.evidence, report.settings),
+        anchors_by_task(report.evidence, report.settings),
     )
     every = []
     for label in report.evidence.labels:
@@ -80,11 +80,15 @@ def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
 
 
 def _bounds(
-    name: str, metric: Metric, cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
+    name: str,
+    metric: Metric,
+    cells: list[LabelTaskRuns],
+    report: ReportContext,
+    scale: AnchorsByTask | None,
 ) -> AggregateBounds:
     label, absent = cells[0].label, sum(c.planned - len(c.scored) for c in cells)
     lacking = [t for t in report.evidence.tasks if t not in {c.task for c in cells}]
-    reason = f"{label} has no planned run on {listed(lacking)}" if lacking else None
+    reason = f"{label} has no planned run on {join_names(lacking)}" if lacking else None
     if reason is None and scale is not None:
         reason = without_anchors(scale, report)
     if reason is not None:
@@ -107,7 +111,9 @@ def _bounds(
 
 
 def _undeclared(
-    cells: list[Cell], references: Mapping[str, Mapping[str, object]], ends: list[float | None]
+    cells: list[LabelTaskRuns],
+    references: Mapping[str, Mapping[str, object]],
+    ends: list[float | None],
 ) -> str | None:
     """The ends without a bound, and the tasks that do not declare one."""
     short = [c.task for c in cells if len(c.scored) < c.planned]
@@ -115,12 +121,12 @@ def _undeclared(
     for key, end in zip(("minimum", "maximum"), ends, strict=True):
         bare = [task for task in short if references[task].get(key) is None]
         if end is None and bare:
-            reasons.append(f"no bound: {listed(bare)} declares no environment.reference.{key}")
+            reasons.append(f"no bound: {join_names(bare)} declares no environment.reference.{key}")
     return "; ".join(reasons) or None
 
 
 def _scores(
-    cells: list[Cell],
+    cells: list[LabelTaskRuns],
     scale: AnchorsByTask | None,
     ends: Mapping[str, float | None] | None = None,
     far: float = 0.0,
@@ -151,7 +157,7 @@ PRIMARY = PrimaryTest.PERMUTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimates:
+class LabelEstimates:
     """The metrics of one label, over all tasks or on a single task.
 
     Attributes:
@@ -199,7 +205,7 @@ def unit(evidence: Evidence) -> str:
     return "normalised score" if len(evidence.tasks) > 1 else "return"
 
 
-def aggregates(report: Inquiry) -> tuple[Estimates, ...]:
+def aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:
     """Every metric of every label over all tasks, in the order of the labels.
 
     A label has no aggregates where it has no planned run or no score on a task. No label has any
@@ -213,7 +219,7 @@ def aggregates(report: Inquiry) -> tuple[Estimates, ...]:
     return tuple(every)
 
 
-def per_task(report: Inquiry) -> tuple[Estimates, ...]:
+def per_task(report: ReportContext) -> tuple[LabelEstimates, ...]:
     """Every metric of every label on every task, in units of its return; tasks outermost.
 
     A label without a planned run on a task has a reason instead of estimates.
@@ -227,7 +233,7 @@ def per_task(report: Inquiry) -> tuple[Estimates, ...]:
     return tuple(every)
 
 
-def pairs(report: Inquiry) -> tuple[LabelPair, ...]:
+def pairs(report: ReportContext) -> tuple[LabelPair, ...]:
     """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
 
     A verdict is about the mean over tasks of the difference of the means (positive where the first
@@ -242,7 +248,7 @@ def pairs(report: Inquiry) -> tuple[LabelPair, ...]:
     return compared
 
 
-def _pairs(report: Inquiry) -> tuple[LabelPair, ...]:
+def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
     settings, scale = report.settings, common_scale(report.evidence, report.settings)
     labels = combinations(report.evidence.labels, 2)
     joined = [_joined(a, b, report.evidence) for a, b in labels]
@@ -280,18 +286,18 @@ def is_capped(metric: Metric) -> bool:
 
 def _estimates(
     label: str,
-    report: Inquiry,
+    report: ReportContext,
     tasks: tuple[str, ...],
     scale: AnchorsByTask | None,
     reason: str | None,
-) -> Estimates:
+) -> LabelEstimates:
     cells = [c for c in report.evidence.of_label(label) if c.task in tasks]
     computed: dict[str, Estimate] = {}
     reasons = dict.fromkeys(report.metrics, reason or "")
     if reason is None:
         computed, reasons = _computed(cells, report, scale)
     alone = cells[0].scores if len(tasks) == 1 and cells else ()
-    return Estimates(
+    return LabelEstimates(
         label=label,
         tasks=tasks,
         n=sum(cell.n for cell in cells),
@@ -303,7 +309,7 @@ def _estimates(
 
 
 def _computed(
-    cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
+    cells: list[LabelTaskRuns], report: ReportContext, scale: AnchorsByTask | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Intervals by metric, and reasons for absent ones; capped metrics use normalised scores."""
     reasons: dict[str, str] = {}
@@ -322,8 +328,8 @@ def _computed(
     return {name: estimates[name] for name in report.metrics if name in estimates}, reasons
 
 
-def _scales_of(cells: Sequence[Cell], report: Inquiry) -> AnchorsByTask:
-    all_scales = scales(report.evidence, report.settings)
+def _scales_of(cells: Sequence[LabelTaskRuns], report: ReportContext) -> AnchorsByTask:
+    all_scales = anchors_by_task(report.evidence, report.settings)
     return {cell.task: all_scales[cell.task] for cell in cells}
 
 
@@ -332,14 +338,14 @@ def _gap(label: str, evidence: Evidence) -> str | None:
     cells = evidence.of_label(label)
     lacking = [task for task in evidence.tasks if task not in {cell.task for cell in cells}]
     if lacking:
-        return f"{label} has no planned run on {listed(lacking)}"
+        return f"{label} has no planned run on {join_names(lacking)}"
     return _empty(cells)
 
 
-def _empty(cells: Sequence[Cell]) -> str | None:
+def _empty(cells: Sequence[LabelTaskRuns]) -> str | None:
     """The tasks without a score of the label, with the states of its runs."""
-    empty = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
-    return f"{cells[0].label} has no score on {listed(empty)}" if empty else None
+    empty = [f"{c.task} ({run_states_text(c.members)})" for c in cells if not c.n]
+    return f"{cells[0].label} has no score on {join_names(empty)}" if empty else None
 
 
 def _furthest(pair: LabelPair, evidence: Evidence, scale: AnchorsByTask | None) -> float | None:
@@ -362,7 +368,7 @@ def _joined(first: str, second: str, evidence: Evidence) -> LabelPair:
 
 
 def _scores_of_both(
-    pair: LabelPair, report: Inquiry, scale: AnchorsByTask | None
+    pair: LabelPair, report: ReportContext, scale: AnchorsByTask | None
 ) -> tuple[TaskScores, TaskScores] | str:
     """Scores of both labels, or the reason why they cannot be compared."""
     if not pair.tasks:

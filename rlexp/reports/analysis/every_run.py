@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.metrics.estimate_text import every_run
-from rlexp.reports.drawing.blocks import REMARK, Column, Table, Value
+from rlexp.reports.drawing.blocks import REMARK_COLUMN, Table, TableColumn, Value
 
-EVERY_RUN = Column(title="every run")
+EVERY_RUN = TableColumn(title="every run")
 """The scores behind the estimates of a row, rising; semicolons separate tasks."""
 
 
@@ -22,7 +22,7 @@ def with_every_run(table: Table, of: str | None = None) -> Table:
     listed = [_runs(table, row, of) for row in table.rows]
     if not any(listed):
         return table
-    at = len(table.columns) - (table.columns[-1:] == (REMARK,))
+    at = len(table.columns) - (table.columns[-1:] == (REMARK_COLUMN,))
     return replace(
         table,
         columns=(*table.columns[:at], EVERY_RUN, *table.columns[at:]),

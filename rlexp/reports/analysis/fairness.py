@@ -7,10 +7,10 @@ from itertools import chain
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
 from rlexp.reports.analysis.sweep_tables import test_cell
-from rlexp.reports.drawing.blocks import Notice, Tone
-from rlexp.reports.evidence.runs import Cell, Evidence, Member
-from rlexp.reports.evidence.sweeps import TuningEffort, leaves, tuning_effort, value_text
-from rlexp.text import counted, listed, numbers, shortened
+from rlexp.reports.drawing.blocks import Callout, Tone
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
+from rlexp.reports.evidence.sweeps import TuningEffort, flat_settings, tuning_effort, value_text
+from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
 SAME = 1.1
 """Ratio up to which steps count as equal: pruning and failures cause small differences."""
@@ -46,7 +46,7 @@ def untuned(evidence: Evidence) -> tuple[str, ...]:
     return tuple(label for label in evidence.labels if label in bare)
 
 
-def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
+def tuned_unequally(evidence: Evidence) -> Iterator[Callout]:
     """Warnings about tasks on which labels were tuned with different efforts."""
     if not evidence.sweeps:
         return
@@ -61,7 +61,7 @@ def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
         if tuned and bare:
             were = "was" if len(tuned) == 1 else "were"
             yield _warning(
-                f"On {task}, {listed(tuned)} {were} tuned, and {listed(bare)} "
+                f"On {task}, {join_names(tuned)} {were} tuned, and {join_names(bare)} "
                 f"{'was' if len(bare) == 1 else 'were'} not, according to these records. Tuning "
                 "may explain a difference."
             )
@@ -81,12 +81,12 @@ def are_unequal(spent: list[TuningEffort]) -> bool:
     return bool(steps) and max(steps) > SAME * min(steps)
 
 
-def _among(cell: Cell, cells: list[Cell | None]) -> bool:
+def _among(cell: LabelTaskRuns, cells: list[LabelTaskRuns | None]) -> bool:
     return any(other is cell for other in cells)
 
 
-def _warning(text: str) -> Notice:
-    return Notice(tone=Tone.WARNING, text=text)
+def _warning(text: str) -> Callout:
+    return Callout(tone=Tone.WARNING, text=text)
 
 
 PACKAGES = (
@@ -119,12 +119,12 @@ Facts = Mapping[str, str]
 class Criterion:
     """Facts in which the runs of a task should agree, and the meaning of a difference."""
 
-    facts: Callable[[Member], Facts]
+    facts: Callable[[PlannedRun], Facts]
     tone: Tone
     meaning: str
 
 
-def warnings(evidence: Evidence) -> tuple[Notice, ...]:
+def warnings(evidence: Evidence) -> tuple[Callout, ...]:
     """Notices about unfair comparisons, warnings first.
 
     Labels are compared per task in steps, evaluation, environment, known scores, packages, code,
@@ -143,23 +143,23 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
     return tuple(sorted(notices, key=lambda notice: notice.tone is not Tone.WARNING))
 
 
-def packages(member: Member) -> Facts:
+def packages(member: PlannedRun) -> Facts:
     """Recorded versions of the packages that can change a score."""
     installed = member.provenance.get("packages") or {}
     return {name: str(installed[name]) for name in PACKAGES if name in installed}
 
 
-def changed_files(member: Member) -> tuple[str, ...]:
+def changed_files(member: PlannedRun) -> tuple[str, ...]:
     """Files with uncommitted changes in the code of a run."""
     code = member.provenance.get("code") or {}
     return (*(code.get("dirty") or ()), *(code.get("untracked") or ()))
 
 
-def _steps(member: Member) -> Facts:
+def _steps(member: PlannedRun) -> Facts:
     return {"environment steps": f"{member.record.spec.budget['steps']:,}"}
 
 
-def _evaluation(member: Member) -> Facts:
+def _evaluation(member: PlannedRun) -> Facts:
     budget, imported = member.record.spec.budget, member.imported
     returns = {RETURNS: value_text(imported.get("returns")) if imported else "evaluations"}
     unknown = "not known" if imported else value_text(None)
@@ -167,39 +167,39 @@ def _evaluation(member: Member) -> Facts:
     return returns | {w: unknown if v is None else value_text(v) for w, v in values.items()}
 
 
-def _environment(member: Member) -> Facts:
+def _environment(member: PlannedRun) -> Facts:
     if member.imported:
         return {}
-    settings = leaves(member.record.spec.environment, "environment")
+    settings = flat_settings(member.record.spec.environment, "environment")
     apart = ("environment.vector", COMPONENTS)
     return {name: value for name, value in settings if not name.startswith(apart)}
 
 
-def _components(member: Member) -> Facts:
-    return dict(leaves(member.record.spec.environment.get("components") or {}, COMPONENTS))
+def _components(member: PlannedRun) -> Facts:
+    return dict(flat_settings(member.record.spec.environment.get("components") or {}, COMPONENTS))
 
 
-def _vector(member: Member) -> Facts:
+def _vector(member: PlannedRun) -> Facts:
     vector = member.record.spec.environment.get("vector") or {}
-    return dict(leaves(vector, "environment.vector"))
+    return dict(flat_settings(vector, "environment.vector"))
 
 
-def _reference(member: Member) -> Facts:
+def _reference(member: PlannedRun) -> Facts:
     reference = member.configuration.reference
     keys = ("random", "threshold", "minimum", "maximum")
     return {f"environment.reference.{key}": value_text(reference.get(key)) for key in keys}
 
 
-def _packages(member: Member) -> Facts:
+def _packages(member: PlannedRun) -> Facts:
     return {f"versions of {name}": version for name, version in packages(member).items()}
 
 
-def _commit(member: Member) -> Facts:
+def _commit(member: PlannedRun) -> Facts:
     commit = (member.provenance.get("code") or {}).get("commit")
     return {"commits of the code": str(commit)[:7]} if commit else {}
 
 
-def _compute(member: Member) -> Facts:
+def _compute(member: PlannedRun) -> Facts:
     if member.imported:
         return {}
     compute = member.record.spec.compute
@@ -225,7 +225,7 @@ CRITERIA = (
 )
 
 
-def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Notice]:
+def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
     """Notices about differing facts of one criterion, each with the tasks concerned."""
     where: dict[str, list[str]] = {}
     for task in evidence.tasks:
@@ -248,17 +248,17 @@ def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Notice]:
             }
             if len(set(chain.from_iterable(values.values()))) > 1:
                 difference = "; ".join(
-                    f"{label} {listed(label_values)}"
+                    f"{label} {join_names(label_values)}"
                     for label, label_values in values.items()
                     if label_values
                 )
                 where.setdefault(f"{name}: {difference}", []).append(task)
     for difference, tasks in where.items():
         text = f"On {_named(tasks, evidence)}, runs differ in {difference}. {criterion.meaning}."
-        yield Notice(tone=criterion.tone, text=text)
+        yield Callout(tone=criterion.tone, text=text)
 
 
-def _unlike(members: Iterable[Member]) -> Iterable[Member]:
+def _unlike(members: Iterable[PlannedRun]) -> Iterable[PlannedRun]:
     """One run for each combination of configuration, provenance and spec objects."""
     # Runs of one label share these objects in memory. Comparing identities instead of contents
     # keeps reports on thousands of runs fast; equal copies only repeat work.
@@ -273,30 +273,30 @@ def _unlike(members: Iterable[Member]) -> Iterable[Member]:
     }.values()
 
 
-def _failures(evidence: Evidence) -> Iterator[Notice]:
+def _failures(evidence: Evidence) -> Iterator[Callout]:
     """Warning about experiments that count failed runs differently."""
     rules = {experiment.name: experiment.failures for experiment in evidence.experiments}
     if len(set(rules.values())) > 1:
         rules_text = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
         text = f"Experiments count failed runs differently: {rules_text}."
-        yield Notice(tone=Tone.WARNING, text=text)
+        yield Callout(tone=Tone.WARNING, text=text)
 
 
-def _dirty(evidence: Evidence) -> Iterator[Notice]:
+def _dirty(evidence: Evidence) -> Iterator[Callout]:
     changed = [files for member in evidence.members if (files := changed_files(member))]
     if changed:
         names = sorted(set(chain.from_iterable(changed)))
         codes = [member.provenance.get("code") or {} for member in evidence.members]
         part = "" if all(code.get("saved", True) for code in codes) else ", but not completely"
-        yield Notice(
+        yield Callout(
             tone=Tone.WARNING,
-            text=f"{counted(len(changed), 'run')} of {len(evidence.members)} used code with "
-            f"uncommitted changes in {shortened(names)}. The changes are saved with each "
+            text=f"{format_count(len(changed), 'run')} of {len(evidence.members)} used code with "
+            f"uncommitted changes in {join_first_names(names)}. The changes are saved with each "
             f"run{part}.",
         )
 
 
-def _seeds(evidence: Evidence) -> Iterator[Notice]:
+def _seeds(evidence: Evidence) -> Iterator[Callout]:
     """Notices about labels with different numbers of runs, or different seeds, on a task."""
     for task in evidence.tasks:
         cells = evidence.of_task(task)
@@ -309,7 +309,7 @@ def _seeds(evidence: Evidence) -> Iterator[Notice]:
                 "permutation test, which is exact only if both labels have the same distribution "
                 "of scores."
             )
-            yield Notice(tone=Tone.WARNING, text=text)
+            yield Callout(tone=Tone.WARNING, text=text)
         seeds = {cell.label: seeds_in_words(cell.members) for cell in cells}
         if len(set(seeds.values())) > 1:
             seeds_text = "; ".join(
@@ -319,18 +319,20 @@ def _seeds(evidence: Evidence) -> Iterator[Notice]:
                 f"On {task}, labels have different seeds: {seeds_text}. Runs are not paired "
                 "by seed, so this does not affect verdicts."
             )
-            yield Notice(tone=Tone.NOTE, text=text)
+            yield Callout(tone=Tone.NOTE, text=text)
 
 
-def seeds_in_words(members: Iterable[Member]) -> str:
+def seeds_in_words(members: Iterable[PlannedRun]) -> str:
     """Seeds of runs by root (`root 0: 0–4`)."""
     by_root: dict[int, list[int]] = {}
     for member in members:
         by_root.setdefault(member.record.spec.root, []).append(member.record.spec.seed)
-    return "; ".join(f"root {root}: {numbers(seeds)}" for root, seeds in sorted(by_root.items()))
+    return "; ".join(
+        f"root {root}: {format_ranges(seeds)}" for root, seeds in sorted(by_root.items())
+    )
 
 
-def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
+def _hyperparameters(evidence: Evidence) -> Iterator[Callout]:
     """Notes about labels with different hyperparameters on different tasks."""
     for label in evidence.labels:
         configured = {cell.task: _settings(cell) for cell in evidence.of_label(label)}
@@ -339,17 +341,19 @@ def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
             values = {task: settings.get(name, "unset") for task, settings in configured.items()}
             if len(set(values.values())) > 1:
                 values_text = "; ".join(f"{value} on {task}" for task, value in values.items())
-                yield Notice(
+                yield Callout(
                     tone=Tone.NOTE,
                     text=f"{label} has different settings per task: {name} is {values_text}.",
                 )
 
 
-def _settings(cell: Cell) -> Facts:
+def _settings(cell: LabelTaskRuns) -> Facts:
     spec = cell.members[0].record.spec
-    return dict(chain(leaves(spec.algorithm, "algorithm"), leaves(spec.agent, "agent")))
+    return dict(
+        chain(flat_settings(spec.algorithm, "algorithm"), flat_settings(spec.agent, "agent"))
+    )
 
 
 def _named(tasks: Sequence[str], evidence: Evidence) -> str:
     every = len(tasks) == len(evidence.tasks) and len(tasks) > 2
-    return "every task" if every else listed(tasks)
+    return "every task" if every else join_names(tasks)

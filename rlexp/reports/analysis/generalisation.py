@@ -18,14 +18,14 @@ from rlexp.reports.analysis.held_out_episodes import (
     measured,
     mixed,
 )
-from rlexp.reports.analysis.report_context import Settings
+from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import possible_ends, possible_scores
-from rlexp.reports.evidence.runs import Cell, states
+from rlexp.reports.evidence.runs import LabelTaskRuns, run_states_text
 from rlexp.stats.aggregate import mean
 from rlexp.stats.reliability.risk import tail_mean
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import counted
+from rlexp.text import format_count
 
 FIRST = ("success", "cost", "violations")
 """Measures that come first; others follow by name."""
@@ -47,7 +47,7 @@ class MeasureEstimates:
     """
 
     name: str
-    cell: Cell
+    cell: LabelTaskRuns
     n: int
     held_out: Estimate | None = None
     in_distribution: Estimate | None = None
@@ -56,7 +56,9 @@ class MeasureEstimates:
     remark: str | None = None
 
 
-def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[MeasureEstimates]:
+def measures(
+    cells: Sequence[LabelTaskRuns], settings: ReportSettings
+) -> Iterator[MeasureEstimates]:
     """Every measure of the labels on one task, with labels in the inner loop."""
     runs = [(cell, final_episodes(cell)) for cell in cells]
     for name in ordered(
@@ -78,7 +80,11 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def _measured(
-    name: str, cell: Cell, runs: Sequence[FinalEpisodes], settings: Settings, ends: Ends
+    name: str,
+    cell: LabelTaskRuns,
+    runs: Sequence[FinalEpisodes],
+    settings: ReportSettings,
+    ends: Ends,
 ) -> MeasureEstimates:
     if reason := mixed(runs):
         return MeasureEstimates(name, cell, 0, remark=reason)
@@ -87,7 +93,7 @@ def _measured(
     remark = absent(cell, len(held_out), "without this measure")
     if in_distribution and len(in_distribution) < len(held_out):
         remark = "; ".join(
-            filter(None, [remark, f"in distribution: {counted(len(in_distribution), 'run')}"])
+            filter(None, [remark, f"in distribution: {format_count(len(in_distribution), 'run')}"])
         )
     return MeasureEstimates(
         name,
@@ -129,7 +135,7 @@ class GeneralisationGap:
         remark: Missing data, as text.
     """
 
-    cell: Cell
+    cell: LabelTaskRuns
     n: int
     in_distribution: Estimate | None = None
     held_out: Estimate | None = None
@@ -151,7 +157,7 @@ class Robustness:
 
 def over_runs(
     values: Sequence[float],
-    settings: Settings,
+    settings: ReportSettings,
     ends: Ends,
     *,
     resampling: Resampling | None = None,
@@ -161,7 +167,7 @@ def over_runs(
     return how.estimate(TaskScores.from_tasks([values]), mean, ends)
 
 
-def generalisation_gap(cell: Cell, settings: Settings) -> GeneralisationGap:
+def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> GeneralisationGap:
     """In distribution minus held out, for the runs that have both.
 
     Without episodes in distribution, only the held-out return is estimated.
@@ -194,7 +200,7 @@ def generalisation_gap(cell: Cell, settings: Settings) -> GeneralisationGap:
 
 
 def robustness(
-    tests: ContextTests, settings: Settings, tail: float, mastery: float | None
+    tests: ContextTests, settings: ReportSettings, tail: float, mastery: float | None
 ) -> Robustness:
     """Worst case, tail mean and share of mastered contexts, per run and then over runs."""
     ends = possible_scores([tests.cell], None)
@@ -213,16 +219,18 @@ def robustness(
     )
 
 
-def absent(cell: Cell, n: int, lacking: str) -> str | None:
+def absent(cell: LabelTaskRuns, n: int, lacking: str) -> str | None:
     """Text about the runs that an estimate of n runs leaves out; `None` where it has all."""
     completed = [run.member for run in final_episodes(cell)]
     # Identity, not equality: comparing whole records of thousands of runs is slow.
     others = [m for m in cell.members if all(m is not used for used in completed)]
     immense = [m for m in others if m.score is not None]
     others = [m for m in others if m.score is None]
-    reasons = [states(others)] if others else []
+    reasons = [run_states_text(others)] if others else []
     if immense:
-        reasons.append(f"{counted(len(immense), 'run')} with returns too large to be averaged")
+        reasons.append(
+            f"{format_count(len(immense), 'run')} with returns too large to be averaged"
+        )
     if len(completed) > n:
-        reasons.append(f"{counted(len(completed) - n, 'run')} {lacking}")
+        reasons.append(f"{format_count(len(completed) - n, 'run')} {lacking}")
     return "; ".join(reasons) or None

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rlexp.protocol.identity import canonical
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import LARGEST_SCORE, State
-from rlexp.reports.evidence.runs import Cell, Evidence, Member
-from rlexp.text import listed
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
+from rlexp.text import join_names
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class PlayedContexts:
 class FinalEpisodes:
     """A completed run with its final evaluation, and its episodes in distribution if any."""
 
-    member: Member
+    member: PlannedRun
     held_out: Evaluated
     in_distribution: Examined | None
 
@@ -55,7 +55,7 @@ def mixed(runs: Sequence[FinalEpisodes]) -> str | None:
         return "its runs use different environments, and therefore different tests"
     names = {context_names([run.held_out]) for run in runs} - {()}
     if len(names) > 1:
-        parameters = "; ".join(map(listed, sorted(names)))
+        parameters = "; ".join(map(join_names, sorted(names)))
         return f"its runs were tested over different parameters ({parameters})"
     return None
 
@@ -71,7 +71,7 @@ class ContextTests:
         mixed: Why the runs cannot be combined; `None` where they can.
     """
 
-    cell: Cell
+    cell: LabelTaskRuns
     parameters: tuple[str, ...]
     runs: tuple[PlayedContexts, ...]
     trained: tuple[tuple[float, float] | None, ...]
@@ -89,7 +89,7 @@ class ContextTests:
         return np.unique(np.concatenate([run.contexts for run in self.runs]), axis=0)
 
 
-def context_tests(cell: Cell) -> ContextTests | None:
+def context_tests(cell: LabelTaskRuns) -> ContextTests | None:
     """The tests of a label on a task; `None` where no run recorded its contexts."""
     completed = final_episodes(cell)
     parameters = context_names(run.held_out for run in completed)
@@ -106,7 +106,7 @@ def unlike(tests: Sequence[ContextTests]) -> Iterator[str]:
     """Sentences about pairs of labels whose tests on a task differ."""
     for first, second in combinations(tests, 2):
         if reason := _difference(first, second):
-            labels, task = listed([first.cell.label, second.cell.label]), first.cell.task
+            labels, task = join_names([first.cell.label, second.cell.label]), first.cell.task
             yield f"{labels} were tested differently on {task}: {reason}"
 
 
@@ -128,7 +128,7 @@ def _range(runs: Sequence[FinalEpisodes], name: str) -> tuple[float, float] | No
 
 def _difference(first: ContextTests, second: ContextTests) -> str | None:
     if first.parameters != second.parameters:
-        return f"over {listed(first.parameters)} and over {listed(second.parameters)}"
+        return f"over {join_names(first.parameters)} and over {join_names(second.parameters)}"
     if np.array_equal(first.contexts, second.contexts):
         return None
     if first.same and second.same and min(len(first.runs), len(second.runs)) > 1:
@@ -138,7 +138,7 @@ def _difference(first: ContextTests, second: ContextTests) -> str | None:
         a, b = first.contexts[:, k], second.contexts[:, k]
         common = min(a.max(), b.max()) - max(a.min(), b.min())
         if common < ALIKE * (max(a.max(), b.max()) - min(a.min(), b.min())):
-            ranges = listed(f"{values.min():.4g} to {values.max():.4g}" for values in (a, b))
+            ranges = join_names(f"{values.min():.4g} to {values.max():.4g}" for values in (a, b))
             return f"over {name} from {ranges}".replace("-", "−")
     return None
 
@@ -154,7 +154,7 @@ Final = Evaluated | Examined
 """Episodes of the final policy."""
 
 
-def final_episodes(cell: Cell) -> list[FinalEpisodes]:
+def final_episodes(cell: LabelTaskRuns) -> list[FinalEpisodes]:
     """The completed runs of a cell with returns in range, in order of their seed."""
     usable = []
     for member in cell.members:
@@ -213,12 +213,12 @@ def everything(runs: Iterable[FinalEpisodes]) -> list[Final]:
     return [event for run in runs for event in _events(run.member)]
 
 
-def _events(member: Member) -> list[Final]:
+def _events(member: PlannedRun) -> list[Final]:
     events: list[Final | None] = [member.record.final, _examined(member)]
     return [event for event in events if event is not None]
 
 
-def _examined(member: Member) -> Examined | None:
+def _examined(member: PlannedRun) -> Examined | None:
     examined = [e for e in member.record.examinations if e.distribution == IN_DISTRIBUTION]
     # The last examination is that of the final policy.
     return examined[-1] if examined and _is_plain(examined[-1]) else None

@@ -2,31 +2,31 @@
 
 from collections.abc import Iterator
 
-from rlexp.reports.drawing.blocks import Column, Notice, Table, Tone, Value
-from rlexp.reports.evidence.runs import Evidence, Member, imported_members
-from rlexp.text import counted, listed
+from rlexp.reports.drawing.blocks import Callout, Table, TableColumn, Tone, Value
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, imported_members
+from rlexp.text import format_count, join_names
 
 UNKNOWN = (
     "code, packages, hardware, and whether anything was tuned on the same seeds, are not known"
 )
 
 
-def imported_notices(evidence: Evidence) -> Iterator[Notice]:
+def imported_notices(evidence: Evidence) -> Iterator[Callout]:
     """Warnings about imported runs: their number, sources, and returns of training."""
     imported = imported_members(evidence)
     if not imported:
         return
     verb, whose = ("was", "its") if len(imported) == 1 else ("were", "their")
     sources = sorted({f"{_said(m, 'kind')}: {_said(m, 'returns')}" for m in imported})
-    yield Notice(
+    yield Callout(
         tone=Tone.WARNING,
-        text=f"{counted(len(imported), 'run')} of {len(evidence.members)} {verb} imported from "
+        text=f"{format_count(len(imported), 'run')} of {len(evidence.members)} {verb} imported from "
         f"other tools ({'; '.join(sources)}): {whose} {UNKNOWN}.",
     )
     training = [m for m in imported if "training" in _said(m, "returns")]
     if training:
-        labels = listed(sorted({m.label for m in training}))
-        yield Notice(
+        labels = join_names(sorted({m.label for m in training}))
+        yield Callout(
             tone=Tone.WARNING,
             text=f"Returns of {labels} were recorded during training, while the policy changed and "
             "explored. They are not evaluations of a fixed policy.",
@@ -41,14 +41,14 @@ def imported_table(evidence: Evidence) -> Iterator[Table]:
         yield Table(
             name="imported",
             title="Imported runs",
-            columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
+            columns=tuple(TableColumn(title=c, digits=0, label=c == "label") for c in columns),
             rows=tuple(_row(member) for member in imported),
             note="Names are those of the original tool. The provenance of each run contains the "
             "checksums of all its files.",
         )
 
 
-def _row(member: Member) -> tuple[Value, ...]:
+def _row(member: PlannedRun) -> tuple[Value, ...]:
     recorded = member.provenance.get("imported")
     provenance = recorded if isinstance(recorded, dict) else {}
     listed_files = provenance.get("files")
@@ -66,5 +66,5 @@ def _row(member: Member) -> tuple[Value, ...]:
     )
 
 
-def _said(member: Member, key: str) -> str:
+def _said(member: PlannedRun, key: str) -> str:
     return str((member.imported or {}).get(key))

@@ -16,7 +16,7 @@ Open = Annotated[float, Gt(0), Lt(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ReportSettings:
     """Settings of `conf/report.yaml`, without the metrics and sections.
 
     Attributes:
@@ -62,7 +62,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
+class ReportContext:
     """Evidence and settings, from which every section computes its part.
 
     Attributes:
@@ -73,7 +73,7 @@ class Inquiry:
     """
 
     evidence: Evidence
-    settings: Settings
+    settings: ReportSettings
     metrics: Mapping[str, Metric]
     sections: tuple[str, ...] = ()
     computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

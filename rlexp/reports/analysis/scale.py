@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import Ends, common_ends, declared_ends
-from rlexp.reports.analysis.report_context import Inquiry, Settings
-from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.task_scores import TaskScores, min_max
-from rlexp.text import listed
+from rlexp.text import join_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ AnchorsByTask = Mapping[str, TaskAnchors | None]
 """Anchors by task; `None` for a task without them."""
 
 
-def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors | None:
+def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnchors | None:
     """The anchors of a task; `None` where it does not have two different ones.
 
     Anchors are the score of a random policy and the task's threshold, or its largest possible
@@ -48,17 +48,17 @@ def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors |
     return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
 
 
-def scales(evidence: Evidence, settings: Settings) -> AnchorsByTask:
+def anchors_by_task(evidence: Evidence, settings: ReportSettings) -> AnchorsByTask:
     """The anchors of every task."""
     return {task: scale_of(task, evidence, settings) for task in evidence.tasks}
 
 
-def common_scale(evidence: Evidence, settings: Settings) -> AnchorsByTask | None:
+def common_scale(evidence: Evidence, settings: ReportSettings) -> AnchorsByTask | None:
     """The anchors of every task; `None` for a single task, whose scores stay raw."""
-    return scales(evidence, settings) if len(evidence.tasks) > 1 else None
+    return anchors_by_task(evidence, settings) if len(evidence.tasks) > 1 else None
 
 
-def task_scores(cells: list[Cell], scale: AnchorsByTask | None) -> TaskScores:
+def task_scores(cells: list[LabelTaskRuns], scale: AnchorsByTask | None) -> TaskScores:
     """The scores of a label on its tasks, normalised where anchors are given.
 
     Raises:
@@ -73,7 +73,7 @@ def task_scores(cells: list[Cell], scale: AnchorsByTask | None) -> TaskScores:
     return TaskScores.from_tasks(arrays)
 
 
-def possible_ends(cells: Sequence[Cell], scale: AnchorsByTask | None) -> list[Ends]:
+def possible_ends(cells: Sequence[LabelTaskRuns], scale: AnchorsByTask | None) -> list[Ends]:
     """Smallest and largest possible score of each task, normalised where anchors are given.
 
     An end is `None` where a task does not declare it (`environment.reference.minimum`,
@@ -82,12 +82,12 @@ def possible_ends(cells: Sequence[Cell], scale: AnchorsByTask | None) -> list[En
     return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
 
 
-def possible_scores(cells: Sequence[Cell], scale: AnchorsByTask | None) -> Ends:
+def possible_scores(cells: Sequence[LabelTaskRuns], scale: AnchorsByTask | None) -> Ends:
     """Smallest and largest possible score of any task, normalised where anchors are given."""
     return common_ends(possible_ends(cells, scale))
 
 
-def _possible(cell: Cell, scale: TaskAnchors | None) -> Ends:
+def _possible(cell: LabelTaskRuns, scale: TaskAnchors | None) -> Ends:
     declared = declared_ends(cell.members[0].configuration.reference)
     if scale is None:
         return declared
@@ -97,7 +97,7 @@ def _possible(cell: Cell, scale: TaskAnchors | None) -> Ends:
     return least, greatest
 
 
-def without_anchors(anchors: AnchorsByTask, report: Inquiry) -> str | None:
+def without_anchors(anchors: AnchorsByTask, report: ReportContext) -> str | None:
     """Message about tasks that cannot be normalised; `None` where all can."""
     bare = [task for task, task_anchors in anchors.items() if task_anchors is None]
     if not bare:
@@ -105,7 +105,7 @@ def without_anchors(anchors: AnchorsByTask, report: Inquiry) -> str | None:
     if report.settings.normalisation == "observed":
         return _without_range(bare, report.evidence)
     return (
-        f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
+        f"{join_names(bare)} cannot be normalised: declare environment.reference.random and "
         ".threshold, or normalise by the smallest and largest observed score with "
         "--set normalisation=observed"
     )
@@ -115,8 +115,8 @@ def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
     """Why these tasks have no two different observed scores."""
     scored = [task for task in tasks if any(cell.n for cell in evidence.of_task(task))]
     absent = [task for task in tasks if task not in scored]
-    reasons = [f"all scores on {listed(scored)} are equal"] if scored else []
-    reasons += [f"no run has a score on {listed(absent)}"] if absent else []
+    reasons = [f"all scores on {join_names(scored)} are equal"] if scored else []
+    reasons += [f"no run has a score on {join_names(absent)}"] if absent else []
     return f"{' and '.join(reasons)}: no observed range to normalise by"
 
 
@@ -126,7 +126,7 @@ def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:
     return reference.get("maximum"), "maximum"
 
 
-def _observed(cells: list[Cell]) -> TaskAnchors | None:
+def _observed(cells: list[LabelTaskRuns]) -> TaskAnchors | None:
     scores = np.concatenate([cell.scores for cell in cells])
     if not len(scores) or scores.min() == scores.max():
         return None

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, full_name, short_name
 from rlexp.records.run import State
-from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.sensitivity.sensitivity_grid import means
-from rlexp.text import shortened
+from rlexp.text import join_first_names
 
 Array = NDArray[np.float64]
 Values = Mapping[str, Any]
@@ -64,7 +64,7 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
     Sweeps are left out, because a tuner chose their settings.
     """
     swept = {sweep.experiment for sweep in evidence.sweeps}
-    by_name: dict[str, list[Cell]] = {}
+    by_name: dict[str, list[LabelTaskRuns]] = {}
     for cell in evidence.cells.values():
         if cell.members[0].experiment not in swept:
             algorithm = cell.members[0].record.spec.algorithm
@@ -79,7 +79,7 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
     return tuple(sorted(grids, key=lambda grid: (grid.name, grid.labels)))
 
 
-def _homes(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+def _homes(cells: Sequence[LabelTaskRuns]) -> dict[str, list[LabelTaskRuns]]:
     """The cells of an algorithm by experiment, or together where experiments share no task."""
     tasks: dict[str, set[str]] = {}
     for cell in cells:
@@ -90,7 +90,7 @@ def _homes(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     return {f" of {name}": [c for c in cells if c.members[0].experiment == name] for name in tasks}
 
 
-def usable_scores(cell: Cell) -> Array:
+def usable_scores(cell: LabelTaskRuns) -> Array:
     """Rising scores of a setting on a task, of shape (n,); empty where a run failed finally.
 
     The mean of the successful runs alone would overestimate a setting that often fails.
@@ -98,7 +98,7 @@ def usable_scores(cell: Cell) -> Array:
     return np.empty(0) if _lost(cell) else cell.scores
 
 
-def _lost(cell: Cell) -> bool:
+def _lost(cell: LabelTaskRuns) -> bool:
     """Whether a finally ended run has no score, not even the task's minimum."""
     ended = sum(
         member.record.scoreless or member.record.state is State.COMPLETED
@@ -108,7 +108,7 @@ def _lost(cell: Cell) -> bool:
 
 
 def runs_of(
-    labels: Sequence[str], tasks: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+    labels: Sequence[str], tasks: Sequence[str], cells: Mapping[tuple[str, str], LabelTaskRuns]
 ) -> Array:
     """Scores of labels on tasks, of shape (S, T, n), rising; NaN where there are fewer than n."""
     row_of = {label: row for row, label in enumerate(labels)}
@@ -124,8 +124,8 @@ def runs_of(
     return table
 
 
-def _grid(grid_cells: Sequence[Cell], suffix: str) -> SettingGrid | None:
-    cells: dict[str, list[Cell]] = {}
+def _grid(grid_cells: Sequence[LabelTaskRuns], suffix: str) -> SettingGrid | None:
+    cells: dict[str, list[LabelTaskRuns]] = {}
     for cell in grid_cells:
         cells.setdefault(cell.label, []).append(cell)
     settings, left_out = _settings(cells)
@@ -150,7 +150,7 @@ def _grid(grid_cells: Sequence[Cell], suffix: str) -> SettingGrid | None:
     )
 
 
-def _settings(cells: Mapping[str, Sequence[Cell]]) -> tuple[dict[str, Values], list[str]]:
+def _settings(cells: Mapping[str, Sequence[LabelTaskRuns]]) -> tuple[dict[str, Values], list[str]]:
     """The settings of each label, and reasons for the labels that are left out."""
     settings: dict[str, Values] = {}
     homes: dict[str, list[str]] = {}
@@ -165,7 +165,7 @@ def _settings(cells: Mapping[str, Sequence[Cell]]) -> tuple[dict[str, Values], l
     for same in homes.values():
         if len(same) > 1:
             left_out.append(
-                f"{shortened(same)} have equal values of agent and algorithm, and differ in other "
+                f"{join_first_names(same)} have equal values of agent and algorithm, and differ in other "
                 "settings"
             )
             for label in same:
@@ -173,7 +173,7 @@ def _settings(cells: Mapping[str, Sequence[Cell]]) -> tuple[dict[str, Values], l
     return settings, left_out
 
 
-def _values_of(cell: Cell) -> Values:
+def _values_of(cell: LabelTaskRuns) -> Values:
     spec = cell.members[0].record.spec
     return dict([*_leaves(spec.agent, "agent"), *_leaves(spec.algorithm, "algorithm")])
 

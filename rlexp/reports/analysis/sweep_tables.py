@@ -10,17 +10,24 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.protocol.sweep import MINIMISED
 from rlexp.records.selection import DEFAULT
-from rlexp.reports.drawing.blocks import Block, Cloud, Column, Listing, Table, Value
-from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.drawing.blocks import (
+    Block,
+    PointSeries,
+    Table,
+    TableColumn,
+    Value,
+    VerbatimText,
+)
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.reports.evidence.sweeps import (
     SweepEvidence,
     TrialEvidence,
+    flat_settings,
     full_runs,
-    leaves,
     tuning_effort,
     value_text,
 )
-from rlexp.text import counted, listed, numbers
+from rlexp.text import format_count, format_ranges, join_names
 
 ALLOCATIONS = {
     "two_stage": "each configuration on one tuning seed, the best {share} of them on all",
@@ -39,17 +46,19 @@ def search_protocol(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]
     yield Table(
         name=f"search{name_suffix(sweep, evidence)}",
         title=sweep_title("Search", sweep, evidence),
-        columns=(Column(title="item"), Column(title="value")),
+        columns=(TableColumn(title="item"), TableColumn(title="value")),
         rows=tuple(_declared(sweep)),
         note="As declared before the first trial, except for the spent budget.",
     )
     yield Table(
         name=f"ranges{name_suffix(sweep, evidence)}",
         title=sweep_title("Search space", sweep, evidence),
-        columns=tuple(Column(title=t) for t in ("parameter", "values", "condition", "default")),
+        columns=tuple(
+            TableColumn(title=t) for t in ("parameter", "values", "condition", "default")
+        ),
         rows=tuple(_ranges(sweep)),
     )
-    yield Listing(
+    yield VerbatimText(
         name=f"space{name_suffix(sweep, evidence)}",
         title=sweep_title("Search space, verbatim", sweep, evidence),
         text="\n".join(
@@ -63,7 +72,7 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     plan = sweep.definition.plan
     share = f"{100 * plan.promoted:.3g} %"
     yield "tuner and pruner", tuner_in_words(sweep)
-    yield "objective", listed(OBJECTIVES[name] for name in plan.objectives)
+    yield "objective", join_names(OBJECTIVES[name] for name in plan.objectives)
     yield "aggregate over tuning seeds", plan.aggregate
     yield "budget", budget_in_words(sweep)
     yield "seeds of a configuration", ALLOCATIONS[plan.allocation].format(share=share)
@@ -75,7 +84,7 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     if plan.lag is not None:
         yield (
             "lag",
-            f"a trial is suggested without results of the {counted(plan.lag, 'trial')} before it",
+            f"a trial is suggested without results of the {format_count(plan.lag, 'trial')} before it",
         )
 
 
@@ -94,7 +103,7 @@ def _ranges(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
 
 
 def _seeds(seeds: tuple[int, ...]) -> str:
-    return f"{numbers(seeds)} ({len(seeds)})" if seeds else "none"
+    return f"{format_ranges(seeds)} ({len(seeds)})" if seeds else "none"
 
 
 FINALISTS = 3
@@ -119,7 +128,7 @@ def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
     return Table(
         name=f"winner-settings{name_suffix(sweep, evidence)}",
         title=sweep_title("Every hyperparameter", sweep, evidence),
-        columns=tuple(Column(title=t) for t in ("parameter", "searched", "default", *titles)),
+        columns=tuple(TableColumn(title=t) for t in ("parameter", "searched", "default", *titles)),
         rows=(*searched, *(others if chosen else [row[:3] for row in others])),
         note=_note(rest),
     )
@@ -151,11 +160,11 @@ def _other_settings(
     return [(name, default.get(name), winner.get(name)) for name in names]
 
 
-def _settings(cell: Cell | None) -> Mapping[str, str]:
+def _settings(cell: LabelTaskRuns | None) -> Mapping[str, str]:
     if cell is None:
         return {}
     spec = cell.members[0].record.spec
-    return dict([*leaves(spec.algorithm, "algorithm"), *leaves(spec.agent, "agent")])
+    return dict([*flat_settings(spec.algorithm, "algorithm"), *flat_settings(spec.agent, "agent")])
 
 
 def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:
@@ -236,7 +245,7 @@ def incumbents(sweep: SweepEvidence) -> list[TrialEvidence]:
 
 def clouds(
     trials: Sequence[TrialEvidence], x: Mapping[int, float], sweep: SweepEvidence
-) -> tuple[Cloud, ...]:
+) -> tuple[PointSeries, ...]:
     """Values of trials as points, grouped by the kind of trial.
 
     Args:
@@ -249,7 +258,7 @@ def clouds(
         points = [t for t in trials if trial_kind(t, sweep) == name and t.number in x]
         if points:
             series.append(
-                Cloud(
+                PointSeries(
                     label=name,
                     x=tuple(float(x[t.number]) for t in points),
                     y=tuple(t.value for t in points if t.value is not None),
@@ -266,7 +275,7 @@ def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     return f"trial {trial.number}" + (f" ({', '.join(roles)})" if roles else "")
 
 
-def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Cell | None:
+def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> LabelTaskRuns | None:
     """Test runs of the winner (`tuned`) or the default configuration; `None` if none are planned.
 
     If the default itself won, both are the same runs.
@@ -312,13 +321,13 @@ def budget_in_words(sweep: SweepEvidence) -> str:
     """Text of the limits of the search, and of the spent budget."""
     plan = sweep.definition.plan
     limits = [
-        counted(plan.trials, "trial"),
+        format_count(plan.trials, "trial"),
         *([f"{plan.full_runs:g} full-run equivalents"] if plan.full_runs else []),
         *([f"{plan.steps:,} environment steps"] if plan.steps else []),
         *([f"{plan.hours:g} hours"] if plan.hours else []),
     ]
     return (
-        f"at most {listed(limits)}; spent {full_runs(sweep):.3g} full-run equivalents of "
+        f"at most {join_names(limits)}; spent {full_runs(sweep):.3g} full-run equivalents of "
         f"{sweep.steps:,} steps, {tuning_effort(sweep)}, including selection"
     )
 
@@ -326,5 +335,5 @@ def budget_in_words(sweep: SweepEvidence) -> str:
 def _member(settings: Mapping[str, Any]) -> str:
     """Text of a tuner or pruner: its name, with its settings."""
     name, kept = full_name(settings.get(PLUG_IN)), without_names(settings)
-    shown = [f"{path.removeprefix('.')} = {value}" for path, value in leaves(kept, "")]
+    shown = [f"{path.removeprefix('.')} = {value}" for path, value in flat_settings(kept, "")]
     return f"{name} ({', '.join(shown)})" if shown else name

@@ -28,7 +28,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """Scale of an axis between two different ends, both positive if it is logarithmic."""
 
     low: float
@@ -108,7 +108,7 @@ def _text(value: float, most: float, step: float) -> str:
     return f"{value / unit:.{digits}f}{sign}".replace("-", "−")
 
 
-def scale(axis: Axis, values: Iterable[float | None], padding: float = 0.0) -> Scale | None:
+def scale(axis: Axis, values: Iterable[float | None], padding: float = 0.0) -> AxisScale | None:
     """Scale with the ends of the axis where it names them, else those of the values.
 
     Args:
@@ -126,7 +126,7 @@ def scale(axis: Axis, values: Iterable[float | None], padding: float = 0.0) -> S
     low, high = _end(axis.low, low, axis.log), _end(axis.high, high, axis.log)
     if _is_narrow(low, high, axis.log):
         low, high = _padded(min(shown), max(shown), padding, axis.log)
-    return Scale(low, high, axis.log)
+    return AxisScale(low, high, axis.log)
 
 
 def _end(named: float | None, seen: float, log: bool) -> float:

@@ -11,7 +11,7 @@ from rlexp.stats.interval import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class TableColumn:
     """A column of a table; `digits` is the number of shown decimals, values keep all.
 
     `label` marks a column of labels under comparison, which are coloured.
@@ -22,7 +22,7 @@ class Column:
     label: bool = False
 
 
-REMARK = Column(title="remark")
+REMARK_COLUMN = TableColumn(title="remark")
 
 
 Value = str | int | float | bool | Interval | None
@@ -36,12 +36,12 @@ class Table:
     kind: Literal["table"] = field(default="table", init=False, repr=False)
     name: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Value, ...], ...]
     note: str = ""
 
 
-def remarked(table: Table) -> Table:
+def without_empty_remarks(table: Table) -> Table:
     """The table, without its last column (remarks) if no row has a remark."""
     if any(row[-1] is not None for row in table.rows):
         return table
@@ -66,7 +66,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Callout:
     """A highlighted paragraph: a verdict, a warning, missing data."""
 
     kind: Literal["notice"] = field(default="notice", init=False, repr=False)
@@ -75,7 +75,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class VerbatimText:
     """Verbatim text: a command, a configuration, a patch."""
 
     kind: Literal["listing"] = field(default="listing", init=False, repr=False)
@@ -85,7 +85,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class FigureLine:
     """A curve of one label, with an optional band.
 
     Attributes:
@@ -117,7 +117,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class LineFigure:
     """Figure of curves over a common axis; `marks` are named horizontal lines (a threshold)."""
 
     kind: Literal["lines"] = field(default="lines", init=False, repr=False)
@@ -125,13 +125,13 @@ class Lines:
     title: str
     x: Axis
     y: Axis
-    lines: tuple[Line, ...]
+    lines: tuple[FigureLine, ...]
     marks: tuple[tuple[str, float], ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class IntervalMark:
     """Interval of one label in one panel, with its single runs as dots."""
 
     label: str
@@ -145,12 +145,12 @@ class Panel:
 
     title: str
     axis: Axis
-    marks: tuple[Mark, ...]
+    marks: tuple[IntervalMark, ...]
     marked: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
+class IntervalFigure:
     """Figure of panels side by side, with a row for each label."""
 
     kind: Literal["intervals"] = field(default="intervals", init=False, repr=False)
@@ -202,7 +202,7 @@ class HeatMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cloud:
+class PointSeries:
     """Points of one kind in a scatter plot, with a name for each.
 
     Attributes:
@@ -219,7 +219,7 @@ class Cloud:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scatter:
+class ScatterFigure:
     """Figure of points, with lines (of the incumbent) and named horizontal marks.
 
     `ticks` are names for the x values 0, 1, 2, …, which replace numbers on the axis.
@@ -230,8 +230,8 @@ class Scatter:
     title: str
     x: Axis
     y: Axis
-    clouds: tuple[Cloud, ...]
-    lines: tuple[Line, ...] = ()
+    clouds: tuple[PointSeries, ...]
+    lines: tuple[FigureLine, ...] = ()
     marks: tuple[tuple[str, float], ...] = ()
     ticks: tuple[str, ...] = ()
     note: str = ""
@@ -252,7 +252,7 @@ class Coordinate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class TrialLine:
     """Line of one trial through parallel coordinates, with a value or `None` on each axis.
 
     `value` determines the colour; a line without one is faint. `marked` lines are in front, with
@@ -266,26 +266,26 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parallel:
+class ParallelFigure:
     """Figure of parallel coordinates: a line for each trial, coloured by its value."""
 
     kind: Literal["parallel"] = field(default="parallel", init=False, repr=False)
     name: str
     title: str
     coordinates: tuple[Coordinate, ...]
-    threads: tuple[Thread, ...]
+    threads: tuple[TrialLine, ...]
     colour: Axis
     note: str = ""
 
 
-Figure = Lines | Intervals | Matrix | HeatMap | Scatter | Parallel
+Figure = LineFigure | IntervalFigure | Matrix | HeatMap | ScatterFigure | ParallelFigure
 
 
-Block = Text | Notice | Listing | Table | Figure
+Block = Text | Callout | VerbatimText | Table | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SectionContent:
     """Content of one section. `name` is its anchor; a `folded` part is closed at first."""
 
     name: str
@@ -295,7 +295,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class ReportDocument:
     """The whole content of a report, computed once: same records, same document, same bytes.
 
     `labels` are the labels under comparison, in the order of their colours. `failed_checks` are
@@ -305,6 +305,6 @@ class Study:
     title: str
     subtitle: str
     labels: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[SectionContent, ...]
     version: str
     failed_checks: tuple[str, ...] = ()

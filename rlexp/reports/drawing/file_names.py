@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from rlexp.reports.drawing.blocks import Figure, Study, Table
+from rlexp.reports.drawing.blocks import Figure, ReportDocument, Table
 
 LONGEST = 60
 """Maximal length of a stem, which with a suffix every file system accepts."""
@@ -15,7 +15,7 @@ RESERVED = frozenset(
 """Name of the report itself, and names that Windows reserves for devices."""
 
 
-def drawn_blocks(study: Study) -> Iterator[Table | Figure]:
+def drawn_blocks(study: ReportDocument) -> Iterator[Table | Figure]:
     """The tables and figures of a study, in order."""
     for part in study.parts:
         for block in part.blocks:
@@ -23,7 +23,7 @@ def drawn_blocks(study: Study) -> Iterator[Table | Figure]:
                 yield block
 
 
-def file_stems(study: Study) -> Mapping[str, str]:
+def file_stems(study: ReportDocument) -> Mapping[str, str]:
     """File names without a suffix, by the names of the tables and figures.
 
     A stem consists of ASCII letters, digits, dots, dashes and underscores, begins with none of dot

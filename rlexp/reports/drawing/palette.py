@@ -4,7 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 
-from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study
+from rlexp.reports.drawing.blocks import (
+    HeatMap,
+    IntervalFigure,
+    LineFigure,
+    Matrix,
+    ReportDocument,
+    ScatterFigure,
+)
 
 LIGHT = ("#0069AC", "#C34A15", "#15906C", "#C277A5", "#DB7D14", "#4098EA", "#333333", "#99116A")
 """Colours on white.
@@ -91,7 +98,7 @@ class Style:
         return MARKERS[self.pattern]
 
 
-def styles(study: Study) -> dict[str, Style]:
+def styles(study: ReportDocument) -> dict[str, Style]:
     """Style of each label of a study: labels under comparison first, then others as drawn."""
     names = dict.fromkeys((*study.labels, *_drawn(study)))
     shapes = _shapes(study)
@@ -103,12 +110,12 @@ def shade(share: float) -> int:
     return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * share)))
 
 
-def _shapes(study: Study) -> Mapping[str, str]:
+def _shapes(study: ReportDocument) -> Mapping[str, str]:
     clouds = dict.fromkeys(
         cloud.label
         for part in study.parts
         for block in part.blocks
-        if isinstance(block, Scatter)
+        if isinstance(block, ScatterFigure)
         for cloud in block.clouds
     )
     # Other labels must not get the shape of a state that is in the same report.
@@ -117,7 +124,7 @@ def _shapes(study: Study) -> Mapping[str, str]:
     return {label: SHAPES.get(label) or next(further) for label in clouds}
 
 
-def _drawn(study: Study) -> Iterator[str]:
+def _drawn(study: ReportDocument) -> Iterator[str]:
     for part in study.parts:
         for block in part.blocks:
             yield from _labels(block)
@@ -125,15 +132,15 @@ def _drawn(study: Study) -> Iterator[str]:
 
 def _labels(block: object) -> Iterable[str]:
     match block:
-        case Lines():
+        case LineFigure():
             return [line.label for line in block.lines]
-        case Intervals():
+        case IntervalFigure():
             return [mark.label for panel in block.panels for mark in panel.marks]
         case Matrix():
             return block.labels
         case HeatMap():
             return [block.label]
-        case Scatter():
+        case ScatterFigure():
             return [*(c.label for c in block.clouds), *(line.label for line in block.lines)]
         case _:
             return ()

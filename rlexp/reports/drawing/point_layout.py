@@ -5,8 +5,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.drawing.axes import Scale, Tick, scale, tick_texts
-from rlexp.reports.drawing.blocks import Axis, Cloud, Coordinate, Line, Parallel, Scatter, Thread
+from rlexp.reports.drawing.axes import AxisScale, Tick, scale, tick_texts
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Coordinate,
+    FigureLine,
+    ParallelFigure,
+    PointSeries,
+    ScatterFigure,
+    TrialLine,
+)
 from rlexp.reports.drawing.palette import shade
 
 TICKS = 4
@@ -18,7 +26,7 @@ APART = 5.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strand:
+class PlacedTrialLine:
     """Layout of the line of one trial.
 
     Attributes:
@@ -27,13 +35,13 @@ class Strand:
         shade: Index of the colour among rising colours; `None` without a value.
     """
 
-    thread: Thread
+    thread: TrialLine
     heights: tuple[float | None, ...]
     shade: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strands:
+class ParallelLayout:
     """Layout of parallel coordinates.
 
     Attributes:
@@ -43,13 +51,13 @@ class Strands:
         left_out: Number of values that their coordinate cannot show.
     """
 
-    scales: tuple[Scale | None, ...]
-    colour: Scale | None
-    strands: tuple[Strand, ...]
+    scales: tuple[AxisScale | None, ...]
+    colour: AxisScale | None
+    strands: tuple[PlacedTrialLine, ...]
     left_out: int
 
 
-def strands(figure: Parallel) -> Strands | None:
+def strands(figure: ParallelFigure) -> ParallelLayout | None:
     """Layout of all threads, independent of their order; `None` if none can be drawn.
 
     Raises:
@@ -65,7 +73,7 @@ def strands(figure: Parallel) -> Strands | None:
     given = sum(value is not None for thread in figure.threads for value in thread.values)
     # Missing values are gaps by intention; only given values that vanish are reported.
     shown = sum(height is not None for strand in drawn for height in strand.heights)
-    return Strands(
+    return ParallelLayout(
         scales=scales,
         colour=colour,
         strands=tuple(sorted(drawn, key=_depth)),
@@ -73,15 +81,15 @@ def strands(figure: Parallel) -> Strands | None:
     )
 
 
-def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> Scale | None:
+def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> AxisScale | None:
     """Scale of a coordinate between its ends, extended to values beyond them."""
     if coordinate.names:
-        return Scale(-0.5, len(coordinate.names) - 0.5)
+        return AxisScale(-0.5, len(coordinate.names) - 0.5)
     axis = Axis(title=coordinate.title, log=coordinate.log)
     return scale(axis, (*values, coordinate.low, coordinate.high))
 
 
-def coordinate_ticks(coordinate: Coordinate, axis: Scale | None) -> list[Tick]:
+def coordinate_ticks(coordinate: Coordinate, axis: AxisScale | None) -> list[Tick]:
     """Ticks of a coordinate: round values, or names of choices."""
     if axis is None:
         return []
@@ -92,7 +100,7 @@ def coordinate_ticks(coordinate: Coordinate, axis: Scale | None) -> list[Tick]:
     return [Tick(round(100 * at, 3), name) for at, name in list(named)[::every]]
 
 
-def colour_ends(figure: Parallel, axis: Scale) -> tuple[str, str]:
+def colour_ends(figure: ParallelFigure, axis: AxisScale) -> tuple[str, str]:
     """Texts at the ends of the colour key, with ≤ or ≥ where values lie beyond them."""
     low, high = tick_texts([axis.low, axis.high])
     at = [position for thread in figure.threads if (position := axis.at(thread.value)) is not None]
@@ -107,7 +115,7 @@ def choice(coordinate: Coordinate, value: float | None) -> float | str | None:
     return coordinate.names[round(value)] if whole and _named(coordinate, value) else None
 
 
-def parallel_words(figure: Parallel) -> list[str]:
+def parallel_notes(figure: ParallelFigure) -> list[str]:
     """Sentences about threads without a value, and about values that are not shown."""
     drawn = strands(figure)
     if drawn is None:
@@ -143,9 +151,11 @@ def _named(coordinate: Coordinate, value: float) -> bool:
     return 0 <= value < len(coordinate.names)
 
 
-def _strand(thread: Thread, scales: Sequence[Scale | None], colour: Scale | None) -> Strand:
+def _strand(
+    thread: TrialLine, scales: Sequence[AxisScale | None], colour: AxisScale | None
+) -> PlacedTrialLine:
     at = colour.at(thread.value) if colour else None
-    return Strand(
+    return PlacedTrialLine(
         thread=thread,
         heights=tuple(
             _height(axis, value) for axis, value in zip(scales, thread.values, strict=True)
@@ -154,12 +164,12 @@ def _strand(thread: Thread, scales: Sequence[Scale | None], colour: Scale | None
     )
 
 
-def _height(axis: Scale | None, value: float | None) -> float | None:
+def _height(axis: AxisScale | None, value: float | None) -> float | None:
     at = axis.at(value) if axis else None
     return None if at is None or not 0 <= at <= 1 else at
 
 
-def _depth(strand: Strand) -> tuple[bool, float, str, tuple[float, ...]]:
+def _depth(strand: PlacedTrialLine) -> tuple[bool, float, str, tuple[float, ...]]:
     value = -math.inf if strand.shade is None else strand.thread.value or 0.0
     heights = tuple(-1.0 if height is None else height for height in strand.heights)
     return strand.thread.marked, value, strand.thread.name, heights
@@ -173,7 +183,7 @@ PADDING = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacedPoint:
     """Position of a point on the axes; `number` is its index in its cloud."""
 
     number: int
@@ -182,20 +192,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class ScatterLayout:
     """Layout of a scatter plot: its scales, and the points of each cloud.
 
     `left_out` is the number of points that are not shown, because they are not finite, have no
     logarithm, or lie beyond the fixed ends of an axis.
     """
 
-    x: Scale
-    y: Scale
-    clouds: tuple[tuple[Place, ...], ...]
+    x: AxisScale
+    y: AxisScale
+    clouds: tuple[tuple[PlacedPoint, ...], ...]
     left_out: int
 
 
-def places(figure: Scatter) -> Places | None:
+def scatter_layout(figure: ScatterFigure) -> ScatterLayout | None:
     """Layout of all points; `None` where there is nothing to draw.
 
     Points above a named tick are spread to its sides, so that none hides another. The offsets
@@ -209,26 +219,26 @@ def places(figure: Scatter) -> Places | None:
     spread = _spread(figure) if figure.ticks else {}
     clouds = tuple(
         tuple(
-            Place(n, spread.get((k, n), a), b)
+            PlacedPoint(n, spread.get((k, n), a), b)
             for n, (a, b) in enumerate(zip(cloud.x, cloud.y, strict=True))
             if _inside(x, a) and _inside(y, b)
         )
         for k, cloud in enumerate(figure.clouds)
     )
     every = sum(len(cloud.x) for cloud in figure.clouds)
-    return Places(x=x, y=y, clouds=clouds, left_out=every - sum(map(len, clouds)))
+    return ScatterLayout(x=x, y=y, clouds=clouds, left_out=every - sum(map(len, clouds)))
 
 
-def tick_name(figure: Scatter, x: float) -> str | None:
+def tick_name(figure: ScatterFigure, x: float) -> str | None:
     """Name of the tick of a point; `None` where ticks have no names."""
     if not math.isfinite(x) or not 0 <= round(x) < len(figure.ticks):
         return None
     return figure.ticks[round(x)]
 
 
-def left_out_words(figure: Scatter) -> str:
+def left_out_note(figure: ScatterFigure) -> str:
     """Sentence with the number of points that are not shown; empty without any."""
-    drawn = places(figure)
+    drawn = scatter_layout(figure)
     count = drawn.left_out if drawn else sum(len(cloud.x) for cloud in figure.clouds)
     if not count:
         return ""
@@ -236,37 +246,37 @@ def left_out_words(figure: Scatter) -> str:
     return f"{said} not shown (not finite, or outside the axes)."
 
 
-def _shown(figure: Scatter) -> Iterator[tuple[float, float]]:
-    parts: tuple[Cloud | Line, ...] = (*figure.clouds, *figure.lines)
+def _shown(figure: ScatterFigure) -> Iterator[tuple[float, float]]:
+    parts: tuple[PointSeries | FigureLine, ...] = (*figure.clouds, *figure.lines)
     for part in parts:
         for a, b in zip(part.x, part.y, strict=True):
             if b is not None and math.isfinite(a) and math.isfinite(b):
                 yield a, b
 
 
-def _x(figure: Scatter, shown: Sequence[tuple[float, float]]) -> Scale | None:
+def _x(figure: ScatterFigure, shown: Sequence[tuple[float, float]]) -> AxisScale | None:
     if figure.ticks:
-        return Scale(-0.5, len(figure.ticks) - 0.5) if shown else None
+        return AxisScale(-0.5, len(figure.ticks) - 0.5) if shown else None
     return scale(figure.x, (a for a, _ in shown), padding=PADDING / 2)
 
 
-def _y(figure: Scatter, shown: Sequence[tuple[float, float]]) -> Scale | None:
+def _y(figure: ScatterFigure, shown: Sequence[tuple[float, float]]) -> AxisScale | None:
     marked = [value for _, value in figure.marks] if shown else []
     ends = (v for line in figure.lines for v in _band(line))
     return scale(figure.y, [*(b for _, b in shown), *ends, *marked], padding=PADDING)
 
 
-def _band(line: Line) -> Iterator[float | None]:
+def _band(line: FigureLine) -> Iterator[float | None]:
     yield from line.low or ()
     yield from line.high or ()
 
 
-def _inside(on: Scale, value: float) -> bool:
+def _inside(on: AxisScale, value: float) -> bool:
     at = on.at(value)
     return at is not None and 0 <= at <= 1
 
 
-def _spread(figure: Scatter) -> dict[tuple[int, int], float]:
+def _spread(figure: ScatterFigure) -> dict[tuple[int, int], float]:
     """Horizontal position of points near their tick, by cloud and number."""
     above = defaultdict(list)
     for k, cloud in enumerate(figure.clouds):

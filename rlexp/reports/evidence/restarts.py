@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.records.run import RunRecord
-from rlexp.text import counted
+from rlexp.text import format_count
 
 REASONS = 3
 """Number of reasons that a line lists one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class RestartCounts:
     """Counts of runs by the beginning of their further attempts.
 
     Attributes:
@@ -35,7 +35,7 @@ class Past:
     changes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, records: Iterable[RunRecord]) -> Past:
+    def of(cls, records: Iterable[RunRecord]) -> RestartCounts:
         """Counts over the records of runs."""
         runs = list(records)
         # A set per run: repeated refusals for the same reason count once.
@@ -63,7 +63,7 @@ class Past:
         }
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> Past:
+    def from_plain(cls, document: Mapping[str, Any]) -> RestartCounts:
         """Counts from JSON values, the inverse of `plain`."""
         return cls(
             continued=document["continued"],
@@ -77,18 +77,18 @@ class Past:
     def sentences(self) -> Iterator[str]:
         """One sentence for each count above 0."""
         if self.continued:
-            yield f"{counted(self.continued, 'run')} continued from a checkpoint"
+            yield f"{format_count(self.continued, 'run')} continued from a checkpoint"
         if self.restarted:
-            yield f"{counted(self.restarted, 'run')} restarted from the first step"
+            yield f"{format_count(self.restarted, 'run')} restarted from the first step"
         if self.refused:
-            whose = counted(self.refused, "run")
-            yield f"checkpoints of {whose} were refused: {several(self.reasons)}"
+            whose = format_count(self.refused, "run")
+            yield f"checkpoints of {whose} were refused: {first_reasons(self.reasons)}"
         if self.drifted:
-            whose = counted(self.drifted, "run")
-            yield f"{whose} continued with other versions: {several(self.changes)}"
+            whose = format_count(self.drifted, "run")
+            yield f"{whose} continued with other versions: {first_reasons(self.changes)}"
 
 
-def several(reasons: Sequence[str]) -> str:
+def first_reasons(reasons: Sequence[str]) -> str:
     """The first reasons in a line, and the number of the others."""
     more = len(reasons) - REASONS
     return "; ".join(reasons[:REASONS]) + (f"; and {more} other reasons" if more > 0 else "")

@@ -17,11 +17,11 @@ from rlexp.records.integrity import Integrity
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.text import counted
+from rlexp.text import format_count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class PlannedRun:
     """A planned run with its record. `provenance` is that of its last attempt, or empty."""
 
     experiment: str
@@ -69,7 +69,7 @@ class Member:
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
 
 
-def state(member: Member) -> str:
+def state(member: PlannedRun) -> str:
     """State of a run as text (`failed (nan)`, `unreadable`, `completed without a finite score`)."""
     record = member.record
     if member.problem and record.attempts == 0:
@@ -79,19 +79,19 @@ def state(member: Member) -> str:
     return f"failed ({record.failure})" if record.failure else str(record.state)
 
 
-def states(members: Iterable[Member]) -> str:
+def run_states_text(members: Iterable[PlannedRun]) -> str:
     """Number of runs in each state (`2 failed (nan), 1 planned`), sorted by state."""
     counts = Counter(state(member) for member in members)
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
-def score_in_words(budget: Mapping[str, Any]) -> str:
+def score_definition(budget: Mapping[str, Any]) -> str:
     """Definition of the score of a run, from its budget."""
     match budget["score"]:
         case "final":
             count = budget["final_episodes"]
             # An imported mean does not tell its number of episodes.
-            episodes = counted(count, "fresh episode") if count else "fresh episodes"
+            episodes = format_count(count, "fresh episode") if count else "fresh episodes"
             return f"the mean return of the final policy over {episodes}"
         case "auc":
             return "the mean height of the curve of evaluations during training"
@@ -100,7 +100,7 @@ def score_in_words(budget: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class LabelTaskRuns:
     """The runs of one label on one task.
 
     Attributes:
@@ -110,32 +110,32 @@ class Cell:
 
     label: str
     task: str
-    members: tuple[Member, ...]
+    members: tuple[PlannedRun, ...]
     worst: float | None
 
     @cached_property
-    def scored(self) -> list[Member]:
+    def scored(self) -> list[PlannedRun]:
         """Runs with a score."""
         return [m for m in self.members if m.score is not None]
 
     @property
-    def failed(self) -> list[Member]:
+    def failed(self) -> list[PlannedRun]:
         """Runs that failed, finally or with attempts left."""
         return [m for m in self.members if m.record.state is State.FAILED]
 
     @property
-    def unscored(self) -> list[Member]:
+    def unscored(self) -> list[PlannedRun]:
         """Completed runs without a finite score."""
         return [m for m in self.members if m.score is None and m.record.state is State.COMPLETED]
 
     @property
-    def missing(self) -> list[Member]:
+    def missing(self) -> list[PlannedRun]:
         """Runs that neither completed nor failed: planned, running, interrupted, lost."""
         ended = {State.FAILED, State.COMPLETED}
         return [m for m in self.members if m.record.state not in ended]
 
     @property
-    def scoreless(self) -> list[Member]:
+    def scoreless(self) -> list[PlannedRun]:
         """Runs that ended finally without a score, without those that will be repeated."""
         return [m for m in self.members if m.record.scoreless]
 
@@ -179,7 +179,7 @@ class Evidence:
 
     phase: Phase
     experiments: tuple[Experiment, ...]
-    members: tuple[Member, ...]
+    members: tuple[PlannedRun, ...]
     left_out: Mapping[Phase, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     folders: Mapping[str, str] = field(default_factory=dict)
@@ -212,14 +212,14 @@ class Evidence:
         return tuple(sorted({m.task for m in self.members}))
 
     @cached_property
-    def cells(self) -> Mapping[tuple[str, str], Cell]:
+    def cells(self) -> Mapping[tuple[str, str], LabelTaskRuns]:
         """The runs by label and task, where any are planned."""
-        members: dict[tuple[str, str], list[Member]] = {}
+        members: dict[tuple[str, str], list[PlannedRun]] = {}
         order = {label: number for number, label in enumerate(self.labels)}
         for member in sorted(self.members, key=lambda m: (order[m.label], *_place(m))):
             members.setdefault((member.label, member.task), []).append(member)
         return {
-            (label, task): Cell(
+            (label, task): LabelTaskRuns(
                 label=label,
                 task=task,
                 members=tuple(cell_members),
@@ -228,15 +228,15 @@ class Evidence:
             for (label, task), cell_members in members.items()
         }
 
-    def cell(self, label: str, task: str) -> Cell | None:
+    def cell(self, label: str, task: str) -> LabelTaskRuns | None:
         """The runs of a label on a task; `None` where none is planned."""
         return self.cells.get((label, task))
 
-    def of_label(self, label: str) -> list[Cell]:
+    def of_label(self, label: str) -> list[LabelTaskRuns]:
         """The cells of a label, in order of the tasks."""
         return [self.cells[label, task] for task in self.tasks if (label, task) in self.cells]
 
-    def of_task(self, task: str) -> list[Cell]:
+    def of_task(self, task: str) -> list[LabelTaskRuns]:
         """The cells of a task, in order of the labels."""
         return [self.cells[label, task] for label in self.labels if (label, task) in self.cells]
 
@@ -244,13 +244,13 @@ class Evidence:
         """Known scores of a task (`random`, `threshold`, `minimum`, `maximum`, `source`)."""
         return self.of_task(task)[0].members[0].configuration.reference
 
-    def _worst(self, member: Member) -> float | None:
+    def _worst(self, member: PlannedRun) -> float | None:
         experiment = next(e for e in self.experiments if e.name == member.experiment)
         minimum: float | None = member.configuration.reference.get("minimum")
         return minimum if experiment.failures == "worst" else None
 
 
-def imported_members(evidence: Evidence) -> list[Member]:
+def imported_members(evidence: Evidence) -> list[PlannedRun]:
     """The imported runs."""
     return [member for member in evidence.members if member.imported]
 
@@ -283,6 +283,6 @@ def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
     ]
 
 
-def _place(member: Member) -> tuple[str, int, int]:
+def _place(member: PlannedRun) -> tuple[str, int, int]:
     spec = member.record.spec
     return member.task, spec.root, spec.seed

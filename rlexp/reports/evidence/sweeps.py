@@ -10,13 +10,13 @@ from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
 from rlexp.protocol.sweep import Sweep
 from rlexp.records.selection import Selection
 from rlexp.stats.interval import Interval
-from rlexp.text import counted
+from rlexp.text import format_count
 
 LONGEST_VALUE = 60
 """Maximal number of characters of a value in a text."""
 
 
-def leaves(settings: Any, path: str) -> Iterator[tuple[str, str]]:
+def flat_settings(settings: Any, path: str) -> Iterator[tuple[str, str]]:
     """Pairs of path and text of the nested settings that are set, in order of the keys.
 
     The name of a plug-in has the path of its settings.
@@ -25,7 +25,7 @@ def leaves(settings: Any, path: str) -> Iterator[tuple[str, str]]:
         if PLUG_IN in settings:
             yield path, full_name(settings[PLUG_IN])
         for key in sorted(set(settings) - {TARGET, PLUG_IN}):
-            yield from leaves(settings[key], f"{path}.{key}")
+            yield from flat_settings(settings[key], f"{path}.{key}")
     elif settings is not None:
         yield path, value_text(settings)
 
@@ -71,7 +71,7 @@ class TrialEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Importance:
+class ImportanceByMethod:
     """Importance of each parameter for the objective, by one method.
 
     Attributes:
@@ -127,7 +127,7 @@ class SweepEvidence:
     trials: tuple[TrialEvidence, ...]
     selection: Selection | None
     default: Mapping[str, Any]
-    importances: tuple[Importance, ...]
+    importances: tuple[ImportanceByMethod, ...]
     costs: Mapping[str, PhaseCost]
     reference: Mapping[str, Any] = field(default_factory=dict)
 
@@ -145,7 +145,7 @@ class TuningEffort:
 
     def __str__(self) -> str:
         """Text of the effort for a sentence."""
-        return f"{self.steps:,} environment steps in {counted(self.trials, 'trial')}"
+        return f"{self.steps:,} environment steps in {format_count(self.trials, 'trial')}"
 
 
 def tuning_effort(sweep: SweepEvidence) -> TuningEffort:

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.reports.drawing.blocks import Figure as Block
-from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study, Table
+from rlexp.reports.drawing.blocks import (
+    HeatMap,
+    IntervalFigure,
+    LineFigure,
+    Matrix,
+    ReportDocument,
+    ScatterFigure,
+    Table,
+)
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.drawing.palette import Style, styles
 from rlexp.reports.figures.canvas import publication_style, save_figure
@@ -21,7 +29,9 @@ if TYPE_CHECKING:
 FORMATS = ("pdf", "svg", "png")
 
 
-def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, bytes]:
+def draw_figures(
+    study: ReportDocument, formats: Sequence[str] = ("pdf", "svg")
+) -> Mapping[str, bytes]:
     """Every figure of a report as files, `NAME.FORMAT`; the same report gives the same bytes.
 
     Args:
@@ -42,23 +52,23 @@ def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, 
         for block in drawn_blocks(study):
             if isinstance(block, Table):
                 continue
-            figure = drawn_figure(block, looks)
+            figure = draw_figure(block, looks)
             for kind in formats:
                 name = f"{stems[block.name]}.{kind}"
                 files[name] = save_figure(figure, block, kind, study.version)
     return files
 
 
-def drawn_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
+def draw_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
     """A block drawn as a Matplotlib figure with the current rcParams."""
-    if isinstance(block, Lines):
+    if isinstance(block, LineFigure):
         return draw_lines(block, looks)
-    if isinstance(block, Intervals):
+    if isinstance(block, IntervalFigure):
         return draw_intervals(block, looks)
     if isinstance(block, Matrix):
         return draw_matrix(block)
     if isinstance(block, HeatMap):
         return draw_heat_map(block)
-    if isinstance(block, Scatter):
+    if isinstance(block, ScatterFigure):
         return draw_scatter(block, looks)
     return draw_parallel(block)

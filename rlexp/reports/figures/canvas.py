@@ -19,16 +19,16 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.axes import AxisScale
 from rlexp.reports.drawing.blocks import Axis
-from rlexp.text import elided, spelled
+from rlexp.text import shorten_middle, spell_missing_characters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as DrawnAxis
 
 
-def set_x(axes: "Axes", axis: Axis, scale: Scale, ticks: int, width: float) -> None:
+def set_x(axes: "Axes", axis: Axis, scale: AxisScale, ticks: int, width: float) -> None:
     """Set the limits, title and ticks of the horizontal axis.
 
     There are about `ticks` ticks, or fewer if their texts would overlap on `width` inches.
@@ -39,7 +39,7 @@ def set_x(axes: "Axes", axis: Axis, scale: Scale, ticks: int, width: float) -> N
     _set_ticks(axes.xaxis, scale, _most(scale, ticks, width))
 
 
-def set_y(axes: "Axes", axis: Axis, scale: Scale, ticks: int, height: float) -> None:
+def set_y(axes: "Axes", axis: Axis, scale: AxisScale, ticks: int, height: float) -> None:
     """Set the limits, title and about `ticks` ticks of a vertical axis of `height` inches."""
     axes.set_yscale("log" if scale.log else "linear")
     axes.set_ylim(scale.low, scale.high)
@@ -53,20 +53,20 @@ def mark_empty(axes: "Axes") -> None:
     axes.text(0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center", color=PALE)
 
 
-def _set_ticks(drawn: "DrawnAxis", scale: Scale, count: int) -> None:
+def _set_ticks(drawn: "DrawnAxis", scale: AxisScale, count: int) -> None:
     ticks = scale.ticks(count)
     drawn.set_ticks([_value(scale, t.at) for t in ticks], labels=[t.text for t in ticks])
     drawn.set_ticks([], minor=True)
 
 
-def _most(scale: Scale, count: int, width: float) -> int:
+def _most(scale: AxisScale, count: int, width: float) -> int:
     def needed(n: int) -> float:
         return LETTER * sum(len(tick.text) + 2 for tick in scale.ticks(n))
 
     return next((n for n in range(count, 1, -1) if needed(n) <= width), 1)
 
 
-def _value(scale: Scale, at: float) -> float:
+def _value(scale: AxisScale, at: float) -> float:
     """The value at a position in per cent of the axis."""
     if scale.log:
         return float(scale.low * (scale.high / scale.low) ** (at / 100))
@@ -139,17 +139,19 @@ def extra_height(texts: Iterable[str]) -> float:
 
 def _two_lines(text: str, length: int) -> str:
     first, *others = textwrap.wrap(drawable_text(text), length) or [""]
-    return "\n".join([first, elided(" ".join(others), length)] if others else [first])
+    return "\n".join([first, shorten_middle(" ".join(others), length)] if others else [first])
 
 
 def fit_text(text: str, length: int) -> str:
     """A text of at most `length` characters, all of which exist in the font."""
-    return elided(drawable_text(text), length)
+    return shorten_middle(drawable_text(text), length)
 
 
 def drawable_text(text: str) -> str:
     """The text on one line; characters missing in the font are written as code points."""
-    return spelled(one_line(text), lambda character: ord(character) in _characters())
+    return spell_missing_characters(
+        one_line(text), lambda character: ord(character) in _characters()
+    )
 
 
 @cache

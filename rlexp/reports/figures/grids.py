@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.axes import AxisScale
 from rlexp.reports.drawing.blocks import HeatMap
 from rlexp.reports.drawing.palette import RISING_LIGHT, shade
 from rlexp.reports.figures.canvas import (
@@ -18,7 +18,7 @@ from rlexp.reports.figures.canvas import (
     mark_empty,
     title,
 )
-from rlexp.text import digits_for, number
+from rlexp.text import decimals_for_span, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +88,7 @@ def _cell(
         return
     below = cell >= READABLE and possible(value)
     sign = ("†" if too_narrow(value) else "") if possible(value) else "‡"
-    estimate = number(value.estimate, DIGITS) if math.isfinite(value.estimate) else "—"
+    estimate = format_number(value.estimate, DIGITS) if math.isfinite(value.estimate) else "—"
     axes.text(j, i - 0.14 * below, estimate + sign, ha="center", va="center", color=INK)
     if below:
         axes.text(j, i + 0.22, ends(value, DIGITS), ha="center", va="center", fontsize=6)
@@ -156,10 +156,10 @@ def _cells(axes: "Axes", figure: HeatMap, cell: float) -> None:
                 blank: Any = {"facecolor": "none", "edgecolor": PALE, "linestyle": ":", "lw": 0.6}
                 axes.add_patch(Rectangle(corner, 0.96, 0.92, **blank))
                 continue
-            at = Scale(low, high).at(value.estimate) if high > low else 0.5
+            at = AxisScale(low, high).at(value.estimate) if high > low else 0.5
             tone = shade(at or 0.0)
             axes.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=RISING_LIGHT[tone], lw=0))
-            text = number(value.estimate, digits)
+            text = format_number(value.estimate, digits)
             if LETTER * 0.8 * len(text) <= 0.96 * cell:
                 ink = "white" if tone >= DEEP else INK
                 axes.text(i, j, text, ha="center", va="center", fontsize=6, color=ink)
@@ -167,7 +167,7 @@ def _cells(axes: "Axes", figure: HeatMap, cell: float) -> None:
 
 def _ends(figure: HeatMap) -> tuple[float, float, int]:
     low, high = figure.colour.low or 0.0, figure.colour.high or 0.0
-    return low, high, digits_for(high - low if high > low else abs(high))
+    return low, high, decimals_for_span(high - low if high > low else abs(high))
 
 
 def _key(canvas: "Figure", axes: "Axes", figure: HeatMap) -> None:
@@ -177,6 +177,6 @@ def _key(canvas: "Figure", axes: "Axes", figure: HeatMap) -> None:
     low, high, digits = _ends(figure)
     shades = ScalarMappable(Normalize(0, 1), ListedColormap(RISING_LIGHT))
     bar: Any = canvas.colorbar(shades, ax=axes, location="bottom", shrink=0.6, aspect=30, pad=0.03)
-    bar.set_ticks([0, 1], labels=[number(low, digits), number(high, digits)])
+    bar.set_ticks([0, 1], labels=[format_number(low, digits), format_number(high, digits)])
     bar.set_label(axis_title(figure.colour.title, 0.6 * SINGLE_COLUMN))
     bar.outline.set_visible(False)

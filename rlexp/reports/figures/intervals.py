@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlexp.metrics.estimate_text import possible, too_narrow
-from rlexp.reports.drawing.axes import Scale, scale
-from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
+from rlexp.reports.drawing.axes import AxisScale, scale
+from rlexp.reports.drawing.blocks import IntervalFigure, IntervalMark, Panel
 from rlexp.reports.drawing.palette import Style
 from rlexp.reports.figures.canvas import (
     DOUBLE_COLUMN,
@@ -34,7 +34,7 @@ ROW, FRAME = 0.24, 0.72
 TICKS = 4
 
 
-def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
+def draw_intervals(figure: IntervalFigure, styles: Mapping[str, Style]) -> "Figure":
     """Draw the panels, all with the same rows: one column wide for one panel, else two columns."""
     labels = list(dict.fromkeys(m.label for panel in figure.panels for m in panel.marks))
     columns = _columns(len(figure.panels))
@@ -96,7 +96,7 @@ def _values(panel: Panel) -> list[float | None]:
     return values
 
 
-def _mark(axes: "Axes", mark: Mark, row: int, shown: Scale, style: Style) -> None:
+def _mark(axes: "Axes", mark: IntervalMark, row: int, shown: AxisScale, style: Style) -> None:
     interval, colour = mark.interval, style.light
     _dots(axes, [dot for dot in mark.dots if _inside(dot, shown)], row + 0.26, colour)
     if shown.at(interval.estimate) is None:
@@ -109,7 +109,7 @@ def _mark(axes: "Axes", mark: Mark, row: int, shown: Scale, style: Style) -> Non
     _sign(axes, mark, row, shown)
 
 
-def _inside(value: float, shown: Scale) -> bool:
+def _inside(value: float, shown: AxisScale) -> bool:
     position = shown.at(value)
     return position is not None and 0 <= position <= 1
 
@@ -122,7 +122,7 @@ def _dots(axes: "Axes", dots: Sequence[float], row: float, colour: str) -> None:
         axes.plot(dots, [row] * len(dots), "o", **look)
 
 
-def _sign(axes: "Axes", mark: Mark, row: int, shown: Scale) -> None:
+def _sign(axes: "Axes", mark: IntervalMark, row: int, shown: AxisScale) -> None:
     """Write † or ‡ (explained in the caption) beside the end of the interval."""
     interval = mark.interval
     sign = ("†" if too_narrow(interval) else "") if possible(interval) else "‡"
@@ -136,7 +136,9 @@ def _sign(axes: "Axes", mark: Mark, row: int, shown: Scale) -> None:
     )
 
 
-def _marked(axes: "Axes", marked: Sequence[tuple[str, float]], top: float, shown: Scale) -> None:
+def _marked(
+    axes: "Axes", marked: Sequence[tuple[str, float]], top: float, shown: AxisScale
+) -> None:
     for name, value in marked:
         axes.axvline(value, color=PALE, linewidth=0.7, dashes=(4, 3), zorder=1.5)
         far = (shown.at(value) or 0.0) > 0.6

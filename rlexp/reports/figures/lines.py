@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from rlexp.reports.drawing.axes import Scale, scale
-from rlexp.reports.drawing.blocks import Line, Lines
+from rlexp.reports.drawing.axes import AxisScale, scale
+from rlexp.reports.drawing.blocks import FigureLine, LineFigure
 from rlexp.reports.drawing.palette import Style
 from rlexp.reports.figures.canvas import (
     PALE,
@@ -34,7 +34,7 @@ HEIGHT, WIDTH = 2.15, 2.7
 TICKS = 5
 
 
-def draw_lines(figure: Lines, styles: Mapping[str, Style]) -> "Figure":
+def draw_lines(figure: LineFigure, styles: Mapping[str, Style]) -> "Figure":
     """Draw bands, single runs and aggregates from back to front, and the legend below the axes."""
     labels = list(dict.fromkeys(line.label for line in figure.lines))
     scales = _scales(figure)
@@ -54,7 +54,7 @@ def draw_lines(figure: Lines, styles: Mapping[str, Style]) -> "Figure":
     return drawn
 
 
-def _nothing(figure: Lines) -> "Figure":
+def _nothing(figure: LineFigure) -> "Figure":
     drawn = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
     axes = drawn.add_subplot()
     axes.set_title(title(figure.title, SINGLE_COLUMN))
@@ -62,7 +62,7 @@ def _nothing(figure: Lines) -> "Figure":
     return drawn
 
 
-def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
+def _scales(figure: LineFigure) -> tuple[AxisScale, AxisScale] | None:
     points = [p for line in figure.lines for p in zip(line.x, line.y, strict=True)]
     shown = [(a, b) for a, b in points if b is not None]
     bands = chain.from_iterable((*(n.low or ()), *(n.high or ())) for n in figure.lines)
@@ -72,7 +72,7 @@ def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _placed(line: Line, x: Scale, y: Scale) -> Line:
+def _placed(line: FigureLine, x: AxisScale, y: AxisScale) -> FigureLine:
     """The line with gaps for points outside the scales, such as zero on a logarithmic axis."""
 
     def placed(values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -89,9 +89,9 @@ def _placed(line: Line, x: Scale, y: Scale) -> Line:
 
 def draw_curves(
     axes: "Axes",
-    given: Sequence[Line],
+    given: Sequence[FigureLine],
     marks: Sequence[tuple[str, float]],
-    scales: tuple[Scale, Scale],
+    scales: tuple[AxisScale, AxisScale],
     styles: Mapping[str, Style],
 ) -> None:
     """Draw lines and marked heights on axes with these scales."""
@@ -107,7 +107,7 @@ def draw_curves(
         _lone_points(axes, line, styles[line.label].marker, look)
 
 
-def _band(axes: "Axes", line: Line, style: Style) -> None:
+def _band(axes: "Axes", line: FigureLine, style: Style) -> None:
     if line.low is None or line.high is None:
         return
     step: Any = "post" if line.steps else None
@@ -117,7 +117,7 @@ def _band(axes: "Axes", line: Line, style: Style) -> None:
     )
 
 
-def _single_runs(axes: "Axes", lines: Sequence[Line], styles: Mapping[str, Style]) -> None:
+def _single_runs(axes: "Axes", lines: Sequence[FigureLine], styles: Mapping[str, Style]) -> None:
     """Draw all runs of a label as one collection; the more runs, the paler each is."""
     from matplotlib.collections import LineCollection
 
@@ -130,17 +130,17 @@ def _single_runs(axes: "Axes", lines: Sequence[Line], styles: Mapping[str, Style
         axes.add_collection(collection, autolim=False)
 
 
-def _has_points(line: Line) -> bool:
+def _has_points(line: FigureLine) -> bool:
     return any(v is not None for v in line.y)
 
 
-def _inside(line: Line, x: Scale, y: Scale) -> bool:
+def _inside(line: FigureLine, x: AxisScale, y: AxisScale) -> bool:
     """Whether nothing leaves the axes; then a line on their edge is drawn in full width."""
     positions = (*map(x.at, line.x), *map(y.at, line.y))
     return all(0 <= position <= 1 for position in positions if position is not None)
 
 
-def _lone_points(axes: "Axes", line: Line, marker: str, look: dict[str, Any]) -> None:
+def _lone_points(axes: "Axes", line: FigureLine, marker: str, look: dict[str, Any]) -> None:
     """Draw points between two gaps, which a line would not show."""
     points = list(_alone(line))
     if points:
@@ -149,7 +149,7 @@ def _lone_points(axes: "Axes", line: Line, marker: str, look: dict[str, Any]) ->
         )
 
 
-def _alone(line: Line) -> Iterator[tuple[float, float]]:
+def _alone(line: FigureLine) -> Iterator[tuple[float, float]]:
     y = [math.nan, *_numbers(line.y), math.nan]
     for k, at in enumerate(line.x, start=1):
         if math.isfinite(y[k]) and not math.isfinite(y[k - 1]) and not math.isfinite(y[k + 1]):
@@ -171,7 +171,7 @@ def _marks(axes: "Axes", marks: Sequence[tuple[str, float]]) -> None:
         )
 
 
-def _form(line: Line) -> dict[str, Any]:
+def _form(line: FigureLine) -> dict[str, Any]:
     return {"drawstyle": "steps-post"} if line.steps else {}
 
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rlexp.reports.drawing.axes import Scale
-from rlexp.reports.drawing.blocks import Parallel
+from rlexp.reports.drawing.axes import AxisScale
+from rlexp.reports.drawing.blocks import ParallelFigure
 from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
 from rlexp.reports.drawing.point_layout import (
-    Strand,
-    Strands,
+    ParallelLayout,
+    PlacedTrialLine,
     apart,
     colour_ends,
     coordinate_ticks,
@@ -41,7 +41,7 @@ LONGEST_CHOICE, LONGEST_NAME = 12, 16
 GREY = "#c4c6c8"
 
 
-def draw_parallel(figure: Parallel) -> "Figure":
+def draw_parallel(figure: ParallelFigure) -> "Figure":
     """Draw trials: grey ones behind, then by rising values, marked ones in front with names."""
     drawn = strands(figure)
     if drawn is None:
@@ -64,7 +64,7 @@ def draw_parallel(figure: Parallel) -> "Figure":
     return canvas
 
 
-def _nothing(figure: Parallel) -> "Figure":
+def _nothing(figure: ParallelFigure) -> "Figure":
     canvas = empty_figure(DOUBLE_COLUMN, HEIGHT / 2)
     axes = canvas.add_subplot()
     axes.set_title(title(figure.title, DOUBLE_COLUMN))
@@ -86,7 +86,7 @@ def _frame(axes: "Axes", names: Sequence[str], room: float) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _coordinates(axes: "Axes", figure: Parallel, drawn: Strands) -> None:
+def _coordinates(axes: "Axes", figure: ParallelFigure, drawn: ParallelLayout) -> None:
     for k, (coordinate, scale) in enumerate(zip(figure.coordinates, drawn.scales, strict=True)):
         axes.plot([k, k], [0, 1], color=PALE, linewidth=0.6, clip_on=False, zorder=4)
         for tick in coordinate_ticks(coordinate, scale):
@@ -110,7 +110,7 @@ def _write(axes: "Axes", at: tuple[float, float], text: str, *, size: float) -> 
     )
 
 
-def _threads(axes: "Axes", unmarked: Sequence[Strand]) -> None:
+def _threads(axes: "Axes", unmarked: Sequence[PlacedTrialLine]) -> None:
     """Draw all trials of a shade as one collection; the more trials, the paler each is."""
     from matplotlib.collections import LineCollection
 
@@ -131,7 +131,7 @@ def _dots(axes: "Axes", dots: Sequence[tuple[float, float]], colour: str, order:
         axes.plot(*zip(*dots, strict=True), "o", ms=2.2, mew=0, color=colour, zorder=order)
 
 
-def _marked(axes: "Axes", front: Sequence[Strand]) -> None:
+def _marked(axes: "Axes", front: Sequence[PlacedTrialLine]) -> None:
     from matplotlib.patheffects import Normal, Stroke
 
     end = axes.get_xlim()[1]
@@ -153,22 +153,22 @@ def _marked(axes: "Axes", front: Sequence[Strand]) -> None:
         _write(axes, (end, at / 100), fit_text(strand.thread.name, LONGEST_NAME), size=7)
 
 
-def _last(strand: Strand) -> float:
+def _last(strand: PlacedTrialLine) -> float:
     return next((up for up in reversed(strand.heights) if up is not None), 0.5)
 
 
-def _runs(strand: Strand) -> list[list[tuple[float, float]]]:
+def _runs(strand: PlacedTrialLine) -> list[list[tuple[float, float]]]:
     """The unbroken pieces of a trial's line."""
     placed = [(k, up) for k, up in enumerate(strand.heights)]
     runs = groupby(placed, key=lambda pair: pair[1] is None)
     return [[(k, up or 0.0) for k, up in run] for gap, run in runs if not gap]
 
 
-def _colour(strand: Strand) -> str:
+def _colour(strand: PlacedTrialLine) -> str:
     return GREY if strand.shade is None else RISING_LIGHT[strand.shade]
 
 
-def _key(canvas: "Figure", axes: "Axes", figure: Parallel, colour: Scale) -> None:
+def _key(canvas: "Figure", axes: "Axes", figure: ParallelFigure, colour: AxisScale) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlexp.reports.drawing.blocks import Scatter
+from rlexp.reports.drawing.blocks import ScatterFigure
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.drawing.point_layout import Place, Places, places
+from rlexp.reports.drawing.point_layout import PlacedPoint, ScatterLayout, scatter_layout
 from rlexp.reports.figures.canvas import (
     LETTER,
     SINGLE_COLUMN,
@@ -51,9 +51,9 @@ MARKERS: Mapping[str, tuple[str, float]] = {
 OPEN = frozenset({"ring"})
 
 
-def draw_scatter(figure: Scatter, styles: Mapping[str, Style]) -> "Figure":
+def draw_scatter(figure: ScatterFigure, styles: Mapping[str, Style]) -> "Figure":
     """Draw lines, the points series by series in front, and the legend below the axes."""
-    drawn = places(figure)
+    drawn = scatter_layout(figure)
     if drawn is None:
         return _nothing(figure)
     dots = list(dict.fromkeys(cloud.label for cloud in figure.clouds))
@@ -78,7 +78,7 @@ def draw_scatter(figure: Scatter, styles: Mapping[str, Style]) -> "Figure":
     return canvas
 
 
-def _nothing(figure: Scatter) -> "Figure":
+def _nothing(figure: ScatterFigure) -> "Figure":
     canvas = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
     axes = canvas.add_subplot()
     axes.set_title(title(figure.title, SINGLE_COLUMN))
@@ -86,7 +86,9 @@ def _nothing(figure: Scatter) -> "Figure":
     return canvas
 
 
-def _clouds(axes: "Axes", figure: Scatter, drawn: Places, styles: Mapping[str, Style]) -> None:
+def _clouds(
+    axes: "Axes", figure: ScatterFigure, drawn: ScatterLayout, styles: Mapping[str, Style]
+) -> None:
     for number, (cloud, points) in enumerate(zip(figure.clouds, drawn.clouds, strict=True)):
         # Matplotlib's layout would count an empty unclipped line as a point at the page's corner.
         if points:
@@ -95,7 +97,7 @@ def _clouds(axes: "Axes", figure: Scatter, drawn: Places, styles: Mapping[str, S
             axes.plot(xs, ys, linestyle="", clip_on=False, **look)
 
 
-def _alpha(points: Sequence[Place]) -> float:
+def _alpha(points: Sequence[PlacedPoint]) -> float:
     return max(0.35, min(1.0, math.sqrt(100 / len(points))))
 
 
@@ -114,23 +116,23 @@ def _key(style: Style) -> Any:
     return Line2D([], [], linestyle="", **_look(style))
 
 
-def _names(figure: Scatter) -> list[str]:
+def _names(figure: ScatterFigure) -> list[str]:
     return [fit_text(name, LONGEST_NAME) for name in figure.ticks]
 
 
-def _flat(figure: Scatter) -> bool:
+def _flat(figure: ScatterFigure) -> bool:
     room = WIDTH / max(1, len(figure.ticks))
     return all(LETTER * (len(name) + 1) <= room for name in _names(figure))
 
 
-def _names_height(figure: Scatter) -> float:
+def _names_height(figure: ScatterFigure) -> float:
     """The height of turned tick names in inches."""
     if _flat(figure):
         return 0.0
     return 0.7 * LETTER * max((len(name) for name in _names(figure)), default=0)
 
 
-def _name_ticks(axes: "Axes", figure: Scatter) -> None:
+def _name_ticks(axes: "Axes", figure: ScatterFigure) -> None:
     if not figure.ticks:
         return
     turned: Any = {"rotation": TURNED, "ha": "right", "rotation_mode": "anchor"}

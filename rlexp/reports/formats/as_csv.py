@@ -9,14 +9,14 @@ from typing import Any
 from rlexp.metrics.estimate import Estimate
 from rlexp.reports.drawing.blocks import (
     Figure,
+    FigureLine,
     HeatMap,
-    Intervals,
-    Line,
-    Lines,
+    IntervalFigure,
+    LineFigure,
     Matrix,
-    Parallel,
-    Scatter,
-    Study,
+    ParallelFigure,
+    ReportDocument,
+    ScatterFigure,
     Table,
     Value,
 )
@@ -36,14 +36,14 @@ EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Beginnings of a cell that a spreadsheet may execute as a formula."""
 
 
-def render(study: Study) -> Mapping[str, bytes]:
+def render(study: ReportDocument) -> Mapping[str, bytes]:
     """One file for each table and figure, `NAME.csv`.
 
     Lines end in CRLF and the encoding is UTF-8. A missing value is an empty cell, a non-finite
     number is `nan` or `inf`. A text that a spreadsheet would execute gets an apostrophe in front.
     """
     stems = file_stems(study)
-    return {f"{stems[b.name]}.csv": written(csv_rows(b)) for b in drawn_blocks(study)}
+    return {f"{stems[b.name]}.csv": to_csv(csv_rows(b)) for b in drawn_blocks(study)}
 
 
 def csv_rows(block: Table | Figure) -> Iterator[CsvRow]:  # noqa: PLR0911
@@ -51,21 +51,21 @@ def csv_rows(block: Table | Figure) -> Iterator[CsvRow]:  # noqa: PLR0911
     match block:
         case Table():
             return _table(block)
-        case Lines():
+        case LineFigure():
             return _lines(block)
-        case Intervals():
+        case IntervalFigure():
             return _intervals(block)
         case Matrix():
             return _matrix(block)
         case HeatMap():
             return _heat_map(block)
-        case Scatter():
+        case ScatterFigure():
             return _scatter(block)
-        case Parallel():
+        case ParallelFigure():
             return _parallel(block)
 
 
-def written(rows: Iterator[CsvRow]) -> bytes:
+def to_csv(rows: Iterator[CsvRow]) -> bytes:
     """Rows as CSV."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
@@ -116,7 +116,7 @@ def _cells_of(value: Value, wide: bool) -> CsvRow:
     return [value, *[None] * (len(INTERVAL) - 1)] if wide else [value]
 
 
-def _lines(figure: Lines) -> Iterator[CsvRow]:
+def _lines(figure: LineFigure) -> Iterator[CsvRow]:
     """One row for each point; `line` numbers the lines, as a label has many single runs."""
     yield ["kind", "label", "line", "x", "y", "low", "high"]
     for number, line in enumerate(figure.lines):
@@ -127,12 +127,12 @@ def _lines(figure: Lines) -> Iterator[CsvRow]:
         yield ["mark", name, None, None, y, None, None]
 
 
-def _points(line: Line) -> Iterator[CsvRow]:
+def _points(line: FigureLine) -> Iterator[CsvRow]:
     nothing = (None,) * len(line.x)
     return zip(line.x, line.y, line.low or nothing, line.high or nothing, strict=True)
 
 
-def _intervals(figure: Intervals) -> Iterator[CsvRow]:
+def _intervals(figure: IntervalFigure) -> Iterator[CsvRow]:
     """One row for each interval, run (its score is the estimate) and marked value."""
     yield ["kind", "panel", "label", *INTERVAL]
     empty = [None] * (len(INTERVAL) - 1)
@@ -163,7 +163,7 @@ def _heat_map(figure: HeatMap) -> Iterator[CsvRow]:
                 yield [figure.label, column, row, *_interval_cells(value)]
 
 
-def _scatter(figure: Scatter) -> Iterator[CsvRow]:
+def _scatter(figure: ScatterFigure) -> Iterator[CsvRow]:
     """One row for each point and mark; a named tick replaces its number."""
     yield ["kind", "label", "name", "x", "y", "low", "high"]
     for cloud in figure.clouds:
@@ -176,11 +176,11 @@ def _scatter(figure: Scatter) -> Iterator[CsvRow]:
         yield ["mark", name, None, None, y, None, None]
 
 
-def _named_tick(figure: Scatter, x: Value) -> Value:
+def _named_tick(figure: ScatterFigure, x: Value) -> Value:
     return tick_name(figure, x) or x if isinstance(x, float) else x
 
 
-def _parallel(figure: Parallel) -> Iterator[CsvRow]:
+def _parallel(figure: ParallelFigure) -> Iterator[CsvRow]:
     """One row for each trial; categorical values are written as names."""
     titles = [coordinate.title for coordinate in figure.coordinates]
     yield ["name", "marked", figure.colour.title, *titles]

@@ -12,19 +12,19 @@ from itertools import count
 from rlexp.errors import ConfigError
 from rlexp.reports.drawing.blocks import (
     Block,
+    Callout,
     Figure,
-    Listing,
-    Notice,
-    Part,
-    Study,
+    ReportDocument,
+    SectionContent,
     Table,
     Text,
     Tone,
+    VerbatimText,
 )
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.formats.figure_tables import summary_table
 from rlexp.reports.formats.text_tables import TextTable, as_text_table, caption_notes
-from rlexp.text import one_line, spelled, visible
+from rlexp.text import one_line, spell_missing_characters, without_control_characters
 
 LONG_TABLE = 40
 """Number of rows above which a table may continue on the next page."""
@@ -265,7 +265,7 @@ def breakable(text: str) -> str:
 
 def verbatim(text: str) -> str:
     """The lines of a text for the typewriter font; long lines break between words."""
-    return "\n".join(_line(visible(line)) for line in text.splitlines())
+    return "\n".join(_line(without_control_characters(line)) for line in text.splitlines())
 
 
 def _line(line: str) -> str:
@@ -275,7 +275,7 @@ def _line(line: str) -> str:
 
 
 def _set(line: str) -> str:
-    pieces = SEPARATED.split(spelled(line, _has_letter))
+    pieces = SEPARATED.split(spell_missing_characters(line, _has_letter))
     return "{}".join("".join(map(_escaped, piece)) for piece in pieces)
 
 
@@ -331,7 +331,7 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
   \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\includegraphics{#1}}}"""
 
 
-def render(study: Study, figures: str = "figures") -> Mapping[str, bytes]:
+def render(study: ReportDocument, figures: str = "figures") -> Mapping[str, bytes]:
     """One file for each table and figure (`NAME.tex`), and `report.tex` that includes them all.
 
     The document needs pdfLaTeX or LuaLaTeX with the packages array, booktabs, geometry, graphicx
@@ -363,7 +363,7 @@ def _table(block: Table | Figure) -> Table:
     return block if isinstance(block, Table) else summary_table(block)
 
 
-def _document(study: Study, stems: Mapping[str, str], figures: str) -> Iterator[str]:
+def _document(study: ReportDocument, stems: Mapping[str, str], figures: str) -> Iterator[str]:
     yield PREAMBLE
     yield rf"\newcommand{{\figures}}{{{figures}}}"
     yield rf"\title{{{breakable(study.title)}}}"
@@ -377,7 +377,7 @@ def _document(study: Study, stems: Mapping[str, str], figures: str) -> Iterator[
     yield r"\end{document}"
 
 
-def _part(part: Part, stems: Mapping[str, str], floats: Iterator[int]) -> Iterator[str]:
+def _part(part: SectionContent, stems: Mapping[str, str], floats: Iterator[int]) -> Iterator[str]:
     yield rf"\section{{{breakable(part.title)}}}"
     for block in part.blocks:
         yield from _block(block, stems)
@@ -389,9 +389,9 @@ def _block(block: Block, stems: Mapping[str, str]) -> Iterator[str]:
     match block:
         case Text():
             yield rf"{breakable(block.text)}\par"
-        case Notice():
+        case Callout():
             yield _notice(block.tone, block.text)
-        case Listing():
+        case VerbatimText():
             yield rf"\subsection*{{{breakable(block.title)}}}"
             yield r"{\footnotesize\ttfamily\raggedright\parskip=0pt"
             yield from (verbatim(block.text), r"\par}")

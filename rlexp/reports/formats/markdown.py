@@ -6,18 +6,18 @@ from urllib.parse import quote
 
 from rlexp.reports.drawing.blocks import (
     Block,
-    Listing,
-    Notice,
-    Part,
-    Study,
+    Callout,
+    ReportDocument,
+    SectionContent,
     Table,
     Text,
     Tone,
+    VerbatimText,
 )
 from rlexp.reports.drawing.file_names import file_stems
 from rlexp.reports.formats.figure_tables import summary_table
 from rlexp.reports.formats.text_tables import TextTable, as_text_table, caption_notes
-from rlexp.text import one_line, visible
+from rlexp.text import one_line, without_control_characters
 
 ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "$": "&#36;", "@": "&#64;", "|": "&#124;"}
 """Characters written as entities: HTML, formulas and table cells are parsed before backslashes."""
@@ -38,7 +38,7 @@ def fenced(text: str) -> str:
     """A text as a code block, with a fence longer than any run of backticks in the text."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return "\n".join([fence, *map(visible, text.splitlines()), fence])
+    return "\n".join([fence, *map(without_control_characters, text.splitlines()), fence])
 
 
 def _escaped(character: str) -> str:
@@ -59,7 +59,7 @@ ALERTS = {
 """GitHub's names of alerts by tone."""
 
 
-def render(study: Study, figures: str | None = None) -> Mapping[str, bytes]:
+def render(study: ReportDocument, figures: str | None = None) -> Mapping[str, bytes]:
     """The report as `report.md`.
 
     Args:
@@ -77,13 +77,13 @@ def render(study: Study, figures: str | None = None) -> Mapping[str, bytes]:
     return {"report.md": f"{text}\n".encode(errors="replace")}
 
 
-def _failed(study: Study) -> Iterator[str]:
+def _failed(study: ReportDocument) -> Iterator[str]:
     if study.failed_checks:
         items = (f"- {inline(text)}" for text in study.failed_checks)
         yield _alert(Tone.PROBLEM, ["Failed checks:", "", *items])
 
 
-def _part(part: Part, images: Mapping[str, str]) -> Iterator[str]:
+def _part(part: SectionContent, images: Mapping[str, str]) -> Iterator[str]:
     yield f"## {_title(part.title)}"
     if part.folded:
         yield "<details><summary>Show</summary>"
@@ -97,9 +97,9 @@ def _block(block: Block, images: Mapping[str, str]) -> Iterator[str]:
     match block:
         case Text():
             yield inline(block.text)
-        case Notice():
+        case Callout():
             yield _alert(block.tone, [inline(block.text)])
-        case Listing():
+        case VerbatimText():
             yield f"### {_title(block.title)}"
             yield fenced(block.text)
         case Table():

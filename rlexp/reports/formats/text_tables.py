@@ -12,18 +12,18 @@ from rlexp.metrics.estimate_text import (
     too_narrow,
 )
 from rlexp.reports.drawing.blocks import (
-    Column,
     Figure,
-    Intervals,
+    IntervalFigure,
     Matrix,
-    Parallel,
-    Scatter,
+    ParallelFigure,
+    ScatterFigure,
     Table,
+    TableColumn,
     Value,
 )
-from rlexp.reports.drawing.point_layout import left_out_words, parallel_words
+from rlexp.reports.drawing.point_layout import left_out_note, parallel_notes
 from rlexp.stats.interval import Interval
-from rlexp.text import number, plain_value
+from rlexp.text import format_number, format_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def as_text_table(table: Table) -> TextTable:
     )
 
 
-def cell(value: Value, column: Column) -> str:
+def cell(value: Value, column: TableColumn) -> str:
     """A value as text: `yes`, `—` for a missing one, `0.84 [0.79, 0.90]` for an interval.
 
     A † marks an interval that is too narrow, a ‡ an estimate without an interval; the notes explain
@@ -59,7 +59,7 @@ def cell(value: Value, column: Column) -> str:
     """
     if isinstance(value, Interval):
         return _interval(value, column.digits)
-    return plain_value(value, column.digits)
+    return format_value(value, column.digits)
 
 
 def interval_notes(intervals: Iterable[Interval]) -> list[str]:
@@ -89,22 +89,22 @@ def caption_notes(figure: Figure) -> Iterator[str]:
 
 def _remarks(figure: Figure) -> Iterator[str]:
     match figure:
-        case Scatter() if text := left_out_words(figure):
+        case ScatterFigure() if text := left_out_note(figure):
             yield text
-        case Parallel():
-            yield from parallel_words(figure)
+        case ParallelFigure():
+            yield from parallel_notes(figure)
 
 
 def _intervals(figure: Figure) -> Iterator[Interval]:
     match figure:
-        case Intervals():
+        case IntervalFigure():
             yield from (mark.interval for panel in figure.panels for mark in panel.marks)
         case Matrix():
             yield from (value for row in figure.values for value in row if value is not None)
 
 
 def _interval(interval: Interval, digits: int) -> str:
-    estimate = number(interval.estimate, digits_of(interval, digits))
+    estimate = format_number(interval.estimate, digits_of(interval, digits))
     if not possible(interval):
         return f"{estimate} ‡"
     return f"{estimate} {ends(interval, digits)}{' †' if too_narrow(interval) else ''}"

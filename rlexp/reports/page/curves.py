@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
-from rlexp.reports.drawing.axes import Scale, Tick, scale
-from rlexp.reports.drawing.blocks import Line, Lines
+from rlexp.reports.drawing.axes import AxisScale, Tick, scale
+from rlexp.reports.drawing.blocks import FigureLine, LineFigure
 from rlexp.reports.drawing.palette import Style
-from rlexp.text import digits_for
+from rlexp.text import decimals_for_span
 
 TICKS = 5
 
@@ -42,7 +42,7 @@ class LinePlot:
         data: Numbers that the script shows in tooltips.
     """
 
-    figure: Lines
+    figure: LineFigure
     labels: tuple[str, ...]
     x_ticks: Sequence[Tick] = ()
     y_ticks: Sequence[Tick] = ()
@@ -74,7 +74,7 @@ class LinePlot:
         return f"{self.figure.title}: {self.figure.y.title} over {self.figure.x.title}; {named}"
 
 
-def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
+def line_plot(figure: LineFigure, styles: Mapping[str, Style]) -> LinePlot:
     """Prepare curves with their axes."""
     labels = tuple(dict.fromkeys(line.label for line in figure.lines))
     scales = _scales(figure)
@@ -97,7 +97,7 @@ def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
     )
 
 
-def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
+def _scales(figure: LineFigure) -> tuple[AxisScale, AxisScale] | None:
     shown = [
         (a, b)
         for line in figure.lines
@@ -111,7 +111,9 @@ def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _curve_data(line: Line, x: Scale, y: Scale, styles: Mapping[str, Style]) -> dict[str, Any]:
+def _curve_data(
+    line: FigureLine, x: AxisScale, y: AxisScale, styles: Mapping[str, Style]
+) -> dict[str, Any]:
     pairs = zip(line.x, line.y, strict=True)
     visible = [None if x.at(a) is None or y.at(b) is None else b for a, b in pairs]
     data = {
@@ -135,7 +137,7 @@ T = TypeVar("T")
 
 
 def curve_paths(
-    lines: Sequence[Line], x: Scale, y: Scale, styles: Mapping[str, Style]
+    lines: Sequence[FigureLine], x: AxisScale, y: AxisScale, styles: Mapping[str, Style]
 ) -> list[CurvePath]:
     """The paths of curves in drawing order: bands, single runs, and aggregates on top."""
     return [
@@ -145,9 +147,9 @@ def curve_paths(
     ]
 
 
-def axis_data(drawn: Scale, title: str) -> dict[str, Any]:
+def axis_data(drawn: AxisScale, title: str) -> dict[str, Any]:
     """The data of an axis for the script."""
-    digits = None if drawn.log else digits_for(drawn.high - drawn.low) + 1
+    digits = None if drawn.log else decimals_for_span(drawn.high - drawn.low) + 1
     ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
     return {**ends, "title": title, "digits": digits}
 
@@ -158,28 +160,28 @@ def rounded_values(values: Sequence[float | None], digits: int = 6) -> list[floa
     return [None if v is None or v - v != 0 else float(f"{v:.{digits}g}") for v in values]
 
 
-def _layers(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
+def _layers(lines: Sequence[FigureLine]) -> Iterator[tuple[str, FigureLine]]:
     yield from (("band", line) for line in lines if not line.faint)
     yield from (("faint", line) for line in lines if line.faint)
     yield from (("line", line) for line in lines if not line.faint)
     yield from (("point", line) for line in lines)
 
 
-def _runs(line: Line, x: Scale, y: Scale) -> list[list[PathPoint]]:
+def _runs(line: FigureLine, x: AxisScale, y: AxisScale) -> list[list[PathPoint]]:
     return _unbroken([_point(a, b, x, y) for a, b in zip(line.x, line.y, strict=True)])
 
 
-def _curve(line: Line, x: Scale, y: Scale) -> str:
+def _curve(line: FigureLine, x: AxisScale, y: AxisScale) -> str:
     runs = (run for run in _runs(line, x, y) if len(run) > 1)
     return "".join(_path(_stairs(run) if line.steps else run) for run in runs)
 
 
-def _single_points(line: Line, x: Scale, y: Scale) -> str:
+def _single_points(line: FigureLine, x: AxisScale, y: AxisScale) -> str:
     # A path of one repeated point is drawn as a dot by its round line caps.
     return "".join(_path(run * 2) for run in _runs(line, x, y) if len(run) == 1)
 
 
-def _band(line: Line, x: Scale, y: Scale) -> str:
+def _band(line: FigureLine, x: AxisScale, y: AxisScale) -> str:
     if line.low is None or line.high is None:
         return ""
     both = [
@@ -203,7 +205,7 @@ def _ring(run: Sequence[tuple[PathPoint, PathPoint]], steps: bool) -> str:
 DRAWN = {"band": _band, "faint": _curve, "line": _curve, "point": _single_points}
 
 
-def _point(a: float, b: float | None, x: Scale, y: Scale) -> PathPoint | None:
+def _point(a: float, b: float | None, x: AxisScale, y: AxisScale) -> PathPoint | None:
     across, up = x.at(a), y.at(b)
     if across is None or up is None:
         return None

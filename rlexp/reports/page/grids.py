@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics.estimate_text import ends, everything, footnotes, too_narrow
-from rlexp.reports.drawing.axes import Scale
+from rlexp.metrics.estimate_text import ends, footnotes, full_text, too_narrow
+from rlexp.reports.drawing.axes import AxisScale
 from rlexp.reports.drawing.blocks import HeatMap, Matrix
 from rlexp.reports.drawing.palette import RISING_LIGHT, Style, shade
 from rlexp.stats.interval import Interval
-from rlexp.text import digits_for, number
+from rlexp.text import decimals_for_span, format_number
 
 SHADES = 10
 """Number of shades on each side of the neutral middle."""
@@ -53,7 +53,7 @@ class ShadedMatrix:
         low, high = self.figure.low, self.figure.high
         values = {-SHADES: low, 0: (low + high) / 2, SHADES: high}
         shades = range(-SHADES, SHADES + 1, 2)
-        return [(s, number(values[s], DIGITS) if s in values else "") for s in shades]
+        return [(s, format_number(values[s], DIGITS) if s in values else "") for s in shades]
 
 
 def shaded_matrix(figure: Matrix, styles: Mapping[str, Style]) -> ShadedMatrix:
@@ -94,9 +94,9 @@ def _matrix_cell(
     return MatrixCell(
         style=style,
         shade=shade_step(value.estimate, figure.low, figure.high),
-        estimate=number(value.estimate, DIGITS),
+        estimate=format_number(value.estimate, DIGITS),
         ends=ends(value, DIGITS) if value.low is not None else "no interval",
-        tooltip=f"{label} against {other}\n{everything(value, DIGITS)}",
+        tooltip=f"{label} against {other}\n{full_text(value, DIGITS)}",
         too_narrow=too_narrow(value),
     )
 
@@ -169,7 +169,7 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
     across, up = max(1, len(figure.columns)), max(1, len(figure.rows))
     size = round(100 / across, 4), round(100 / up, 4)
     low, high = figure.colour.low or 0.0, figure.colour.high or 0.0
-    digits = digits_for(high - low if high > low else abs(high))
+    digits = decimals_for_span(high - low if high > low else abs(high))
     corners = {
         (i, j): (round(100 * i / across, 4), round(100 * (up - 1 - j) / up, 4))
         for j in range(up)
@@ -192,7 +192,7 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
         size=size,
         columns=_spaced(figure.columns, LETTER * max(map(len, figure.columns), default=1), ROOM),
         rows=_spaced(figure.rows, LINE, ROOM)[::-1],
-        ends=(number(low, digits), number(high, digits)),
+        ends=(format_number(low, digits), format_number(high, digits)),
         written=_written(across, cells),
         notes=(*((figure.note,) if figure.note else ()), *footnotes(values.values())),
     )
@@ -209,13 +209,13 @@ def _heat_cell(
     i, j = at
     low, high = ends
     where = f"{figure.x} {figure.columns[i]}, {figure.y} {figure.rows[j]}"
-    height = (Scale(low, high).at(value.estimate) if high > low else None) or 0.0
+    height = (AxisScale(low, high).at(value.estimate) if high > low else None) or 0.0
     return HeatCell(
         left=corner[0],
         top=corner[1],
         shade=shade(height if high > low else 0.5),
-        estimate=number(value.estimate, digits),
-        tooltip=f"{figure.label}\n{where}\n{everything(value, digits)}",
+        estimate=format_number(value.estimate, digits),
+        tooltip=f"{figure.label}\n{where}\n{full_text(value, digits)}",
     )
 
 

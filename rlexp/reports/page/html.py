@@ -13,19 +13,19 @@ from typing import Any
 
 from rlexp.reports.drawing.blocks import (
     Block,
+    Callout,
     Figure,
     HeatMap,
-    Intervals,
-    Lines,
-    Listing,
+    IntervalFigure,
+    LineFigure,
     Matrix,
-    Notice,
-    Parallel,
-    Part,
-    Scatter,
-    Study,
+    ParallelFigure,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
     Table,
     Text,
+    VerbatimText,
 )
 from rlexp.reports.drawing.palette import (
     DARK,
@@ -42,7 +42,7 @@ from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
-from rlexp.text import TURNING
+from rlexp.text import DIRECTION_CONTROLS
 
 PATHS: Mapping[str, str] = {
     "disc": "M-3.6 0a3.6 3.6 0 1 1 7.2 0a3.6 3.6 0 1 1-7.2 0z",
@@ -91,11 +91,11 @@ class BlockGroup:
 class PageSection:
     """A section of the page: its content, and its blocks in groups."""
 
-    part: Part
+    part: SectionContent
     groups: Sequence[BlockGroup]
 
 
-def draw_sections(study: Study, styles: Mapping[str, Style]) -> list[PageSection]:
+def draw_sections(study: ReportDocument, styles: Mapping[str, Style]) -> list[PageSection]:
     """Prepare every section of a report, in their order."""
     return [PageSection(part=part, groups=list(_groups(part, styles))) for part in study.parts]
 
@@ -128,7 +128,7 @@ def _numbered(data: Any, names: dict[str, int]) -> Any:
     }
 
 
-def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[BlockGroup]:
+def _groups(part: SectionContent, styles: Mapping[str, Style]) -> Iterator[BlockGroup]:
     for kind, blocks in groupby(part.blocks, key=_kind):
         yield BlockGroup(kind=kind, blocks=[_drawn(block, styles) for block in blocks])
 
@@ -141,7 +141,7 @@ def _drawn(block: Block, styles: Mapping[str, Style]) -> object:
     match block:
         case Table():
             return drawn_table(block, styles)
-        case Text() | Notice() | Listing():
+        case Text() | Callout() | VerbatimText():
             return block
         case _:
             return _drawn_figure(block, styles)
@@ -149,17 +149,17 @@ def _drawn(block: Block, styles: Mapping[str, Style]) -> object:
 
 def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
     match block:
-        case Lines():
+        case LineFigure():
             return line_plot(block, styles)
-        case Intervals():
+        case IntervalFigure():
             return forest_plot(block, styles)
         case Matrix():
             return shaded_matrix(block, styles)
         case HeatMap():
             return heat_map_plot(block)
-        case Scatter():
+        case ScatterFigure():
             return scatter_plot(block, styles)
-        case Parallel():
+        case ParallelFigure():
             return parallel_plot(block)
 
 
@@ -169,7 +169,7 @@ SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
 """Scripts in the order of their dependencies."""
 
 
-def render_html(study: Study) -> str:
+def render_html(study: ReportDocument) -> str:
     """Render a report as a page that opens from disk, fits any screen width, and can be printed.
 
     The same report gives the same text, which is valid UTF-8. All content is escaped, and the
@@ -193,11 +193,13 @@ def render_html(study: Study) -> str:
     return (
         # Control characters that reverse text could disguise what the page says; lone surrogates
         # have no UTF-8.
-        page.translate(dict.fromkeys(map(ord, TURNING), "�")).encode("utf-8", "replace").decode()
+        page.translate(dict.fromkeys(map(ord, DIRECTION_CONTROLS), "�"))
+        .encode("utf-8", "replace")
+        .decode()
     )
 
 
-def _sheets(study: Study) -> tuple[str, ...]:
+def _sheets(study: ReportDocument) -> tuple[str, ...]:
     """Style sheets of the page; that of heat maps only if there is one."""
     blocks = (block for part in study.parts for block in part.blocks)
     return (*CSS, "heat_map.css") if any(isinstance(b, HeatMap) for b in blocks) else CSS

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics.estimate_text import digits_of, ends, everything, lacks_runs, too_narrow
-from rlexp.reports.drawing.axes import Scale, Tick, scale
-from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
+from rlexp.metrics.estimate_text import digits_of, ends, full_text, has_too_few_runs, too_narrow
+from rlexp.reports.drawing.axes import AxisScale, Tick, scale
+from rlexp.reports.drawing.blocks import IntervalFigure, IntervalMark, Panel
 from rlexp.reports.drawing.palette import Style
-from rlexp.text import digits_for, number
+from rlexp.text import decimals_for_span, format_number
 
 TICKS = 4
 NARROW = 8
@@ -50,7 +50,7 @@ class ForestPanel:
 class ForestPlot:
     """A forest plot prepared for the page."""
 
-    figure: Intervals
+    figure: IntervalFigure
     panels: Sequence[ForestPanel]
 
     @property
@@ -70,7 +70,7 @@ class ForestPlot:
         return (*note, "† Too narrow: expected coverage below 90 %.") if narrow else note
 
 
-def forest_plot(figure: Intervals, styles: Mapping[str, Style]) -> ForestPlot:
+def forest_plot(figure: IntervalFigure, styles: Mapping[str, Style]) -> ForestPlot:
     """Prepare all panels, each with a separate axis."""
     return ForestPlot(figure=figure, panels=[_panel(panel, styles) for panel in figure.panels])
 
@@ -78,7 +78,7 @@ def forest_plot(figure: Intervals, styles: Mapping[str, Style]) -> ForestPlot:
 def _panel(panel: Panel, styles: Mapping[str, Style]) -> ForestPanel:
     marked = [value for _, value in panel.marked] if panel.marks else []
     drawn = scale(panel.axis, (*_values(panel), *marked), padding=0.05)
-    digits = digits_for(drawn.high - drawn.low) if drawn else 2
+    digits = decimals_for_span(drawn.high - drawn.low) if drawn else 2
     places = ((name, _percentage(drawn, value)) for name, value in panel.marked)
     return ForestPanel(
         title=panel.title,
@@ -94,9 +94,9 @@ def _values(panel: Panel) -> Iterator[float | None]:
         yield from (mark.interval.estimate, mark.interval.low, mark.interval.high, *mark.dots)
 
 
-def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> IntervalRow:
+def _row(mark: IntervalMark, style: Style, drawn: AxisScale | None, digits: int) -> IntervalRow:
     interval = mark.interval
-    shows_ends = interval.low is not None or lacks_runs(interval)
+    shows_ends = interval.low is not None or has_too_few_runs(interval)
     low, high = _percentage(drawn, interval.low), _percentage(drawn, interval.high)
     places = (_percentage(drawn, dot) for dot in mark.dots)
     return IntervalRow(
@@ -105,13 +105,13 @@ def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Interval
         at=_percentage(drawn, interval.estimate),
         bar=None if low is None or high is None else (low, high),
         dots=[at for at in places if at is not None],
-        estimate=number(interval.estimate, digits_of(interval, digits)),
+        estimate=format_number(interval.estimate, digits_of(interval, digits)),
         ends=ends(interval, digits) if shows_ends else "no interval",
-        tooltip=f"{mark.label}\n{everything(interval, digits)}",
+        tooltip=f"{mark.label}\n{full_text(interval, digits)}",
         too_narrow=too_narrow(interval),
     )
 
 
-def _percentage(drawn: Scale | None, value: float | None) -> float | None:
+def _percentage(drawn: AxisScale | None, value: float | None) -> float | None:
     at = drawn.at(value) if drawn else None
     return None if at is None or not math.isfinite(at) else round(100 * at, 2)

@@ -6,19 +6,19 @@ from itertools import groupby
 from typing import Any
 
 from rlexp.reports.drawing.axes import Tick
-from rlexp.reports.drawing.blocks import Parallel
+from rlexp.reports.drawing.blocks import ParallelFigure
 from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
 from rlexp.reports.drawing.point_layout import (
-    Strand,
-    Strands,
+    ParallelLayout,
+    PlacedTrialLine,
     apart,
     colour_ends,
     coordinate_ticks,
-    parallel_words,
+    parallel_notes,
     strands,
 )
 from rlexp.reports.page.curves import axis_data, rounded_values
-from rlexp.text import elided
+from rlexp.text import shorten_middle
 
 HEIGHT = 1000
 """Height of the figure in its units; a coordinate is 2 units wide."""
@@ -77,7 +77,7 @@ class ParallelPlot:
         data: Numbers that the script shows in tooltips.
     """
 
-    figure: Parallel
+    figure: ParallelFigure
     columns: Sequence[DrawnCoordinate] = ()
     bundles: Sequence[LineBundle] = ()
     marked: Sequence[MarkedLine] = ()
@@ -112,10 +112,10 @@ class ParallelPlot:
     def notes(self) -> tuple[str, ...]:
         """The figure's note, and remarks on what is not shown."""
         note = (self.figure.note,) if self.figure.note else ()
-        return (*note, *parallel_words(self.figure))
+        return (*note, *parallel_notes(self.figure))
 
 
-def parallel_plot(figure: Parallel) -> ParallelPlot:
+def parallel_plot(figure: ParallelFigure) -> ParallelPlot:
     """Prepare all trials: grey ones behind, then by rising values, marked ones in front."""
     drawn = strands(figure)
     if drawn is None:
@@ -134,7 +134,7 @@ def parallel_plot(figure: Parallel) -> ParallelPlot:
     )
 
 
-def _columns(figure: Parallel, drawn: Strands) -> list[DrawnCoordinate]:
+def _columns(figure: ParallelFigure, drawn: ParallelLayout) -> list[DrawnCoordinate]:
     count = len(figure.coordinates)
     return [
         DrawnCoordinate(
@@ -148,14 +148,14 @@ def _columns(figure: Parallel, drawn: Strands) -> list[DrawnCoordinate]:
 
 
 def _tick(tick: Tick) -> tuple[float, str, str]:
-    return round(100 - tick.at, 3), elided(tick.text, LONGEST_CHOICE), tick.text
+    return round(100 - tick.at, 3), shorten_middle(tick.text, LONGEST_CHOICE), tick.text
 
 
-def _look(strand: Strand) -> str:
+def _look(strand: PlacedTrialLine) -> str:
     return "grey" if strand.shade is None else f"v{strand.shade}"
 
 
-def _bundle(members: Sequence[Strand]) -> LineBundle:
+def _bundle(members: Sequence[PlacedTrialLine]) -> LineBundle:
     runs = [run for strand in members for run in _runs(strand)]
     return LineBundle(
         look=_look(members[0]),
@@ -164,7 +164,7 @@ def _bundle(members: Sequence[Strand]) -> LineBundle:
     )
 
 
-def _runs(strand: Strand) -> Iterator[list[str]]:
+def _runs(strand: PlacedTrialLine) -> Iterator[list[str]]:
     """The unbroken pieces of a trial's line."""
     placed = list(enumerate(strand.heights))
     for gap, run in groupby(placed, key=lambda pair: pair[1] is None):
@@ -172,11 +172,11 @@ def _runs(strand: Strand) -> Iterator[list[str]]:
             yield [f"{2 * k + 1} {round(HEIGHT * (1 - (up or 0.0)))}" for k, up in run]
 
 
-def _marked(front: Sequence[Strand]) -> list[MarkedLine]:
+def _marked(front: Sequence[PlacedTrialLine]) -> list[MarkedLine]:
     ends = [_end(strand) for strand in front]
     return [
         MarkedLine(
-            name=elided(strand.thread.name, LONGEST_NAME),
+            name=shorten_middle(strand.thread.name, LONGEST_NAME),
             full_name=strand.thread.name,
             bundle=_bundle([strand]),
             dash=k % len(DASHES),
@@ -187,7 +187,7 @@ def _marked(front: Sequence[Strand]) -> list[MarkedLine]:
     ]
 
 
-def _leader(strand: Strand, name_at: float) -> str:
+def _leader(strand: PlacedTrialLine, name_at: float) -> str:
     count, last = len(strand.heights), strand.heights[-1]
     if last is None:
         return ""
@@ -195,12 +195,12 @@ def _leader(strand: Strand, name_at: float) -> str:
     return f"{start}L{2 * count} {round(HEIGHT * name_at / 100)}"
 
 
-def _end(strand: Strand) -> float:
+def _end(strand: PlacedTrialLine) -> float:
     last = next((up for up in reversed(strand.heights) if up is not None), 0.5)
     return 100 * (1 - last)
 
 
-def _lines_data(figure: Parallel, drawn: Strands) -> dict[str, Any]:
+def _lines_data(figure: ParallelFigure, drawn: ParallelLayout) -> dict[str, Any]:
     scales = [
         {**axis_data(scale, c.title), "names": list(c.names)} if scale else None
         for c, scale in zip(figure.coordinates, drawn.scales, strict=True)
@@ -215,6 +215,6 @@ def _lines_data(figure: Parallel, drawn: Strands) -> dict[str, Any]:
     }
 
 
-def _visible_values(strand: Strand) -> list[float | None]:
+def _visible_values(strand: PlacedTrialLine) -> list[float | None]:
     pairs = zip(strand.thread.values, strand.heights, strict=True)
     return rounded_values([None if up is None else value for value, up in pairs], DIGITS)

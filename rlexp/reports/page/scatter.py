@@ -5,9 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.reports.drawing.axes import Tick
-from rlexp.reports.drawing.blocks import Cloud, Scatter
+from rlexp.reports.drawing.blocks import PointSeries, ScatterFigure
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.drawing.point_layout import Place, Places, left_out_words, places
+from rlexp.reports.drawing.point_layout import (
+    PlacedPoint,
+    ScatterLayout,
+    left_out_note,
+    scatter_layout,
+)
 from rlexp.reports.page.curves import CurvePath, axis_data, curve_paths, rounded_values
 
 TICKS = 5
@@ -48,7 +53,7 @@ class ScatterPlot:
         data: Numbers that the script shows in tooltips.
     """
 
-    figure: Scatter
+    figure: ScatterFigure
     labels: tuple[str, ...]
     x_ticks: Sequence[Tick] = ()
     y_ticks: Sequence[Tick] = ()
@@ -82,14 +87,14 @@ class ScatterPlot:
     @property
     def remark(self) -> str:
         """The number of points that are not shown, in words; empty if all are shown."""
-        return left_out_words(self.figure)
+        return left_out_note(self.figure)
 
 
-def scatter_plot(figure: Scatter, styles: Mapping[str, Style]) -> ScatterPlot:
+def scatter_plot(figure: ScatterFigure, styles: Mapping[str, Style]) -> ScatterPlot:
     """Prepare the curves, and the points in front of them in the order of the series."""
     clouds, lines = figure.clouds, figure.lines
     labels = tuple(dict.fromkeys([*(c.label for c in clouds), *(n.label for n in lines)]))
-    drawn = places(figure)
+    drawn = scatter_layout(figure)
     if drawn is None:
         return ScatterPlot(figure=figure, labels=labels)
     x, y = drawn.x, drawn.y
@@ -116,13 +121,13 @@ def scatter_plot(figure: Scatter, styles: Mapping[str, Style]) -> ScatterPlot:
     )
 
 
-def _at(point: Place, drawn: Places) -> tuple[float, float]:
+def _at(point: PlacedPoint, drawn: ScatterLayout) -> tuple[float, float]:
     across, up = drawn.x.at(point.x) or 0.0, drawn.y.at(point.y) or 0.0
     return round(100 * across, 2), round(100 - 100 * up, 2)
 
 
 def _points_data(
-    cloud: Cloud, points: Sequence[Place], styles: Mapping[str, Style]
+    cloud: PointSeries, points: Sequence[PlacedPoint], styles: Mapping[str, Style]
 ) -> dict[str, Any]:
     style = styles[cloud.label]
     return {

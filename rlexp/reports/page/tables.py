@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from rlexp.metrics.estimate_text import (
     digits_of,
     ends,
-    everything,
     footnotes,
+    full_text,
     possible,
     too_narrow,
 )
-from rlexp.reports.drawing.blocks import Column, Table, Value
+from rlexp.reports.drawing.blocks import Table, TableColumn, Value
 from rlexp.reports.drawing.palette import Style
 from rlexp.stats.interval import Interval
-from rlexp.text import number
+from rlexp.text import format_number
 
 LONG = 30
 """Number of rows above which a table scrolls in its box."""
@@ -68,7 +68,7 @@ def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:
     )
 
 
-def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> TableCell:
+def cell(value: Value, column: TableColumn, styles: Mapping[str, Style]) -> TableCell:
     """The cell of a value in its column."""
     match value:
         case None:
@@ -77,7 +77,9 @@ def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> TableCell
             return TableCell(kind="yes", text="yes") if value else TableCell(kind="no", text="no")
         case int() | float():
             whole = isinstance(value, int)
-            return TableCell(kind="number", text=number(value, 0 if whole else column.digits))
+            return TableCell(
+                kind="number", text=format_number(value, 0 if whole else column.digits)
+            )
         case Interval():
             return _interval(value, column.digits)
         case _:
@@ -88,9 +90,9 @@ def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> TableCell
 def _interval(interval: Interval, digits: int) -> TableCell:
     return TableCell(
         kind="interval" if possible(interval) else "estimate",
-        text=number(interval.estimate, digits_of(interval, digits)),
+        text=format_number(interval.estimate, digits_of(interval, digits)),
         ends=ends(interval, digits),
-        tooltip=everything(interval, digits),
+        tooltip=full_text(interval, digits),
         too_narrow=too_narrow(interval),
     )
 

@@ -4,32 +4,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.metrics.estimate_text import few_runs, too_narrow
-from rlexp.reports.analysis.estimates import Estimates, aggregates, is_capped, unit
+from rlexp.reports.analysis.estimates import LabelEstimates, aggregates, is_capped, unit
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.report_context import Inquiry
-from rlexp.reports.analysis.scale import scales
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.scale import anchors_by_task
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
-    Column,
-    Intervals,
-    Mark,
-    Notice,
+    Callout,
+    IntervalFigure,
+    IntervalMark,
     Panel,
-    Part,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
 )
-from rlexp.text import listed, per_cent, runs_by_task
+from rlexp.text import format_percentage, format_runs_by_task, join_names
 
 
 @dataclass(frozen=True, slots=True)
 class AggregatesSection:
     """Figure and table of every metric of every label, with intervals."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there is no label."""
         estimates = aggregates(report)
         if not estimates:
@@ -48,10 +48,10 @@ class AggregatesSection:
             for name in label_estimates.intervals
         ):
             blocks.append(_anchors(report))
-        return Part(name="aggregates", title="Aggregates", blocks=tuple(blocks))
+        return SectionContent(name="aggregates", title="Aggregates", blocks=tuple(blocks))
 
 
-def _about(report: Inquiry) -> str:
+def _about(report: ReportContext) -> str:
     tasks = report.evidence.tasks
     if len(tasks) == 1:
         return (
@@ -64,7 +64,7 @@ def _about(report: Inquiry) -> str:
     )
 
 
-def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
+def _reasons(estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
     """Notices about absent aggregates and intervals, one for each reason."""
     for reason in dict.fromkeys(
         r for label_estimates in estimates for r in label_estimates.reasons.values()
@@ -74,7 +74,7 @@ def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
             if any(label_estimates.intervals for label_estimates in estimates)
             else Tone.PROBLEM
         )
-        yield Notice(tone=tone, text=f"No aggregate: {reason}.")
+        yield Callout(tone=tone, text=f"No aggregate: {reason}.")
     # A reason is often shared by all labels: one notice lists them instead of repeating it.
     impossible: dict[str, list[str]] = {}
     for label_estimates in estimates:
@@ -83,11 +83,11 @@ def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
         ):
             impossible.setdefault(reason, []).append(label_estimates.label)
     for reason, labels in impossible.items():
-        text = f"No interval for {listed(labels)}: {reason}."
-        yield Notice(tone=Tone.WARNING, text=text)
+        text = f"No interval for {join_names(labels)}: {reason}."
+        yield Callout(tone=Tone.WARNING, text=text)
 
 
-def _narrow(estimates: Sequence[Estimates], report: Inquiry) -> Iterator[Notice]:
+def _narrow(estimates: Sequence[LabelEstimates], report: ReportContext) -> Iterator[Callout]:
     """Warnings about metrics whose intervals have a coverage below the nominal level."""
     shares_by_labels: dict[tuple[str, ...], dict[str, float]] = {}
     for name, metric in report.metrics.items():
@@ -96,55 +96,55 @@ def _narrow(estimates: Sequence[Estimates], report: Inquiry) -> Iterator[Notice]
         if shares:
             shares_by_labels.setdefault(tuple(narrow), {})[metric.title] = min(shares)
     for labels, shares_by_title in shares_by_labels.items():
-        yield Notice(
+        yield Callout(
             tone=Tone.WARNING,
-            text=f"Intervals of {listed(shares_by_title)} are too narrow for {listed(labels)}: "
-            f"with this number of runs, {per_cent(report.settings.level)} intervals contained the "
-            f"true value in {per_cent(min(shares_by_title.values()))} of simulations. Add seeds.",
+            text=f"Intervals of {join_names(shares_by_title)} are too narrow for {join_names(labels)}: "
+            f"with this number of runs, {format_percentage(report.settings.level)} intervals contained the "
+            f"true value in {format_percentage(min(shares_by_title.values()))} of simulations. Add seeds.",
         )
 
 
-def _normalised(name: str, report: Inquiry) -> bool:
+def _normalised(name: str, report: ReportContext) -> bool:
     return len(report.evidence.tasks) > 1 or is_capped(report.metrics[name])
 
 
-def _axis(name: str, report: Inquiry) -> str:
+def _axis(name: str, report: ReportContext) -> str:
     return "normalised score" if _normalised(name, report) else unit(report.evidence)
 
 
-def _figure(estimates: Sequence[Estimates], report: Inquiry) -> Intervals:
+def _figure(estimates: Sequence[LabelEstimates], report: ReportContext) -> IntervalFigure:
     names = [
         name
         for name in report.metrics
         if any(name in label_estimates.intervals for label_estimates in estimates)
     ]
-    return Intervals(
+    return IntervalFigure(
         name="aggregates-figure",
         title="Aggregates with intervals",
         panels=tuple(_panel(name, estimates, report) for name in names),
-        note=f"{per_cent(report.settings.level)} intervals{_dots(estimates)}."
+        note=f"{format_percentage(report.settings.level)} intervals{_dots(estimates)}."
         f"{_lower_is_better(names, report)}",
     )
 
 
-def _dots(estimates: Sequence[Estimates]) -> str:
+def _dots(estimates: Sequence[LabelEstimates]) -> str:
     few = any(
         few_runs(i) for label_estimates in estimates for i in label_estimates.intervals.values()
     )
     return "; where runs are few, dots show single runs" if few else ""
 
 
-def _lower_is_better(names: Sequence[str], report: Inquiry) -> str:
+def _lower_is_better(names: Sequence[str], report: ReportContext) -> str:
     lower = [report.metrics[n].title for n in names if not report.metrics[n].higher_is_better]
-    return f" Lower is better for {listed(lower)}." if lower else ""
+    return f" Lower is better for {join_names(lower)}." if lower else ""
 
 
-def _panel(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Panel:
+def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext) -> Panel:
     return Panel(
         title=report.metrics[name].title,
         axis=Axis(title=_axis(name, report)),
         marks=tuple(
-            Mark(
+            IntervalMark(
                 label=label_estimates.label,
                 interval=label_estimates.intervals[name],
                 dots=tuple(run for runs in label_estimates.intervals[name].runs for run in runs),
@@ -155,9 +155,9 @@ def _panel(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Panel:
     )
 
 
-def _table(estimates: Sequence[Estimates], report: Inquiry) -> Table:
-    columns = [Column(title="label", label=True), Column(title="runs")]
-    columns += [Column(title=metric.title) for metric in report.metrics.values()]
+def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
+    columns = [TableColumn(title="label", label=True), TableColumn(title="runs")]
+    columns += [TableColumn(title=metric.title) for metric in report.metrics.values()]
     table = Table(
         name="aggregates",
         title="Aggregates",
@@ -169,26 +169,26 @@ def _table(estimates: Sequence[Estimates], report: Inquiry) -> Table:
     return with_every_run(table, next(iter(report.metrics.values())).title)
 
 
-def _other_units(report: Inquiry) -> str:
+def _other_units(report: ReportContext) -> str:
     capped = [m.title for m in report.metrics.values() if is_capped(m)]
     several = len(report.evidence.tasks) > 1
-    return f"; {listed(capped)} in normalised scores" if capped and not several else ""
+    return f"; {join_names(capped)} in normalised scores" if capped and not several else ""
 
 
-def _row(estimates: Estimates, report: Inquiry) -> tuple[Value, ...]:
+def _row(estimates: LabelEstimates, report: ReportContext) -> tuple[Value, ...]:
     values = (estimates.intervals.get(name) for name in report.metrics)
     return (estimates.label, _runs(estimates), *values)
 
 
-def _runs(estimates: Estimates) -> str:
+def _runs(estimates: LabelEstimates) -> str:
     """Number of runs with a score, of planned; for several tasks also the number on each."""
     count = f"{estimates.n:,} of {estimates.planned:,}"
     sizes = next((i.sizes for i in estimates.intervals.values()), ())
-    return f"{count}: {runs_by_task(sizes)}" if len(sizes) > 1 else count
+    return f"{count}: {format_runs_by_task(sizes)}" if len(sizes) > 1 else count
 
 
-def _anchors(report: Inquiry) -> Block:
-    anchors = scales(report.evidence, report.settings)
+def _anchors(report: ReportContext) -> Block:
+    anchors = anchors_by_task(report.evidence, report.settings)
     rows = [
         (task, task_anchors.low, task_anchors.high, task_anchors.source)
         for task, task_anchors in anchors.items()
@@ -198,10 +198,10 @@ def _anchors(report: Inquiry) -> Block:
         name="anchors",
         title="Normalisation anchors",
         columns=(
-            Column(title="task"),
-            Column(title="low (becomes 0)"),
-            Column(title="high (becomes 1)"),
-            Column(title="source"),
+            TableColumn(title="task"),
+            TableColumn(title="low (becomes 0)"),
+            TableColumn(title="high (becomes 1)"),
+            TableColumn(title="source"),
         ),
         rows=tuple(rows),
         note="Normalised score: (score − low) / (high − low). Scores outside the anchors are "

@@ -4,15 +4,15 @@ from collections import Counter
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.checklist import ChecklistAnswer, items
-from rlexp.reports.analysis.report_context import Inquiry
-from rlexp.reports.drawing.blocks import Column, Part, Table, Text
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text
 
 
 @dataclass(frozen=True, slots=True)
 class ChecklistSection:
     """Table of the checklist items, with the answer that the records give to each."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part."""
         answered = items(report)
         counts = Counter(item.answer for item in answered)
@@ -26,14 +26,14 @@ class ChecklistSection:
             name="checklist",
             title="Reproducibility checklist",
             columns=(
-                Column(title="item", digits=0),
-                Column(title="question"),
-                Column(title="answer"),
-                Column(title="evidence"),
+                TableColumn(title="item", digits=0),
+                TableColumn(title="question"),
+                TableColumn(title="answer"),
+                TableColumn(title="evidence"),
             ),
             rows=tuple((i.number, i.question, str(i.answer), i.evidence) for i in answered),
         )
-        return Part(
+        return SectionContent(
             name="checklist",
             title="Reproducibility checklist",
             blocks=(Text(text=text), table),

@@ -5,31 +5,31 @@ from dataclasses import dataclass
 from math import fsum
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
-from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
-from rlexp.reports.evidence.runs import Cell, Evidence, Member
+from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
 from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
-from rlexp.text import counted
+from rlexp.text import format_count
 
 HOUR = 3600.0
 COLUMNS = (
-    Column(title="task"),
-    Column(title="label", label=True),
-    Column(title="runs", digits=0),
-    Column(title="attempts", digits=0),
-    Column(title="environment steps", digits=0),
-    Column(title="core-hours", digits=3),
-    Column(title="run hours", digits=3),
-    Column(title="longest run, seconds", digits=1),
+    TableColumn(title="task"),
+    TableColumn(title="label", label=True),
+    TableColumn(title="runs", digits=0),
+    TableColumn(title="attempts", digits=0),
+    TableColumn(title="environment steps", digits=0),
+    TableColumn(title="core-hours", digits=3),
+    TableColumn(title="run hours", digits=3),
+    TableColumn(title="longest run, seconds", digits=1),
 )
 PHASES = (
-    Column(title="phase"),
-    Column(title="runs", digits=0),
-    Column(title="environment steps", digits=0),
-    Column(title="share of the steps", digits=3),
-    Column(title="core-hours", digits=3),
-    Column(title="run hours", digits=3),
+    TableColumn(title="phase"),
+    TableColumn(title="runs", digits=0),
+    TableColumn(title="environment steps", digits=0),
+    TableColumn(title="share of the steps", digits=3),
+    TableColumn(title="core-hours", digits=3),
+    TableColumn(title="run hours", digits=3),
 )
 
 
@@ -37,13 +37,15 @@ PHASES = (
 class CostSection:
     """Table with a row for each label and task, and for each sweep a table of its phases."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run was started."""
         evidence = report.evidence
         # A search has costs before the first test run exists.
         phases = [_phases(sweep, evidence) for sweep in evidence.sweeps if _begun(sweep)]
         if not any(m.record.attempts for m in evidence.members):
-            return Part(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
+            return (
+                SectionContent(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
+            )
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
         rows = [(cell.task, cell.label, *_cost(cell.members)) for cell in cells]
         rows.append(("all", None, *_cost(_ordered(cells))))
@@ -56,14 +58,16 @@ class CostSection:
             "killed before they recorded it is missing. Core-hours: seconds × threads of the run. "
             "Times include evaluations, environment steps do not. Energy was not measured.",
         )
-        return Part(name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table, *phases))
+        return SectionContent(
+            name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table, *phases)
+        )
 
 
-def _ordered(cells: Sequence[Cell]) -> list[Member]:
+def _ordered(cells: Sequence[LabelTaskRuns]) -> list[PlannedRun]:
     return [member for cell in cells for member in cell.members]
 
 
-def _cost(members: Sequence[Member]) -> tuple[Value, ...]:
+def _cost(members: Sequence[PlannedRun]) -> tuple[Value, ...]:
     records = [m.record for m in members if m.record.attempts]
     timed = [(s, r.spec.compute["threads"]) for r in records if (s := r.seconds_spent)]
     # Imported runs do not say how many threads they used.
@@ -87,11 +91,13 @@ def _text(evidence: Evidence) -> str:
         if (s := r.seconds_spent) and (threads := r.spec.compute["threads"])
     ]
     untimed = sum(r.seconds is None for r in records)
-    spent = f"{counted(len(records), 'run')} used {steps:,} environment steps"
+    spent = f"{format_count(len(records), 'run')} used {steps:,} environment steps"
     hours = f" and {fsum(seconds) / HOUR:,.3g} core-hours" if seconds else ""
     again = sum(r.attempts - 1 for r in records)
-    more = f", including {counted(again, 'further attempt')}" if again else ""
-    lacking = f"; the time of {counted(untimed, 'run')} is not completely known" if untimed else ""
+    more = f", including {format_count(again, 'further attempt')}" if again else ""
+    lacking = (
+        f"; the time of {format_count(untimed, 'run')} is not completely known" if untimed else ""
+    )
     return f"{spent}{hours}{more}{lacking}."
 
 

@@ -12,11 +12,11 @@ from rlexp.reports.analysis.curves import (
     by_steps,
     single_lines,
 )
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import possible_scores
-from rlexp.reports.drawing.blocks import Axis, Block, Lines, Part, Text
+from rlexp.reports.drawing.blocks import Axis, Block, LineFigure, SectionContent, Text
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.text import counted
+from rlexp.text import format_count
 
 CurveReader = Callable[[Evidence, str, str], LabelCurves]
 
@@ -51,19 +51,19 @@ WALL_CLOCK = (
 class LearningCurvesSection:
     """Figures by environment steps and by wall-clock time for every task."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         tasks = report.evidence.tasks
         if not tasks:
             return None
         blocks = [_block(report, STEPS, k, task) for k, task in enumerate(tasks, 1)]
-        if any(isinstance(block, Lines) for block in blocks):
+        if any(isinstance(block, LineFigure) for block in blocks):
             timed = [_block(report, SECONDS, k, task) for k, task in enumerate(tasks, 1)]
             blocks = [Text(text=ABOUT), *blocks, Text(text=WALL_CLOCK), *timed]
-        return Part(name="curves", title="Learning curves", blocks=tuple(blocks))
+        return SectionContent(name="curves", title="Learning curves", blocks=tuple(blocks))
 
 
-def _block(report: Inquiry, view: CurveView, number: int, task: str) -> Block:
+def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Block:
     evidence = report.evidence
     curves_by_label = [view.read(evidence, label, task) for label in evidence.labels]
     if not any(len(curve.x) > 1 for curves in curves_by_label for curve in curves.curves):
@@ -71,7 +71,7 @@ def _block(report: Inquiry, view: CurveView, number: int, task: str) -> Block:
     drawn = [_drawn(report, curves) for curves in curves_by_label]
     threshold = evidence.reference(task).get("threshold")
     # Block names use the number of the task: task names need not be valid file names.
-    return Lines(
+    return LineFigure(
         name=f"curves-{view.name}-{number}",
         title=f"{task}{view.title}",
         x=Axis(title=view.axis, low=0.0),
@@ -85,7 +85,7 @@ def _block(report: Inquiry, view: CurveView, number: int, task: str) -> Block:
     )
 
 
-def _drawn(report: Inquiry, curves: LabelCurves) -> LabelLines:
+def _drawn(report: ReportContext, curves: LabelCurves) -> LabelLines:
     """Lines of the single runs of a label, followed by their aggregate."""
     if not curves.curves:
         return LabelLines(lines=(), description=f"— ({curves.remark})")
@@ -109,4 +109,4 @@ def _no_curve(view: CurveView, curves_by_label: Sequence[LabelCurves]) -> str:
 def _few(curves: LabelCurves) -> str:
     if not curves.curves:
         return curves.remark
-    return f"{len(curves.curves)} of {counted(curves.planned, 'run')} evaluated once"
+    return f"{len(curves.curves)} of {format_count(curves.planned, 'run')} evaluated once"

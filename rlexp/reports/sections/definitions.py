@@ -7,10 +7,10 @@ from inspect import getdoc
 from rlexp.metrics import Metric
 from rlexp.reports.analysis.estimates import is_capped
 from rlexp.reports.analysis.held_out_episodes import has_contexts, has_measures, is_examined
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.setting_grids import setting_grids
-from rlexp.reports.drawing.blocks import Column, Part, Table, Text
-from rlexp.text import listed
+from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text
+from rlexp.text import join_names
 
 DefinitionWords = tuple[str, str, str]
 
@@ -52,7 +52,7 @@ MEASURE = _defined(
 )
 
 
-def context_definitions(report: Inquiry) -> Iterator[DefinitionWords]:
+def context_definitions(report: ReportContext) -> Iterator[DefinitionWords]:
     """Definitions about contexts and measures that a report needs."""
     evidence, sections = report.evidence, report.sections
     if "generalisation" in sections:
@@ -173,14 +173,14 @@ class Definition:
     name: str
     meaning: str
     source: str
-    used: Callable[[Inquiry], bool]
+    used: Callable[[ReportContext], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionsSection:
     """Table of every statistic in the report."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         if not report.evidence.members:
             return None
@@ -197,14 +197,18 @@ class DefinitionsSection:
         table = Table(
             name="definitions",
             title="Definitions",
-            columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
+            columns=(
+                TableColumn(title="statistic"),
+                TableColumn(title="meaning"),
+                TableColumn(title="source"),
+            ),
             rows=(*metrics, *common, *context_definitions(report), *_of_settings(report)),
         )
         blocks = (Text(text=text), table)
-        return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)
+        return SectionContent(name="definitions", title="Definitions", blocks=blocks, folded=True)
 
 
-def _of_settings(report: Inquiry) -> Iterator[tuple[str, str, str]]:
+def _of_settings(report: ReportContext) -> Iterator[tuple[str, str, str]]:
     """Definitions about hyperparameters, where there is a sweep or a grid of settings."""
     if report.evidence.sweeps:
         yield from TUNING_DEFINITIONS
@@ -217,7 +221,7 @@ def _words(metric: Metric) -> str:
     paragraph = (getdoc(type(metric)) or metric.title).split("\n\n")[0].replace("`", "")
     names: list[str] = [f.name for f in fields(metric)] if is_dataclass(metric) else []
     values = [f"{name} = {getattr(metric, name)}" for name in names]
-    settings = f" Here {listed(values)}." if values else ""
+    settings = f" Here {join_names(values)}." if values else ""
     return f"{' '.join(paragraph.split())}{settings}"
 
 
@@ -225,32 +229,32 @@ def _source(metric: Metric) -> str | None:
     return AGARWAL if type(metric).__module__.startswith("rlexp.metrics.") else None
 
 
-def _always(report: Inquiry) -> bool:
+def _always(report: ReportContext) -> bool:
     return bool(report.evidence.members)
 
 
-def _several_labels(report: Inquiry) -> bool:
+def _several_labels(report: ReportContext) -> bool:
     return len(report.evidence.labels) > 1
 
 
-def _normalised(report: Inquiry) -> bool:
+def _normalised(report: ReportContext) -> bool:
     several = len(report.evidence.tasks) > 1
     return several or any(is_capped(metric) for metric in report.metrics.values())
 
 
-def _incomplete(report: Inquiry) -> bool:
+def _incomplete(report: ReportContext) -> bool:
     return any(member.score is None for member in report.evidence.members)
 
 
-def _margin(report: Inquiry) -> bool:
+def _margin(report: ReportContext) -> bool:
     return _several_labels(report) and report.settings.margin is not None
 
 
-def _method(name: str) -> Callable[[Inquiry], bool]:
+def _method(name: str) -> Callable[[ReportContext], bool]:
     return lambda report: report.settings.interval == name
 
 
-def _section(name: str) -> Callable[[Inquiry], bool]:
+def _section(name: str) -> Callable[[ReportContext], bool]:
     return lambda report: name in report.sections
 
 

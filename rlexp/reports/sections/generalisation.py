@@ -22,26 +22,26 @@ from rlexp.reports.analysis.held_out_episodes import (
     is_examined,
     unlike,
 )
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Axis,
     Block,
-    Column,
-    Intervals,
-    Mark,
-    Notice,
+    Callout,
+    IntervalFigure,
+    IntervalMark,
     Panel,
-    Part,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
-    remarked,
+    without_empty_remarks,
 )
-from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.interval import Interval
-from rlexp.text import digits_for, listed, per_cent
+from rlexp.text import decimals_for_span, format_percentage, join_names
 
 ABOUT = (
     "Undiscounted returns of the final policy: the mean over the episodes of each run, then the "
@@ -80,7 +80,7 @@ class GeneralisationSection:
     parameters: Annotated[tuple[str, ...], Len(1, 2)] | None
     bins: Annotated[int, Ge(2), Le(40)]
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run was tested on contexts or in distribution.
 
         Raises:
@@ -103,7 +103,7 @@ class GeneralisationSection:
             what = "test" if evidence.phase is Phase.TEST else "training"
             blocks.append(self._contexts(results, f"Worst {what} contexts"))
             blocks += figures(whole, report.settings, self.parameters, self.bins)
-        return Part(name="generalisation", title="Generalisation", blocks=tuple(blocks))
+        return SectionContent(name="generalisation", title="Generalisation", blocks=tuple(blocks))
 
     def _mastery(self, tests: ContextTests) -> float | None:
         if self.mastery != "threshold":
@@ -116,16 +116,16 @@ class GeneralisationSection:
         digits = _digits([i for result in results for i in (result.worst, result.tail)])
         mastered = {m for result in results if (m := self._mastery(result.tests)) is not None}
         above = f" (≥ {mastered.pop():g})".replace("-", "−") if len(mastered) == 1 else ""
-        columns: tuple[Column, ...] = (
-            Column(title="task"),
-            Column(title="label", label=True),
-            Column(title="runs"),
-            Column(title="contexts"),
-            Column(title="episodes per context"),
-            Column(title="worst case", digits=digits),
-            Column(title=f"CVaR {per_cent(self.tail)}", digits=digits),
-            Column(title=f"mastered{above}", digits=2),
-            REMARK,
+        columns: tuple[TableColumn, ...] = (
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title="contexts"),
+            TableColumn(title="episodes per context"),
+            TableColumn(title="worst case", digits=digits),
+            TableColumn(title=f"CVaR {format_percentage(self.tail)}", digits=digits),
+            TableColumn(title=f"mastered{above}", digits=2),
+            REMARK_COLUMN,
         )
         rows = [self._row(result) for result in results]
         # Without a threshold the column would be empty in every row.
@@ -136,9 +136,9 @@ class GeneralisationSection:
             title=title,
             columns=columns,
             rows=tuple(rows),
-            note=f"{WORST.format(tail=per_cent(self.tail))}{self._share()}",
+            note=f"{WORST.format(tail=format_percentage(self.tail))}{self._share()}",
         )
-        return with_every_run(remarked(table))
+        return with_every_run(without_empty_remarks(table))
 
     def _share(self) -> str:
         if self.mastery is None:
@@ -170,30 +170,30 @@ def _span(counts: Sequence[int]) -> int | str:
     return low if low == high else f"{low:,}–{high:,}"
 
 
-def _refused(tests: Sequence[ContextTests]) -> Iterator[Notice]:
+def _refused(tests: Sequence[ContextTests]) -> Iterator[Callout]:
     for cell_tests in tests:
         if cell_tests.mixed:
             cell = cell_tests.cell
             text = f"No generalisation of {cell.label} on {cell.task}: {cell_tests.mixed}."
-            yield Notice(tone=Tone.PROBLEM, text=text)
+            yield Callout(tone=Tone.PROBLEM, text=text)
 
 
-def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Notice]:
+def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Callout]:
     for task in evidence.tasks:
         task_tests = [t for t in tests if t.cell.task == task and t.mixed is None]
         for text in unlike(task_tests):
             ending = "their numbers come from different tests"
-            yield Notice(tone=Tone.WARNING, text=f"{text}; {ending}.")
+            yield Callout(tone=Tone.WARNING, text=f"{text}; {ending}.")
 
 
-def _figure(gaps: Sequence[GeneralisationGap], report: Inquiry) -> Iterator[Intervals]:
+def _figure(gaps: Sequence[GeneralisationGap], report: ReportContext) -> Iterator[IntervalFigure]:
     tasks = dict.fromkeys(gap.cell.task for gap in gaps if gap.gap)
     panels = tuple(
         Panel(
             title=task,
             axis=Axis(title="in distribution minus held out"),
             marks=tuple(
-                Mark(label=gap.cell.label, interval=gap.gap, dots=gap.gaps)
+                IntervalMark(label=gap.cell.label, interval=gap.gap, dots=gap.gaps)
                 for gap in gaps
                 if gap.gap and gap.cell.task == task
             ),
@@ -202,11 +202,11 @@ def _figure(gaps: Sequence[GeneralisationGap], report: Inquiry) -> Iterator[Inte
         for task in tasks
     )
     if panels:
-        yield Intervals(
+        yield IntervalFigure(
             name="generalisation-gap",
             title="Generalisation gap by task",
             panels=panels,
-            note=f"{per_cent(report.settings.level)} intervals; dots are runs.",
+            note=f"{format_percentage(report.settings.level)} intervals; dots are runs.",
         )
 
 
@@ -216,13 +216,13 @@ def _gaps(gaps: Sequence[GeneralisationGap]) -> Table:
         name="generalisation",
         title="In distribution and held out",
         columns=(
-            Column(title="task"),
-            Column(title="label", label=True),
-            Column(title="runs"),
-            Column(title="in distribution", digits=digits),
-            Column(title="held out", digits=digits),
-            Column(title="gap", digits=digits),
-            REMARK,
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title="in distribution", digits=digits),
+            TableColumn(title="held out", digits=digits),
+            TableColumn(title="gap", digits=digits),
+            REMARK_COLUMN,
         ),
         rows=tuple(
             (
@@ -238,13 +238,13 @@ def _gaps(gaps: Sequence[GeneralisationGap]) -> Table:
         ),
         note=f"{GAP}{_counted_as_worst([gap.cell for gap in gaps])}",
     )
-    return with_every_run(remarked(table))
+    return with_every_run(without_empty_remarks(table))
 
 
-def _counted_as_worst(cells: Sequence[Cell]) -> str:
+def _counted_as_worst(cells: Sequence[LabelTaskRuns]) -> str:
     affected = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
     return (
-        f" Failed runs of {listed(affected)} count in the scores, but are left out here."
+        f" Failed runs of {join_names(affected)} count in the scores, but are left out here."
         if affected
         else ""
     )
@@ -255,4 +255,4 @@ def _digits(every: Sequence[Interval]) -> int:
     widths = [i.high - i.low for i in every if i.low is not None and i.high is not None]
     estimates = [i.estimate for i in every] or [0.0]
     spans = [width for width in widths if width > 0] or [max(estimates) - min(estimates)]
-    return min(3, digits_for(min(spans)))
+    return min(3, decimals_for_span(min(spans)))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
     incumbents,
@@ -15,22 +15,32 @@ from rlexp.reports.analysis.sweep_tables import (
     trial_kind,
     valued,
 )
-from rlexp.reports.drawing.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Block,
+    Callout,
+    FigureLine,
+    ScatterFigure,
+    SectionContent,
+    Tone,
+)
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.text import counted
+from rlexp.text import format_count
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHistorySection:
     """Figure of each sweep over cumulative environment steps."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there is no sweep."""
         evidence = report.evidence
         blocks = tuple(block for sweep in evidence.sweeps for block in _blocks(sweep, evidence))
         return (
-            Part(name="history", title="History of the search", blocks=blocks) if blocks else None
+            SectionContent(name="history", title="History of the search", blocks=blocks)
+            if blocks
+            else None
         )
 
 
@@ -38,9 +48,9 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
     trials = valued(sweep)
     if not trials:
         text = f"No trial of {sweep.experiment} has a value yet ({_states(sweep)})."
-        yield Notice(tone=Tone.NOTE, text=text)
+        yield Callout(tone=Tone.NOTE, text=text)
         return
-    yield Scatter(
+    yield ScatterFigure(
         name=f"history{name_suffix(sweep, evidence)}",
         title=sweep_title("Optimisation history", sweep, evidence),
         x=Axis(title="environment steps of the search", low=0.0),
@@ -52,7 +62,7 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
     )
 
 
-def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
+def _stairs(sweep: SweepEvidence) -> Iterator[FigureLine]:
     """Step line of the incumbent's value, from the end of its trial to the end of the search."""
     best = incumbents(sweep)
     if not best:
@@ -61,7 +71,7 @@ def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
     points = {t.ended_at: t.value for t in best}
     end = max(t.ended_at for t in sweep.trials)
     points.setdefault(end, best[-1].value)
-    yield Line(
+    yield FigureLine(
         label="incumbent", x=tuple(map(float, points)), y=tuple(points.values()), steps=True
     )
 
@@ -96,7 +106,7 @@ def _states(sweep: SweepEvidence) -> str:
     counts = Counter(t.state for t in sweep.trials)
     counts_by_state = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     return (
-        f"{counted(len(sweep.trials), 'trial')}: {counts_by_state}"
+        f"{format_count(len(sweep.trials), 'trial')}: {counts_by_state}"
         if counts_by_state
         else "there is no trial"
     )

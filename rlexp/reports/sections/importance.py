@@ -3,11 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
-from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.drawing.blocks import (
+    Block,
+    Callout,
+    SectionContent,
+    Table,
+    TableColumn,
+    Text,
+    Tone,
+    Value,
+)
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.evidence.sweeps import Importance, SweepEvidence
+from rlexp.reports.evidence.sweeps import ImportanceByMethod, SweepEvidence
 
 WHY_THEY_DIFFER = (
     "PED-ANOVA shows which parameters distinguish the best tenth of the trials from all trials; "
@@ -21,7 +30,7 @@ WHY_THEY_DIFFER = (
 class ImportanceSection:
     """Table of each sweep with a column for each method."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no sweep has enough trials."""
         evidence = report.evidence
         sweeps = [sweep for sweep in evidence.sweeps if sweep.importances]
@@ -30,7 +39,7 @@ class ImportanceSection:
         blocks = [block for sweep in sweeps for block in _blocks(sweep, evidence)]
         explained = (Text(text=WHY_THEY_DIFFER),) if _any_shares(sweeps) else ()
         title = "Importance of parameters"
-        return Part(name="importance", title=title, blocks=(*explained, *blocks))
+        return SectionContent(name="importance", title=title, blocks=(*explained, *blocks))
 
 
 def _any_shares(sweeps: list[SweepEvidence]) -> bool:
@@ -47,10 +56,12 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
         if importance.reason:
             where = f" of {sweep.experiment}" if len(evidence.sweeps) > 1 else ""
             text = f"No importance{where} by {importance.method}: {importance.reason}."
-            yield Notice(tone=Tone.NOTE, text=text)
+            yield Callout(tone=Tone.NOTE, text=text)
 
 
-def _table(sweep: SweepEvidence, importances: list[Importance], evidence: Evidence) -> Table:
+def _table(
+    sweep: SweepEvidence, importances: list[ImportanceByMethod], evidence: Evidence
+) -> Table:
     first = importances[0].shares
     keys = sorted(
         sweep.definition.space.keys, key=lambda k: -first[k].estimate if k in first else 0.0
@@ -63,29 +74,31 @@ def _table(sweep: SweepEvidence, importances: list[Importance], evidence: Eviden
         name=f"importance{name_suffix(sweep, evidence)}",
         title=sweep_title("Importance of parameters", sweep, evidence),
         columns=(
-            Column(title="parameter"),
-            *(Column(title=i.method, digits=2) for i in importances),
+            TableColumn(title="parameter"),
+            *(TableColumn(title=i.method, digits=2) for i in importances),
         ),
         rows=tuple(rows),
         note=" ".join(notes),
     )
 
 
-def _quality(importance: Importance) -> str:
+def _quality(importance: ImportanceByMethod) -> str:
     if importance.quality is None:
         return ""
     return f"cross-validated R² {importance.quality:.2f}. "
 
 
-def _pairs(sweep: SweepEvidence, importances: list[Importance], evidence: Evidence) -> Table:
+def _pairs(
+    sweep: SweepEvidence, importances: list[ImportanceByMethod], evidence: Evidence
+) -> Table:
     return Table(
         name=f"importance-pairs{name_suffix(sweep, evidence)}",
         title=sweep_title("Interactions of two parameters", sweep, evidence),
         columns=(
-            Column(title="parameter"),
-            Column(title="with"),
-            Column(title="method"),
-            Column(title="share", digits=3),
+            TableColumn(title="parameter"),
+            TableColumn(title="with"),
+            TableColumn(title="method"),
+            TableColumn(title="share", digits=3),
         ),
         rows=tuple(
             (a, b, i.method, share) for i in importances for (a, b), share in i.pairs.items()

@@ -7,14 +7,14 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
     Block,
-    Column,
+    Callout,
     Matrix,
-    Notice,
-    Part,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
@@ -23,7 +23,7 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.improvement import probabilities_of_improvement
 from rlexp.stats.interval import Interval, limited
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import listed, shortened
+from rlexp.text import join_first_names, join_names
 
 ABOUT = (
     "Probability that a run of the row scores higher than a run of the column on the same task, "
@@ -50,7 +50,7 @@ class ImprovementPair:
 class ImprovementSection:
     """Matrix and table of all pairs of labels."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there are fewer than two labels."""
         labels = report.evidence.labels
         if len(labels) < 2:
@@ -60,10 +60,12 @@ class ImprovementSection:
         some = any(pair.interval for pair in pairs)
         figure = [_matrix(labels, pairs)] if some else []
         blocks: tuple[Block, ...] = (Text(text=ABOUT), *figure, *_doubts(pairs), table)
-        return Part(name="improvement", title="Probability of improvement", blocks=blocks)
+        return SectionContent(
+            name="improvement", title="Probability of improvement", blocks=blocks
+        )
 
 
-def _pairs(report: Inquiry) -> list[ImprovementPair]:
+def _pairs(report: ReportContext) -> list[ImprovementPair]:
     """Every pair of labels. One call computes all of them, so that they share bootstrap draws."""
     scores = {key: cell.scores for key, cell in report.evidence.cells.items() if cell.n}
     both = list(combinations(report.evidence.labels, 2))
@@ -115,7 +117,7 @@ def mirrored(interval: Interval) -> Interval:
     )
 
 
-def _doubts(pairs: list[ImprovementPair]) -> Iterator[Notice]:
+def _doubts(pairs: list[ImprovementPair]) -> Iterator[Callout]:
     """Notices about pairs without an interval, one for each reason."""
     pairs_by_reason: dict[str, list[str]] = {}
     for pair in pairs:
@@ -125,7 +127,7 @@ def _doubts(pairs: list[ImprovementPair]) -> Iterator[Notice]:
                 f"{pair.first} against {pair.second}"
             )
     for reason, names in pairs_by_reason.items():
-        yield Notice(tone=Tone.NOTE, text=f"{shortened(names)}: {reason}.")
+        yield Callout(tone=Tone.NOTE, text=f"{join_first_names(names)}: {reason}.")
 
 
 def _table(evidence: Evidence, pairs: list[ImprovementPair]) -> Table:
@@ -133,12 +135,12 @@ def _table(evidence: Evidence, pairs: list[ImprovementPair]) -> Table:
         name="improvement",
         title="Probability of improvement of every pair",
         columns=(
-            Column(title="label", label=True),
-            Column(title="against", label=True),
-            Column(title="P(label > against)"),
-            Column(title="runs", digits=0),
-            Column(title="runs against", digits=0),
-            Column(title="tasks"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="against", label=True),
+            TableColumn(title="P(label > against)"),
+            TableColumn(title="runs", digits=0),
+            TableColumn(title="runs against", digits=0),
+            TableColumn(title="tasks"),
         ),
         rows=tuple(_row(evidence, pair) for pair in pairs),
         note="Runs and tasks: only tasks on which both labels have a score.",
@@ -149,6 +151,8 @@ def _row(evidence: Evidence, pair: ImprovementPair) -> tuple[Value, ...]:
     lacking = [task for task in evidence.tasks if task not in pair.tasks]
     tasks = f"{len(pair.tasks)} of {len(evidence.tasks)}"
     tasks_text = (
-        f"{tasks}: without {listed(lacking)}, where one label has no score" if lacking else tasks
+        f"{tasks}: without {join_names(lacking)}, where one label has no score"
+        if lacking
+        else tasks
     )
     return (pair.first, pair.second, pair.interval, *pair.runs, tasks_text)

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.generalisation import MeasureEstimates, measures
 from rlexp.reports.analysis.held_out_episodes import has_measures, is_examined
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Axis,
     Block,
-    Column,
-    Intervals,
-    Mark,
+    IntervalFigure,
+    IntervalMark,
     Panel,
-    Part,
+    SectionContent,
     Table,
+    TableColumn,
     Value,
-    remarked,
+    without_empty_remarks,
 )
-from rlexp.text import digits_for, per_cent
+from rlexp.text import decimals_for_span, format_percentage
 
 ABOUT = (
     "The mean over the episodes of a run's final evaluation, then the mean over runs. Intervals "
@@ -37,7 +37,7 @@ MEANINGS = {
 class MeasuresSection:
     """Figure for each task, and a table of every measure of every label."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where runs measured only returns."""
         evidence = report.evidence
         if not has_measures(evidence):
@@ -48,22 +48,22 @@ class MeasuresSection:
             blocks += _figure(number, task, measured, report.settings.level)
         every = [item for measured in tasks.values() for item in measured]
         blocks.append(_table(every, examined=is_examined(evidence)))
-        return Part(name="measures", title="Measures of episodes", blocks=tuple(blocks))
+        return SectionContent(name="measures", title="Measures of episodes", blocks=tuple(blocks))
 
 
 def _figure(
     number: int, task: str, measured: Sequence[MeasureEstimates], level: float
-) -> Iterator[Intervals]:
+) -> Iterator[IntervalFigure]:
     names = dict.fromkeys(item.name for item in measured if item.held_out)
     panels = tuple(
         _panel(name, [item for item in measured if item.name == name]) for name in names
     )
     if panels:
-        yield Intervals(
+        yield IntervalFigure(
             name=f"measures-{number}",
             title=f"{task}: measures of the final evaluation",
             panels=panels,
-            note=f"{per_cent(level)} intervals; dots are runs.",
+            note=f"{format_percentage(level)} intervals; dots are runs.",
         )
 
 
@@ -73,7 +73,7 @@ def _panel(name: str, measured: Sequence[MeasureEstimates]) -> Panel:
         title=name,
         axis=Axis(title="mean of an episode", low=low, high=high),
         marks=tuple(
-            Mark(label=item.cell.label, interval=item.held_out, dots=item.runs)
+            IntervalMark(label=item.cell.label, interval=item.held_out, dots=item.runs)
             for item in measured
             if item.held_out
         ),
@@ -81,14 +81,14 @@ def _panel(name: str, measured: Sequence[MeasureEstimates]) -> Panel:
 
 
 def _table(every: Sequence[MeasureEstimates], *, examined: bool) -> Table:
-    columns: tuple[Column, ...] = (
-        Column(title="task"),
-        Column(title="measure"),
-        Column(title="label", label=True),
-        Column(title="runs"),
-        Column(title="held out" if examined else "mean", digits=_digits(every)),
-        Column(title="in distribution", digits=_digits(every)),
-        REMARK,
+    columns: tuple[TableColumn, ...] = (
+        TableColumn(title="task"),
+        TableColumn(title="measure"),
+        TableColumn(title="label", label=True),
+        TableColumn(title="runs"),
+        TableColumn(title="held out" if examined else "mean", digits=_digits(every)),
+        TableColumn(title="in distribution", digits=_digits(every)),
+        REMARK_COLUMN,
     )
     rows = [_row(measured) for measured in every]
     if not examined:
@@ -103,7 +103,7 @@ def _table(every: Sequence[MeasureEstimates], *, examined: bool) -> Table:
         rows=tuple(rows),
         note=" ".join([ABOUT, *([f"Here {'; '.join(meanings)}."] if meanings else [])]),
     )
-    return with_every_run(remarked(table))
+    return with_every_run(without_empty_remarks(table))
 
 
 def _row(measured: MeasureEstimates) -> tuple[Value, ...]:
@@ -123,4 +123,4 @@ def _row(measured: MeasureEstimates) -> tuple[Value, ...]:
 def _digits(every: Sequence[MeasureEstimates]) -> int:
     """Digits for the measure that varies the least between runs: two or three."""
     spans = [measured.runs[-1] - measured.runs[0] for measured in every if measured.runs]
-    return min(3, max(2, digits_for(min([s for s in spans if s > 0], default=0.0))))
+    return min(3, max(2, decimals_for_span(min([s for s in spans if s > 0], default=0.0))))

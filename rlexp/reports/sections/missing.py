@@ -5,13 +5,22 @@ from dataclasses import dataclass
 
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
-from rlexp.reports.analysis.report_context import Inquiry
-from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence.restarts import Past
-from rlexp.reports.evidence.runs import Evidence, Member, state, states
-from rlexp.text import counted, digits_for, listed
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.drawing.blocks import (
+    Block,
+    Callout,
+    SectionContent,
+    Table,
+    TableColumn,
+    Text,
+    Tone,
+    Value,
+)
+from rlexp.reports.evidence.restarts import RestartCounts
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text, state
+from rlexp.text import decimals_for_span, format_count, join_names
 
-MEANING = {
+PHASE_CAVEATS = {
     Phase.TUNING: "hyperparameters may have been chosen by these scores",
     Phase.SELECTION: "the winner was chosen by these scores",
 }
@@ -28,7 +37,7 @@ WHY = (
 class MissingRunsSection:
     """Runs without a score, bounds on the aggregates, and runs that took several attempts."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.members:
@@ -39,44 +48,48 @@ class MissingRunsSection:
             blocks += [Text(text=_rule(evidence)), _runs(absent)]
             blocks += _bounds(report)
         blocks += _past(evidence)
-        blocks += [Notice(tone=Tone.WARNING, text=line) for line in evidence.problems]
-        return Part(name="missing", title="Missing and failed runs", blocks=tuple(blocks))
+        blocks += [Callout(tone=Tone.WARNING, text=line) for line in evidence.problems]
+        return SectionContent(
+            name="missing", title="Missing and failed runs", blocks=tuple(blocks)
+        )
 
 
 def _phases(evidence: Evidence) -> Iterator[Block]:
     """Notices about a phase other than test, and about runs of other phases."""
     if evidence.phase is not Phase.TEST:
-        yield Notice(
+        yield Callout(
             tone=Tone.PROBLEM,
-            text=f"These are {evidence.phase} runs, not test runs: {MEANING[evidence.phase]}, so "
+            text=f"These are {evidence.phase} runs, not test runs: {PHASE_CAVEATS[evidence.phase]}, so "
             "they overestimate performance on new seeds. Do not report them as results.",
         )
     if any(evidence.left_out.values()):
-        others = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
+        others = join_names(
+            f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n
+        )
         text = f"The same experiments also hold {others} runs, which this report leaves out."
-        yield Notice(tone=Tone.NOTE, text=text)
+        yield Callout(tone=Tone.NOTE, text=text)
 
 
-def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
+def _summary(evidence: Evidence, absent: list[PlannedRun]) -> Callout:
     total = len(evidence.members)
     if not absent:
         text = f"Every planned run has a score: {total:,} of {total:,}."
-        return Notice(tone=Tone.GOOD, text=text)
+        return Callout(tone=Tone.GOOD, text=text)
     every = len(absent) == total
-    return Notice(
+    return Callout(
         tone=Tone.PROBLEM if every else Tone.WARNING,
         text=f"{'No run has a score' if every else 'Runs without a score'}: "
-        f"{len(absent):,} of {total:,} ({states(absent)}).",
+        f"{len(absent):,} of {total:,} ({run_states_text(absent)}).",
     )
 
 
-def _lacking(evidence: Evidence) -> Iterator[Notice]:
+def _lacking(evidence: Evidence) -> Iterator[Callout]:
     """Warnings about labels without a planned run on a task."""
     for label in evidence.labels:
         tasks = {cell.task for cell in evidence.of_label(label)}
         if lacking := [task for task in evidence.tasks if task not in tasks]:
-            text = f"{label} has no planned run on {listed(lacking)}, so it has no aggregate."
-            yield Notice(tone=Tone.WARNING, text=text)
+            text = f"{label} has no planned run on {join_names(lacking)}, so it has no aggregate."
+            yield Callout(tone=Tone.WARNING, text=text)
 
 
 def _rule(evidence: Evidence) -> str:
@@ -100,18 +113,18 @@ def _rule(evidence: Evidence) -> str:
     )
 
 
-def _runs(absent: list[Member]) -> Table:
+def _runs(absent: list[PlannedRun]) -> Table:
     columns = ("run", "label", "task", "seed", "state", "reason", "step", "of")
     return Table(
         name="missing",
         title="Runs without a score",
-        columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
+        columns=tuple(TableColumn(title=c, digits=0, label=c == "label") for c in columns),
         rows=tuple(_row(member) for member in absent),
         note="Step: environment steps that the run reached; of: those of its budget.",
     )
 
 
-def _row(member: Member) -> tuple[Value, ...]:
+def _row(member: PlannedRun) -> tuple[Value, ...]:
     spec, record = member.record.spec, member.record
     reason = record.reason or member.problem
     steps = (record.step, spec.budget["steps"])
@@ -123,14 +136,14 @@ def _past(evidence: Evidence) -> Iterator[Block]:
     resumed = [m for m in evidence.members if m.record.continuations or m.record.restarts]
     if not resumed:
         return
-    past = Past.of(m.record for m in resumed)
+    past = RestartCounts.of(m.record for m in resumed)
     yield Text(text=f"{_begun(past)}. These runs count in full. {WHY}")
     if past.drifted:
         text = (
-            f"{counted(past.drifted, 'run')} continued with other versions: "
-            f"{listed(past.changes)}. With unchanged versions, the numbers might be different."
+            f"{format_count(past.drifted, 'run')} continued with other versions: "
+            f"{join_names(past.changes)}. With unchanged versions, the numbers might be different."
         )
-        yield Notice(tone=Tone.WARNING, text=text)
+        yield Callout(tone=Tone.WARNING, text=text)
     columns = (
         "run",
         "label",
@@ -144,51 +157,51 @@ def _past(evidence: Evidence) -> Iterator[Block]:
     yield Table(
         name="continued",
         title="Runs that took several attempts",
-        columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
+        columns=tuple(TableColumn(title=c, digits=0, label=c == "label") for c in columns),
         rows=tuple(_attempts(member) for member in resumed),
         note="Why: the reason why a checkpoint was refused, if one was.",
     )
 
 
-def _begun(past: Past) -> str:
-    starts = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
+def _begun(past: RestartCounts) -> str:
+    starts = [f"{format_count(past.continued, 'run')} continued from a checkpoint"]
     starts = starts if past.continued else []
     if past.restarted:
-        starts.append(f"{counted(past.restarted, 'run')} restarted")
-    return listed(starts)
+        starts.append(f"{format_count(past.restarted, 'run')} restarted")
+    return join_names(starts)
 
 
-def _attempts(member: Member) -> tuple[Value, ...]:
+def _attempts(member: PlannedRun) -> tuple[Value, ...]:
     record = member.record
-    steps = listed(f"{event.step:,}" for event in record.continuations) or None
+    steps = join_names(f"{event.step:,}" for event in record.continuations) or None
     reasons = "; ".join(dict.fromkeys(f"step {e.step:,}: {e.reason}" for e in record.refused))
     seed, anew = record.spec.seed, record.restarts
     identity = (member.name, member.label, member.task, seed, record.attempts)
     return (*identity, steps, anew, reasons or None)
 
 
-def _bounds(report: Inquiry) -> Iterator[Block]:
+def _bounds(report: ReportContext) -> Iterator[Block]:
     every = bounds(report)
     # Digits follow the spread of the bounds, which may be far wider than the scores.
     ends = [v for b in every for v in (b.low, b.high) if v is not None]
-    digits = digits_for(max(ends) - min(ends)) if ends else 2
+    digits = decimals_for_span(max(ends) - min(ends)) if ends else 2
     numeric = ("without these runs", "at least", "at most")
     columns = ("label", "metric", "runs without a score", *numeric, "remark")
     yield Table(
         name="bounds",
         title="Bounds on the aggregates",
         columns=tuple(
-            Column(title=c, digits=digits if c in numeric else 0, label=c == "label")
+            TableColumn(title=c, digits=digits if c in numeric else 0, label=c == "label")
             for c in columns
         ),
         rows=tuple(_bound(b, report) for b in every),
-        note=f"Aggregates over {counted(len(report.evidence.tasks), 'task')}, in "
+        note=f"Aggregates over {format_count(len(report.evidence.tasks), 'task')}, in "
         f"{unit(report.evidence)} (optimality gap: normalised). At least and at most: the "
         "aggregate if all runs without a score had the minimum, or the maximum, that their task "
         "declares.",
     )
 
 
-def _bound(bound: AggregateBounds, report: Inquiry) -> tuple[Value, ...]:
+def _bound(bound: AggregateBounds, report: ReportContext) -> tuple[Value, ...]:
     title = report.metrics[bound.metric].title
     return (bound.label, title, bound.absent, bound.alone, bound.low, bound.high, bound.reason)

@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.estimates import LabelPair, pairs, unit
-from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
-from rlexp.reports.sections import Inquiry
-from rlexp.stats.comparison import Comparison
+from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
+from rlexp.reports.sections import ReportContext
+from rlexp.stats.comparison import PairwiseComparison
 
 COLUMNS = (
-    Column(title="first", label=True),
-    Column(title="second", label=True),
-    Column(title="runs"),
-    Column(title="difference"),
-    Column(title="Cliff's delta"),
-    Column(title="permutation p", digits=4),
-    Column(title="Welch p", digits=4),
-    Column(title="Mann–Whitney p", digits=4),
-    Column(title="p after Holm", digits=4),
-    Column(title="verdict"),
+    TableColumn(title="first", label=True),
+    TableColumn(title="second", label=True),
+    TableColumn(title="runs"),
+    TableColumn(title="difference"),
+    TableColumn(title="Cliff's delta"),
+    TableColumn(title="permutation p", digits=4),
+    TableColumn(title="Welch p", digits=4),
+    TableColumn(title="Mann–Whitney p", digits=4),
+    TableColumn(title="p after Holm", digits=4),
+    TableColumn(title="verdict"),
 )
 
 
@@ -25,7 +25,7 @@ COLUMNS = (
 class PairwiseTestsSection:
     """Table of all pairs of labels with every test."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there are fewer than two labels."""
         compared = pairs(report)
         if not compared:
@@ -37,7 +37,9 @@ class PairwiseTestsSection:
             rows=tuple(_row(pair) for pair in compared),
             note=_note(report, compared),
         )
-        return Part(name="pairs", title="Tests of every pair", blocks=(_text(report), table))
+        return SectionContent(
+            name="pairs", title="Tests of every pair", blocks=(_text(report), table)
+        )
 
 
 def _row(pair: LabelPair) -> tuple[Value, ...]:
@@ -59,12 +61,12 @@ def _row(pair: LabelPair) -> tuple[Value, ...]:
     )
 
 
-def _runs(comparison: Comparison) -> str:
+def _runs(comparison: PairwiseComparison) -> str:
     first, second = (sum(sizes) for sizes in comparison.sizes)
     return f"{first} and {second}"
 
 
-def _text(report: Inquiry) -> Text:
+def _text(report: ReportContext) -> Text:
     return Text(
         text=f"Differences are first minus second, in units of the {unit(report.evidence)}. The "
         "permutation test decides the verdict, as fixed in advance; the other tests are shown for "
@@ -72,7 +74,7 @@ def _text(report: Inquiry) -> Text:
     )
 
 
-def _note(report: Inquiry, compared: tuple[LabelPair, ...]) -> str:
+def _note(report: ReportContext, compared: tuple[LabelPair, ...]) -> str:
     tests = {
         test.method
         for pair in compared

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     is_minimised,
     name_suffix,
@@ -16,7 +16,13 @@ from rlexp.reports.analysis.sweep_tables import (
     trial_kind,
     valued,
 )
-from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Part, Thread
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Coordinate,
+    ParallelFigure,
+    SectionContent,
+    TrialLine,
+)
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 
@@ -29,23 +35,25 @@ MARKED = ("winner", "default")
 class ParallelCoordinatesSection:
     """Figure of each sweep, with lines coloured by the value of the trial."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no trial of a sweep has a value."""
         evidence = report.evidence
         blocks = tuple(_figure(sweep, evidence) for sweep in evidence.sweeps if valued(sweep))
         return (
-            Part(name="parallel", title="Parallel coordinates", blocks=blocks) if blocks else None
+            SectionContent(name="parallel", title="Parallel coordinates", blocks=blocks)
+            if blocks
+            else None
         )
 
 
-def _figure(sweep: SweepEvidence, evidence: Evidence) -> Parallel:
+def _figure(sweep: SweepEvidence, evidence: Evidence) -> ParallelFigure:
     trials, left_out = _drawn(sweep)
     values = [t.value for t in valued(sweep) if t.value is not None]
     parameters = sweep.definition.space.parameters
     coordinates = [_coordinate(p, trials) for p in parameters]
     colour = Axis(title=objective(sweep), low=min(values), high=max(values))
     height = Coordinate(title=objective(sweep), low=min(values), high=max(values))
-    return Parallel(
+    return ParallelFigure(
         name=f"parallel{name_suffix(sweep, evidence)}",
         title=sweep_title("Parallel coordinates", sweep, evidence),
         coordinates=(*coordinates, height),
@@ -88,10 +96,10 @@ def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordi
 
 def _thread(
     trial: TrialEvidence, sweep: SweepEvidence, coordinates: Sequence[Coordinate]
-) -> Thread:
+) -> TrialLine:
     role = trial_kind(trial, sweep)
     value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
-    return Thread(
+    return TrialLine(
         name=f"{role} ({trial.number})" if role in MARKED else f"trial {trial.number}",
         values=(*(_place(c, trial.parameters) for c in coordinates), value),
         value=value,

@@ -6,14 +6,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import AnchorsByTask, common_scale, task_scores, without_anchors
-from rlexp.reports.drawing.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
-from rlexp.reports.evidence.runs import Evidence, states
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Callout,
+    FigureLine,
+    LineFigure,
+    SectionContent,
+    Text,
+    Tone,
+)
+from rlexp.reports.evidence.runs import Evidence, run_states_text
 from rlexp.stats.interval import too_few
 from rlexp.stats.profile import Profile, performance_profile
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import counted, per_cent
+from rlexp.text import format_count, format_percentage
 
 ABOUT = (
     "The share of runs that score more than τ, with the same weight for every task. A label whose "
@@ -26,7 +34,7 @@ ABOUT = (
 class PerformanceProfilesSection:
     """Figure over all tasks, of normalised scores, or of raw scores on a single task."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.labels:
@@ -34,15 +42,17 @@ class PerformanceProfilesSection:
         scale = common_scale(report.evidence, report.settings)
         lacking = without_anchors(scale, report) if scale else None
         block = _no_profile(lacking) if lacking else _figure(report, scale)
-        about = (Text(text=ABOUT),) if isinstance(block, Lines) else ()
-        return Part(name="profiles", title="Performance profiles", blocks=(*about, block))
+        about = (Text(text=ABOUT),) if isinstance(block, LineFigure) else ()
+        return SectionContent(
+            name="profiles", title="Performance profiles", blocks=(*about, block)
+        )
 
 
-def _no_profile(reason: str) -> Notice:
-    return Notice(tone=Tone.WARNING, text=f"No profile over all tasks: {reason}")
+def _no_profile(reason: str) -> Callout:
+    return Callout(tone=Tone.WARNING, text=f"No profile over all tasks: {reason}")
 
 
-def _figure(report: Inquiry, scale: AnchorsByTask | None) -> Lines | Notice:
+def _figure(report: ReportContext, scale: AnchorsByTask | None) -> LineFigure | Callout:
     evidence = report.evidence
     reasons = {label: _unscored(evidence, label) for label in evidence.labels}
     scores = {
@@ -59,7 +69,7 @@ def _figure(report: Inquiry, scale: AnchorsByTask | None) -> Lines | Notice:
     notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in profiles.items()] + notes
     notes += [_about_bands(list(profiles.values()), level), _about_scale(scale)]
     kind = "score" if scale is None else "normalised score"
-    return Lines(
+    return LineFigure(
         name="profiles",
         title=f"Share of runs with a {kind} above τ",
         x=Axis(title=f"{kind} τ"),
@@ -77,7 +87,7 @@ def _unscored(evidence: Evidence, label: str) -> str:
         if cell is None:
             reasons.append(f"no run planned on {task}")
         elif not cell.n:
-            reasons.append(f"no score on {task}: {states(cell.members)}")
+            reasons.append(f"no score on {task}: {run_states_text(cell.members)}")
     return "; ".join(reasons)
 
 
@@ -99,8 +109,8 @@ def _profile(scores: TaskScores, thresholds: NDArray[np.float64], level: float) 
     return replace(profile, low=None, high=None, reason=reason) if reason else profile
 
 
-def _line(label: str, profile: Profile) -> Line:
-    return Line(
+def _line(label: str, profile: Profile) -> FigureLine:
+    return FigureLine(
         label=label,
         x=tuple(profile.thresholds.tolist()),
         y=tuple(profile.fractions.tolist()),
@@ -113,7 +123,7 @@ def _line(label: str, profile: Profile) -> Line:
 def _runs(evidence: Evidence, label: str, profile: Profile) -> str:
     """Number of runs and tasks behind a profile, as a sentence."""
     cells = evidence.of_label(label)
-    parts = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
+    parts = [f"{profile.n} of {format_count(sum(cell.planned for cell in cells), 'run')}"]
     parts += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
     worst = sum(cell.counted_as_worst for cell in cells)
     parts += [f"({worst} of them without a score, counted as the task's minimum)"] if worst else []
@@ -125,7 +135,7 @@ def _about_bands(profiles: Sequence[Profile], level: float) -> str:
     if not methods:
         return ""
     return (
-        f"Bands are pointwise {per_cent(level)} intervals ({'; '.join(methods)}); with fewer than "
+        f"Bands are pointwise {format_percentage(level)} intervals ({'; '.join(methods)}); with fewer than "
         "about ten runs on a single task they are too narrow."
     )
 

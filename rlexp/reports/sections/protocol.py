@@ -7,11 +7,25 @@ from typing import Any
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.fairness import warnings
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import search_protocol
-from rlexp.reports.drawing.blocks import Block, Column, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence.runs import Cell, Evidence, Member, imported_members, score_in_words
-from rlexp.text import listed, numbers
+from rlexp.reports.drawing.blocks import (
+    Block,
+    SectionContent,
+    Table,
+    TableColumn,
+    Text,
+    Tone,
+    Value,
+)
+from rlexp.reports.evidence.runs import (
+    Evidence,
+    LabelTaskRuns,
+    PlannedRun,
+    imported_members,
+    score_definition,
+)
+from rlexp.text import format_ranges, join_names
 
 FAILURES = {
     "missing": "A failed run is a missing score.",
@@ -23,7 +37,7 @@ FAILURES = {
 class ProtocolSection:
     """The protocol as it was declared before any run."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there is no experiment."""
         evidence = report.evidence
         if not evidence.experiments:
@@ -36,7 +50,7 @@ class ProtocolSection:
             block for sweep in evidence.sweeps for block in search_protocol(sweep, evidence)
         ]
         blocks += [note for note in warnings(evidence) if note.tone is Tone.NOTE]
-        return Part(name="protocol", title="Protocol", blocks=tuple(blocks))
+        return SectionContent(name="protocol", title="Protocol", blocks=tuple(blocks))
 
 
 def _texts(evidence: Evidence) -> Iterator[str]:
@@ -60,12 +74,12 @@ def _texts(evidence: Evidence) -> Iterator[str]:
         rule: [e.name for e in evidence.experiments if e.failures == rule] for rule in rules
     }
     for rule, names in by_rule.items():
-        where = f" (in {listed(names)})" if len(by_rule) > 1 else ""
+        where = f" (in {join_names(names)})" if len(by_rule) > 1 else ""
         yield f"{FAILURES[rule]}{where}"
 
 
-def _scores(members: Sequence[Member]) -> str:
-    return " or ".join(sorted({score_in_words(m.record.spec.budget) for m in members}))
+def _scores(members: Sequence[PlannedRun]) -> str:
+    return " or ".join(sorted({score_definition(m.record.spec.budget) for m in members}))
 
 
 def _seeds(evidence: Evidence) -> Table:
@@ -73,7 +87,7 @@ def _seeds(evidence: Evidence) -> Table:
     return Table(
         name="seeds",
         title="Seeds by phase",
-        columns=tuple(Column(title=c, digits=0) for c in columns),
+        columns=tuple(TableColumn(title=c, digits=0) for c in columns),
         rows=tuple(
             _planned(experiment, phase)
             for experiment in evidence.experiments
@@ -95,21 +109,21 @@ def _derived(evidence: Evidence) -> str:
 
 def _planned(experiment: Experiment, phase: Phase) -> tuple[Value, ...]:
     seeds = experiment.seeds.seeds(phase)
-    return (experiment.name, str(phase), experiment.seeds.root, numbers(seeds), len(seeds))
+    return (experiment.name, str(phase), experiment.seeds.root, format_ranges(seeds), len(seeds))
 
 
 ACTIONS = {True: "deterministic", False: "sampled", None: None}
 """How evaluations act; of imported runs it may not be known."""
 BUDGET = (
-    Column(title="task"),
-    Column(title="label", label=True),
-    Column(title="runs", digits=0),
-    Column(title="environment steps", digits=0),
-    Column(title="evaluation every", digits=0),
-    Column(title="episodes per evaluation", digits=0),
-    Column(title="final episodes", digits=0),
-    Column(title="actions"),
-    Column(title="score"),
+    TableColumn(title="task"),
+    TableColumn(title="label", label=True),
+    TableColumn(title="runs", digits=0),
+    TableColumn(title="environment steps", digits=0),
+    TableColumn(title="evaluation every", digits=0),
+    TableColumn(title="episodes per evaluation", digits=0),
+    TableColumn(title="final episodes", digits=0),
+    TableColumn(title="actions"),
+    TableColumn(title="score"),
 )
 
 
@@ -126,7 +140,7 @@ def _budgets(evidence: Evidence) -> Table:
     )
 
 
-def _budget(cell: Cell) -> tuple[Value, ...]:
+def _budget(cell: LabelTaskRuns) -> tuple[Value, ...]:
     budget = cell.members[0].record.spec.budget
     during = budget["evaluation_every"]
     return (
@@ -151,7 +165,7 @@ def _references(evidence: Evidence) -> Table:
     return Table(
         name="known-scores",
         title="Known scores of the tasks",
-        columns=(Column(title="task"), *(Column(title=key) for key in keys)),
+        columns=(TableColumn(title="task"), *(TableColumn(title=key) for key in keys)),
         rows=tuple(rows),
         note="As declared in the configuration: mean return of random actions, return from which "
         "the task is solved, smallest and largest possible return.",

@@ -9,10 +9,18 @@ from numpy.typing import NDArray
 from rlexp.metrics.estimate import UNKNOWN, Ends, Estimator
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import possible_scores, scale_of
-from rlexp.reports.drawing.blocks import REMARK, Column, Part, Table, Text, Value, remarked
-from rlexp.reports.evidence.runs import Cell, Member, states
+from rlexp.reports.drawing.blocks import (
+    REMARK_COLUMN,
+    SectionContent,
+    Table,
+    TableColumn,
+    Text,
+    Value,
+    without_empty_remarks,
+)
+from rlexp.reports.evidence.runs import LabelTaskRuns, PlannedRun, run_states_text
 from rlexp.stats.curves import align, common_grid
 from rlexp.stats.interval import Interval, limited
 from rlexp.stats.reliability.estimates import Reliability as Metric
@@ -20,7 +28,7 @@ from rlexp.stats.reliability.metrics import LearningCurves
 from rlexp.stats.reliability.risk import SHARE, cvar, failure_rate, worst_count
 from rlexp.stats.reliability.summary import rollout_reliability, training_reliability
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import digits_for, per_cent, shortened
+from rlexp.text import decimals_for_span, format_percentage, join_first_names
 
 Array = NDArray[np.float64]
 
@@ -53,11 +61,11 @@ class ReliabilityKind:
     """A kind of data: its name, whether a run can be used, and how metrics are computed."""
 
     of: str
-    usable: Callable[[Member], bool]
-    compute: Callable[[Inquiry, str, Sequence[Member]], tuple[Metric, ...]]
+    usable: Callable[[PlannedRun], bool]
+    compute: Callable[[ReportContext, str, Sequence[PlannedRun]], tuple[Metric, ...]]
 
 
-def of_training(report: Inquiry, task: str, label: str) -> LabelReliability:
+def of_training(report: ReportContext, task: str, label: str) -> LabelReliability:
     """Metrics of the completed runs that were evaluated during training.
 
     Steps are in per cent of the budget. Returns are normalised by the anchors of the task where it
@@ -66,19 +74,21 @@ def of_training(report: Inquiry, task: str, label: str) -> LabelReliability:
     return _assessed(report, task, label, TRAINING)
 
 
-def of_final_policies(report: Inquiry, task: str, label: str) -> LabelReliability:
+def of_final_policies(report: ReportContext, task: str, label: str) -> LabelReliability:
     """Metrics of the final episodes of the completed runs."""
     return _assessed(report, task, label, ROLLOUTS)
 
 
-def _assessed(report: Inquiry, task: str, label: str, kind: ReliabilityKind) -> LabelReliability:
+def _assessed(
+    report: ReportContext, task: str, label: str, kind: ReliabilityKind
+) -> LabelReliability:
     cell = report.evidence.cell(label, task)
     if cell is None:
         return LabelReliability(task=task, label=label, n=0, planned=0, remark="no run planned")
     completed = [m for m in cell.members if m.record.state is State.COMPLETED]
     others = [m for m in cell.members if m.record.state is not State.COMPLETED]
     used = [member for member in completed if kind.usable(member)]
-    remarks = [f"not completed: {states(others)}"] if others else []
+    remarks = [f"not completed: {run_states_text(others)}"] if others else []
     if len(used) < len(completed):
         remarks.append(
             f"{len(completed) - len(used)} whose {kind.of} are missing or not all finite"
@@ -108,16 +118,16 @@ def _possible(metric: Metric, ends: Ends) -> Metric:
     return replace(metric, interval=limited(metric.interval, *limits))
 
 
-def _has_curve(member: Member) -> bool:
+def _has_curve(member: PlannedRun) -> bool:
     return member.is_evaluated and bool(np.isfinite(member.returns).all())
 
 
-def _is_final(member: Member) -> bool:
+def _is_final(member: PlannedRun) -> bool:
     final = member.record.final
     return final is not None and bool((np.abs(final.returns) <= LARGEST_SCORE).all())
 
 
-def _scaled(report: Inquiry, task: str) -> tuple[Callable[[Array], Array], float | None]:
+def _scaled(report: ReportContext, task: str) -> tuple[Callable[[Array], Array], float | None]:
     """The normalisation of returns, and the baseline by which metrics are divided.
 
     Without anchors, returns stay raw and metrics are divided by what the runs themselves reach.
@@ -126,7 +136,9 @@ def _scaled(report: Inquiry, task: str) -> tuple[Callable[[Array], Array], float
     return (scale.normalised, 1.0) if scale else (np.asarray, None)
 
 
-def _training(report: Inquiry, task: str, members: Sequence[Member]) -> tuple[Metric, ...]:
+def _training(
+    report: ReportContext, task: str, members: Sequence[PlannedRun]
+) -> tuple[Metric, ...]:
     normalised, baseline = _scaled(report, task)
     budget = float(members[0].record.spec.budget["steps"])
     curves = [(m.steps * PER_CENT / budget, normalised(m.returns)) for m in members]
@@ -138,7 +150,9 @@ def _training(report: Inquiry, task: str, members: Sequence[Member]) -> tuple[Me
     return training_reliability(aligned, report.settings.curve_resampling, baseline=baseline)
 
 
-def _rollouts(report: Inquiry, task: str, members: Sequence[Member]) -> tuple[Metric, ...]:
+def _rollouts(
+    report: ReportContext, task: str, members: Sequence[PlannedRun]
+) -> tuple[Metric, ...]:
     normalised, baseline = _scaled(report, task)
     finals = [np.asarray(m.record.final.returns) for m in members if m.record.final]
     returns = [normalised(final) for final in finals]
@@ -154,7 +168,7 @@ ARROWS = {"higher": "↑", "lower": "↓"}
 ABOUT = (
     "Reliability beyond average performance (Chan et al. 2020). Dispersion is an interquartile "
     "range: lower is better (↓). Risk is the mean of the worst "
-    f"{per_cent(SHARE)} (CVaR). Short-term risk uses the changes between consecutive evaluations; "
+    f"{format_percentage(SHARE)} (CVaR). Short-term risk uses the changes between consecutive evaluations; "
     "risk across runs and across rollouts uses returns: the lowest are the worst, so higher is "
     "better (↑). Long-term risk uses drawdowns, the distance of a run below its best evaluation so "
     "far: the largest are the worst, so lower is better (↓)."
@@ -175,7 +189,7 @@ FINAL = (
 class ReliabilitySection:
     """Tables of training and of final policies, with a row for each label and task."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         pairs = [(task, label) for task in evidence.tasks for label in evidence.labels]
@@ -190,7 +204,7 @@ class ReliabilitySection:
                 [_scores_and_failures(cell, report) for cell in cells],
             ),
         )
-        return Part(name="reliability", title="Reliability", blocks=blocks)
+        return SectionContent(name="reliability", title="Reliability", blocks=blocks)
 
 
 def _training_table(assessed: Sequence[LabelReliability]) -> Table:
@@ -198,14 +212,14 @@ def _training_table(assessed: Sequence[LabelReliability]) -> Table:
     table = Table(
         name="reliability-training",
         title="During training",
-        columns=(*_FIRST, *columns, REMARK),
+        columns=(*_FIRST, *columns, REMARK_COLUMN),
         rows=tuple(
             (*_first(item), *row, item.remark or None)
             for item, row in zip(assessed, values, strict=True)
         ),
         note=" ".join([TRAINING_NOTE, *_remarks(assessed)]),
     )
-    return with_every_run(remarked(table))
+    return with_every_run(without_empty_remarks(table))
 
 
 def _final(assessed: Sequence[LabelReliability], others: Sequence[tuple[Value, Value]]) -> Table:
@@ -216,9 +230,9 @@ def _final(assessed: Sequence[LabelReliability], others: Sequence[tuple[Value, V
         columns=(
             *_FIRST,
             *columns,
-            Column(title="CVaR of scores ↑", digits=_digits([score for score, _ in others])),
-            Column(title="failed ↓"),
-            REMARK,
+            TableColumn(title="CVaR of scores ↑", digits=_digits([score for score, _ in others])),
+            TableColumn(title="failed ↓"),
+            REMARK_COLUMN,
         ),
         rows=tuple(
             (*_first(item), *row, *more, item.remark or None)
@@ -226,17 +240,21 @@ def _final(assessed: Sequence[LabelReliability], others: Sequence[tuple[Value, V
         ),
         note=" ".join([FINAL, *_remarks(assessed)]),
     )
-    return with_every_run(remarked(table))
+    return with_every_run(without_empty_remarks(table))
 
 
-_FIRST = (Column(title="task"), Column(title="label", label=True), Column(title="runs"))
+_FIRST = (
+    TableColumn(title="task"),
+    TableColumn(title="label", label=True),
+    TableColumn(title="runs"),
+)
 
 
 def _first(assessed: LabelReliability) -> tuple[Value, ...]:
     return (assessed.task, assessed.label, f"{assessed.n} of {assessed.planned}")
 
 
-def _metrics(assessed: Sequence[LabelReliability]) -> tuple[list[Column], list[list[Value]]]:
+def _metrics(assessed: Sequence[LabelReliability]) -> tuple[list[TableColumn], list[list[Value]]]:
     """A column for each metric, and their values, a row for each label and task."""
     names = {m.metric: m.better for item in assessed for m in item.metrics}
     rows: list[list[Value]] = []
@@ -244,7 +262,7 @@ def _metrics(assessed: Sequence[LabelReliability]) -> tuple[list[Column], list[l
         cells = {m.metric: _cell(m) for m in item.metrics}
         rows.append([cells.get(name) for name in names])
     columns = [
-        Column(title=f"{name} {ARROWS[better]}", digits=_digits([row[k] for row in rows]))
+        TableColumn(title=f"{name} {ARROWS[better]}", digits=_digits([row[k] for row in rows]))
         for k, (name, better) in enumerate(names.items())
     ]
     return columns, rows
@@ -268,7 +286,7 @@ def _is_in_reason(metric: Metric) -> bool:
 def _digits(values: Sequence[Value]) -> int:
     """Digits that show the largest value of a column to two places."""
     intervals = (v for v in values if isinstance(v, Interval))
-    return digits_for(max((abs(v.estimate) for v in intervals), default=0.0))
+    return decimals_for_span(max((abs(v.estimate) for v in intervals), default=0.0))
 
 
 def _remarks(assessed: Sequence[LabelReliability]) -> Iterator[str]:
@@ -280,7 +298,7 @@ def _remarks(assessed: Sequence[LabelReliability]) -> Iterator[str]:
                 where_by_text.setdefault(text, []).append(f"{item.label} on {item.task}")
     every = sum(bool(item.metrics) for item in assessed)
     for text, places in where_by_text.items():
-        where = "" if len(places) == every else f" ({shortened(places, 4)})"
+        where = "" if len(places) == every else f" ({join_first_names(places, 4)})"
         yield f"{text}{where}."
 
 
@@ -293,7 +311,7 @@ def _told(metric: Metric) -> Iterator[str]:
         yield f"Of the {metric.metric}, {metric.note}"
 
 
-def _scores_and_failures(cell: Cell | None, report: Inquiry) -> tuple[Value, Value]:
+def _scores_and_failures(cell: LabelTaskRuns | None, report: ReportContext) -> tuple[Value, Value]:
     """The CVaR of the scores, and the share of the runs that failed."""
     if cell is None:
         return None, None
@@ -304,7 +322,7 @@ def _scores_and_failures(cell: Cell | None, report: Inquiry) -> tuple[Value, Val
     return _worst_scores(cell, report) if cell.n else None, failed
 
 
-def _worst_scores(cell: Cell, report: Inquiry) -> Interval:
+def _worst_scores(cell: LabelTaskRuns, report: ReportContext) -> Interval:
     """The CVaR of the scores; without an interval where the worst share is a single run."""
     resampling = report.settings.curve_resampling
     if worst_count(cell.n) > 1:

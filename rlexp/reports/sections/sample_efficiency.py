@@ -9,7 +9,7 @@ from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
 from rlexp.reports.analysis.curves import LabelLines, aggregate_curve, by_steps
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import (
     AnchorsByTask,
     TaskAnchors,
@@ -18,24 +18,24 @@ from rlexp.reports.analysis.scale import (
     without_anchors,
 )
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Axis,
     Block,
-    Column,
-    Lines,
-    Notice,
-    Part,
+    Callout,
+    LineFigure,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
-    remarked,
+    without_empty_remarks,
 )
-from rlexp.reports.evidence.runs import Evidence, Member, states
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.curves import area_under_curve
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import listed
+from rlexp.text import join_names
 
 ALL_TASKS = "all tasks, normalised"
 ABOUT = (
@@ -62,21 +62,23 @@ class CurveAreas:
 class SampleEfficiencySection:
     """Figure over all tasks where scores can be normalised, and a table of areas."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         if not report.evidence.labels:
             return None
         scale = common_scale(report.evidence, report.settings)
         figure = [] if scale is None else [_over_tasks(report, scale)]
-        about = [Text(text=ABOUT)] if any(isinstance(block, Lines) for block in figure) else []
+        about = (
+            [Text(text=ABOUT)] if any(isinstance(block, LineFigure) for block in figure) else []
+        )
         blocks = (*about, *figure, _table(report, scale))
-        return Part(name="sample-efficiency", title="Sample efficiency", blocks=blocks)
+        return SectionContent(name="sample-efficiency", title="Sample efficiency", blocks=blocks)
 
 
-def _over_tasks(report: Inquiry, scale: AnchorsByTask) -> Block:
+def _over_tasks(report: ReportContext, scale: AnchorsByTask) -> Block:
     reason = without_anchors(scale, report)
     if reason:
-        return Notice(tone=Tone.WARNING, text=f"No curve over all tasks: {reason}.")
+        return Callout(tone=Tone.WARNING, text=f"No curve over all tasks: {reason}.")
     evidence = report.evidence
     budgets = {task: _budget(evidence, task) for task in evidence.tasks}
     shared = len(set(budgets.values())) == 1
@@ -87,8 +89,8 @@ def _over_tasks(report: Inquiry, scale: AnchorsByTask) -> Block:
     if not any(label_lines.lines for label_lines in drawn.values()):
         reason = "no label has a curve on every task"
         text = f"No curve over all tasks, because {reason}. {' '.join(notes)}"
-        return Notice(tone=Tone.WARNING, text=text)
-    return Lines(
+        return Callout(tone=Tone.WARNING, text=text)
+    return LineFigure(
         name="sample-efficiency",
         title="Normalised return over all tasks",
         x=Axis(title="environment steps" if shared else "share of the task's budget", low=0.0),
@@ -105,7 +107,7 @@ def _budget(evidence: Evidence, task: str) -> int:
 
 
 def _drawn(
-    report: Inquiry, label: str, scale: AnchorsByTask, units: Mapping[str, int]
+    report: ReportContext, label: str, scale: AnchorsByTask, units: Mapping[str, int]
 ) -> LabelLines:
     """The aggregate of a label's runs over all tasks, or why there is none."""
     normalised = []
@@ -120,7 +122,7 @@ def _drawn(
     return LabelLines(lines=drawn.lines, description="; ".join([drawn.description, *remarks]))
 
 
-def _table(report: Inquiry, scale: AnchorsByTask | None) -> Table:
+def _table(report: ReportContext, scale: AnchorsByTask | None) -> Table:
     evidence = report.evidence
     areas_by_cell = {
         (t, k): _areas(evidence, k, t) for t in evidence.tasks for k in evidence.labels
@@ -132,16 +134,16 @@ def _table(report: Inquiry, scale: AnchorsByTask | None) -> Table:
         name="areas",
         title="Area under the evaluation curve",
         columns=(
-            Column(title="task"),
-            Column(title="label", label=True),
-            Column(title="runs"),
-            Column(title="mean height (IQM)"),
-            REMARK,
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title="mean height (IQM)"),
+            REMARK_COLUMN,
         ),
         rows=tuple(rows),
         note=AREAS,
     )
-    return with_every_run(remarked(table))
+    return with_every_run(without_empty_remarks(table))
 
 
 def _areas(evidence: Evidence, label: str, task: str) -> CurveAreas:
@@ -151,7 +153,7 @@ def _areas(evidence: Evidence, label: str, task: str) -> CurveAreas:
     completed = [m for m in cell.members if m.record.state is State.COMPLETED]
     others = [m for m in cell.members if m.record.state is not State.COMPLETED]
     areas = [area for m in completed if (area := _area(m)) is not None]
-    reasons = [f"not completed: {states(others)}"] if others else []
+    reasons = [f"not completed: {run_states_text(others)}"] if others else []
     if len(areas) < len(completed):
         reasons.append(
             f"{len(completed) - len(areas)} without at least two evaluations, all finite"
@@ -159,14 +161,14 @@ def _areas(evidence: Evidence, label: str, task: str) -> CurveAreas:
     return CurveAreas(tuple(areas), cell.planned, "; ".join(reasons))
 
 
-def _area(member: Member) -> float | None:
+def _area(member: PlannedRun) -> float | None:
     steps, returns = member.steps, member.returns
     if len(steps) < 2 or not member.is_evaluated or not np.isfinite(returns).all():
         return None
     return float(area_under_curve(steps, returns))
 
 
-def _row(report: Inquiry, task: str, label: str, areas: CurveAreas) -> tuple[Value, ...]:
+def _row(report: ReportContext, task: str, label: str, areas: CurveAreas) -> tuple[Value, ...]:
     cell = report.evidence.cell(label, task)
     estimate = None
     if cell and areas.values:
@@ -176,7 +178,7 @@ def _row(report: Inquiry, task: str, label: str, areas: CurveAreas) -> tuple[Val
 
 
 def _over_all(
-    report: Inquiry,
+    report: ReportContext,
     label: str,
     scale: AnchorsByTask,
     areas_by_cell: Mapping[tuple[str, str], CurveAreas],
@@ -187,7 +189,7 @@ def _over_all(
     runs = f"{scored} of {sum(areas.planned for areas in areas_by_task.values())}"
     lacking = [task for task, areas in areas_by_task.items() if not areas.values]
     if lacking:
-        return (ALL_TASKS, label, runs, None, f"no area on {listed(lacking)}")
+        return (ALL_TASKS, label, runs, None, f"no area on {join_names(lacking)}")
     normalised = [_normalised(areas.values, scale[task]) for task, areas in areas_by_task.items()]
     ends = possible_scores(report.evidence.of_label(label), scale)
     return (ALL_TASKS, label, runs, _estimate(report, normalised, ends), None)
@@ -198,6 +200,6 @@ def _normalised(values: Sequence[float], scale: TaskAnchors | None) -> Sequence[
     return tuple(scale.normalised(np.asarray(values, dtype=np.float64)).tolist())
 
 
-def _estimate(report: Inquiry, tasks: Sequence[Sequence[float]], ends: Ends) -> Estimate:
+def _estimate(report: ReportContext, tasks: Sequence[Sequence[float]], ends: Ends) -> Estimate:
     scores = TaskScores.from_tasks(tasks)
     return report.settings.estimator.estimate(scores, interquartile_mean, ends)

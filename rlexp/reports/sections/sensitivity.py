@@ -6,32 +6,32 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.setting_grids import SettingGrid, runs_of, setting_grids
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Block,
-    Column,
-    Notice,
-    Part,
+    Callout,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
-    remarked,
+    without_empty_remarks,
 )
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.sensitivity.sensitivity_grid import means
 from rlexp.stats.sensitivity.settings import SHARE, percentile_anchors
 from rlexp.stats.task_scores import min_max
-from rlexp.text import counted, listed, per_cent, shortened
+from rlexp.text import format_count, format_percentage, join_first_names, join_names
 
 ABOUT = (
     "Φ = P − C is the loss of an algorithm with one setting for all tasks: P is its score with the "
     "best setting of each task, C that of the single setting that is best on average. The "
     f"effective dimensionality d is the number of parameters that must be tuned per task to reach "
-    f"{per_cent(SHARE)} of P, while the others stay at the best setting for all tasks. Scores are "
+    f"{format_percentage(SHARE)} of P, while the others stay at the best setting for all tasks. Scores are "
     "normalised: over all algorithms and settings on a task, the 5th percentile is 0 and the 95th "
     "is 1."
 )
@@ -54,7 +54,7 @@ class GridSensitivity:
 class SensitivitySection:
     """Tables of sensitivity, of the best settings, and of the gain from tuning per task."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no algorithm has several settings on several tasks."""
         grids = setting_grids(report.evidence)
         if not grids:
@@ -66,23 +66,25 @@ class SensitivitySection:
             (item.grid, item.intervals) for item in every if not isinstance(item.intervals, str)
         ]
         if estimated:
-            overstated = Notice(tone=Tone.WARNING, text=OVERSTATED.format(phase=phase))
+            overstated = Callout(tone=Tone.WARNING, text=OVERSTATED.format(phase=phase))
             tables = (_table(estimated), _best(estimated), _retuned(estimated))
             blocks = [Text(text=ABOUT), overstated, *blocks, *tables]
-        return Part(name="sensitivity", title="Hyperparameter sensitivity", blocks=tuple(blocks))
+        return SectionContent(
+            name="sensitivity", title="Hyperparameter sensitivity", blocks=tuple(blocks)
+        )
 
 
 EstimatedGrids = Sequence[tuple[SettingGrid, SensitivityIntervals]]
 
 
-def _estimated(grid: SettingGrid, report: Inquiry) -> SensitivityIntervals | str:
+def _estimated(grid: SettingGrid, report: ReportContext) -> SensitivityIntervals | str:
     bare = [
         task
         for task, column in zip(grid.tasks, grid.means.T, strict=True)
         if np.isnan(column).all()
     ]
     if bare:
-        return f"no setting has a score on {listed(bare)}"
+        return f"no setting has a score on {join_names(bare)}"
     # Anchors come from all labels on the tasks, so that algorithms share one scale.
     try:
         low, high = percentile_anchors([_of_every_label(grid.tasks, report.evidence)])
@@ -97,20 +99,20 @@ def _of_every_label(tasks: Sequence[str], evidence: Evidence) -> NDArray[np.floa
     return means(runs_of(evidence.labels, tasks, evidence.cells))
 
 
-def _left_out(grids: Sequence[SettingGrid]) -> Iterator[Notice]:
+def _left_out(grids: Sequence[SettingGrid]) -> Iterator[Callout]:
     for grid in grids:
         if grid.left_out:
             text = f"Not among the settings of {grid.name}: {'; '.join(grid.left_out)}."
-            yield Notice(tone=Tone.WARNING, text=text)
+            yield Callout(tone=Tone.WARNING, text=text)
         if grid.failed:
             text = (
-                f"{shortened(grid.failed)}: a run failed finally, so the setting counts as not run "
+                f"{join_first_names(grid.failed)}: a run failed finally, so the setting counts as not run "
                 "on the task. The mean of its other runs would describe it only when it works."
             )
-            yield Notice(tone=Tone.WARNING, text=text)
+            yield Callout(tone=Tone.WARNING, text=text)
 
 
-def _impossible(every: Sequence[GridSensitivity]) -> Iterator[Notice]:
+def _impossible(every: Sequence[GridSensitivity]) -> Iterator[Callout]:
     """Warnings about absent sensitivities and intervals, one for each reason."""
     names_by_reason: dict[tuple[str, str], list[str]] = {}
     for item in every:
@@ -121,7 +123,7 @@ def _impossible(every: Sequence[GridSensitivity]) -> Iterator[Notice]:
                 item.grid.name
             )
     for (what, reason), names in names_by_reason.items():
-        yield Notice(tone=Tone.WARNING, text=f"No {what} for {listed(names)}: {reason}.")
+        yield Callout(tone=Tone.WARNING, text=f"No {what} for {join_names(names)}: {reason}.")
 
 
 def _table(estimated: EstimatedGrids) -> Table:
@@ -129,16 +131,16 @@ def _table(estimated: EstimatedGrids) -> Table:
         name="sensitivity",
         title="Hyperparameter sensitivity and effective dimensionality",
         columns=(
-            Column(title="algorithm"),
-            Column(title="settings"),
-            Column(title="tasks", digits=0),
-            Column(title="runs per setting"),
-            Column(title="P (best setting per task)", digits=3),
-            Column(title="C (one setting for all tasks)", digits=3),
-            Column(title="sensitivity Φ", digits=3),
-            Column(title="dimensionality d", digits=0),
-            Column(title="parameters", digits=0),
-            REMARK,
+            TableColumn(title="algorithm"),
+            TableColumn(title="settings"),
+            TableColumn(title="tasks", digits=0),
+            TableColumn(title="runs per setting"),
+            TableColumn(title="P (best setting per task)", digits=3),
+            TableColumn(title="C (one setting for all tasks)", digits=3),
+            TableColumn(title="sensitivity Φ", digits=3),
+            TableColumn(title="dimensionality d", digits=0),
+            TableColumn(title="parameters", digits=0),
+            REMARK_COLUMN,
         ),
         rows=tuple(_row(grid, intervals) for grid, intervals in estimated),
         note="Settings: with a score on every task, of all settings. P uses every setting that ran "
@@ -146,7 +148,7 @@ def _table(estimated: EstimatedGrids) -> Table:
         "counts as not run. Intervals are corrected for the selection bias of P and C, and may "
         "therefore not contain them.",
     )
-    return remarked(table)
+    return without_empty_remarks(table)
 
 
 def _row(grid: SettingGrid, intervals: SensitivityIntervals) -> tuple[Value, ...]:
@@ -192,11 +194,11 @@ def _best(estimated: EstimatedGrids) -> Table:
         name="sensitivity-settings",
         title="The best settings",
         columns=(
-            Column(title="algorithm"),
-            Column(title="best on"),
-            Column(title="label", label=True),
-            Column(title="normalised score", digits=3),
-            Column(title="mean score"),
+            TableColumn(title="algorithm"),
+            TableColumn(title="best on"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="normalised score", digits=3),
+            TableColumn(title="mean score"),
         ),
         rows=tuple(row for grid, intervals in estimated for row in _best_rows(grid, intervals)),
         note="Settings that ran. The first row of each algorithm is the best setting for all "
@@ -229,11 +231,11 @@ def _retuned(estimated: EstimatedGrids) -> Table:
         name="sensitivity-parameters",
         title="Gain from tuning parameters per task",
         columns=(
-            Column(title="algorithm"),
-            Column(title="parameters tuned per task"),
-            Column(title="which parameters"),
-            Column(title="score", digits=3),
-            Column(title="share of P", digits=3),
+            TableColumn(title="algorithm"),
+            TableColumn(title="parameters tuned per task"),
+            TableColumn(title="which parameters"),
+            TableColumn(title="score", digits=3),
+            TableColumn(title="share of P", digits=3),
         ),
         rows=tuple(row for grid, intervals in estimated for row in _retuned_rows(grid, intervals)),
         note="For each number of parameters, those that gain the most; the others stay at the best "
@@ -248,7 +250,7 @@ def _retuned_rows(
     for count, (score, subset) in enumerate(
         zip(sensitivity.retuned, sensitivity.subsets, strict=True)
     ):
-        names = listed(grid.parameters[column] for column in subset) or "none"
+        names = join_names(grid.parameters[column] for column in subset) or "none"
         share = score / sensitivity.tuned if sensitivity.tuned > 0 else None
-        tuned = f"{count} of {counted(len(grid.parameters), 'parameter')}"
+        tuned = f"{count} of {format_count(len(grid.parameters), 'parameter')}"
         yield grid.name, tuned, names, score, share

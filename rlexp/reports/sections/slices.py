@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
     name_suffix,
@@ -15,10 +15,10 @@ from rlexp.reports.analysis.sweep_tables import (
     sweep_title,
     valued,
 )
-from rlexp.reports.drawing.blocks import Axis, Block, Part, Scatter, Text
+from rlexp.reports.drawing.blocks import Axis, Block, ScatterFigure, SectionContent, Text
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
-from rlexp.text import shortened
+from rlexp.text import join_first_names
 
 MOST = 12
 """Maximal number of parameters with a figure; the most important ones have one."""
@@ -28,7 +28,7 @@ MOST = 12
 class SlicesSection:
     """Figure for each parameter of each sweep."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no trial of a sweep has a value."""
         evidence = report.evidence
         blocks = tuple(
@@ -39,14 +39,14 @@ class SlicesSection:
         )
         if not blocks:
             return None
-        return Part(name="slices", title="Slices", blocks=blocks, folded=True)
+        return SectionContent(name="slices", title="Slices", blocks=blocks, folded=True)
 
 
 def _blocks(sweep: SweepEvidence, evidence: Evidence) -> list[Block]:
     ordered = _ordered(sweep)
     figures: list[Block] = [_figure(p, sweep, evidence) for p in ordered[:MOST]]
     if rest := [p.key for p in ordered[MOST:]]:
-        text = f"The {MOST} most important parameters; not drawn: {shortened(rest)}."
+        text = f"The {MOST} most important parameters; not drawn: {join_first_names(rest)}."
         figures.append(Text(text=text))
     return figures
 
@@ -60,7 +60,7 @@ def _ordered(sweep: SweepEvidence) -> list[Parameter]:
     return sorted(parameters, key=lambda p: -importance[p.key])
 
 
-def _figure(parameter: Parameter, sweep: SweepEvidence, evidence: Evidence) -> Scatter:
+def _figure(parameter: Parameter, sweep: SweepEvidence, evidence: Evidence) -> ScatterFigure:
     trials, domain = valued(sweep), parameter.domain
     values = {t.number: t.parameters[parameter.key] for t in trials if _has(t, parameter)}
     ticks: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def _figure(parameter: Parameter, sweep: SweepEvidence, evidence: Evidence) -> S
         x = _numbers(values)
         log = domain.log if isinstance(domain, Integer) else domain.scale == "log"
         axis = Axis(title=parameter.key, log=log)
-    return Scatter(
+    return ScatterFigure(
         name=f"slice-{parameter.key}{name_suffix(sweep, evidence)}",
         title=sweep_title(parameter.key, sweep, evidence),
         x=axis,

@@ -5,24 +5,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.metrics.estimate_text import too_narrow
-from rlexp.reports.analysis.estimates import Estimates, is_capped, per_task
+from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Axis,
     Block,
-    Column,
-    Intervals,
-    Mark,
-    Notice,
+    Callout,
+    IntervalFigure,
+    IntervalMark,
     Panel,
-    Part,
+    SectionContent,
     Table,
+    TableColumn,
     Tone,
     Value,
 )
-from rlexp.text import digits_for, listed, per_cent
+from rlexp.text import decimals_for_span, format_percentage, join_names
 
 MARKED = ("random", "threshold")
 """Known scores of a task that figures show as lines."""
@@ -32,7 +32,7 @@ MARKED = ("random", "threshold")
 class TasksSection:
     """Figure and table of the leading metric of each label on each task."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there is no task."""
         name = _leading(report)
         estimates = per_task(replace(report, metrics={name: report.metrics[name]}))
@@ -42,20 +42,20 @@ class TasksSection:
         if any(cell_estimates.intervals for cell_estimates in estimates):
             blocks.append(_figure(name, estimates, report))
         blocks.append(_table(name, estimates, report))
-        return Part(name="tasks", title="Task by task", blocks=tuple(blocks))
+        return SectionContent(name="tasks", title="Task by task", blocks=tuple(blocks))
 
 
-def _leading(report: Inquiry) -> str:
+def _leading(report: ReportContext) -> str:
     """The first metric that is defined for raw scores, or else the first metric."""
     raw = [name for name, metric in report.metrics.items() if not is_capped(metric)]
     return (raw or list(report.metrics))[0]
 
 
-def _unit(name: str, report: Inquiry) -> str:
+def _unit(name: str, report: ReportContext) -> str:
     return "normalised score" if is_capped(report.metrics[name]) else "return"
 
 
-def _narrow(name: str, estimates: Sequence[Estimates]) -> Iterator[Notice]:
+def _narrow(name: str, estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
     """Warning about intervals with a coverage below the nominal level."""
     narrow = [
         i
@@ -66,38 +66,42 @@ def _narrow(name: str, estimates: Sequence[Estimates]) -> Iterator[Notice]:
     if shares:
         text = (
             f"{len(narrow)} of {len(estimates)} intervals below are too narrow: with so few runs "
-            f"per task, {per_cent(narrow[0].level)} intervals contained the true value in "
-            f"{per_cent(shares[0])} of simulations."
+            f"per task, {format_percentage(narrow[0].level)} intervals contained the true value in "
+            f"{format_percentage(shares[0])} of simulations."
         )
-        yield Notice(tone=Tone.WARNING, text=text)
+        yield Callout(tone=Tone.WARNING, text=text)
 
 
-def _figure(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Intervals:
+def _figure(
+    name: str, estimates: Sequence[LabelEstimates], report: ReportContext
+) -> IntervalFigure:
     tasks = [
         t
         for t in report.evidence.tasks
         if any(_is_on(cell_estimates, t) for cell_estimates in estimates)
     ]
-    return Intervals(
+    return IntervalFigure(
         name="tasks-figure",
         title=f"{report.metrics[name].title} by task",
         panels=tuple(_panel(name, task, estimates, report) for task in tasks),
-        note=f"{per_cent(report.settings.level)} intervals; dots are runs.",
+        note=f"{format_percentage(report.settings.level)} intervals; dots are runs.",
     )
 
 
-def _is_on(estimates: Estimates, task: str) -> bool:
+def _is_on(estimates: LabelEstimates, task: str) -> bool:
     return estimates.tasks == (task,) and bool(estimates.intervals)
 
 
-def _panel(name: str, task: str, estimates: Sequence[Estimates], report: Inquiry) -> Panel:
+def _panel(
+    name: str, task: str, estimates: Sequence[LabelEstimates], report: ReportContext
+) -> Panel:
     raw = not is_capped(report.metrics[name])
     reference: Mapping[str, Any] = report.evidence.reference(task) if raw else {}
     return Panel(
         title=task,
         axis=Axis(title=_unit(name, report)),
         marks=tuple(
-            Mark(
+            IntervalMark(
                 label=cell_estimates.label,
                 interval=cell_estimates.intervals[name],
                 dots=cell_estimates.scores if raw else (),
@@ -111,26 +115,26 @@ def _panel(name: str, task: str, estimates: Sequence[Estimates], report: Inquiry
     )
 
 
-def _table(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Table:
+def _table(name: str, estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
     spans = [
         cell_estimates.scores[-1] - cell_estimates.scores[0]
         for cell_estimates in estimates
         if cell_estimates.scores
     ]
     # The task with the smallest spread of scores determines the digits of the column.
-    digits = digits_for(min([span for span in spans if span > 0], default=0.0))
+    digits = decimals_for_span(min([span for span in spans if span > 0], default=0.0))
     title = report.metrics[name].title
     table = Table(
         name="tasks",
         title=f"{title} of every label on every task",
         columns=(
-            Column(title="task"),
-            Column(title="label", label=True),
-            Column(title="runs"),
-            Column(title=title, digits=digits),
-            Column(title="lowest run", digits=digits),
-            Column(title="highest run", digits=digits),
-            REMARK,
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title=title, digits=digits),
+            TableColumn(title="lowest run", digits=digits),
+            TableColumn(title="highest run", digits=digits),
+            REMARK_COLUMN,
         ),
         rows=tuple(_row(name, cell_estimates) for cell_estimates in estimates),
         note=f"Runs: with a score, of planned. {_units(name, report)}{_counted_as_worst(report)}",
@@ -138,13 +142,13 @@ def _table(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Table:
     return with_every_run(table)
 
 
-def _units(name: str, report: Inquiry) -> str:
+def _units(name: str, report: ReportContext) -> str:
     if not is_capped(report.metrics[name]):
         return "In units of the return."
     return f"{report.metrics[name].title} in normalised scores, runs in units of the return."
 
 
-def _row(name: str, estimates: Estimates) -> tuple[Value, ...]:
+def _row(name: str, estimates: LabelEstimates) -> tuple[Value, ...]:
     ends = (estimates.scores[0], estimates.scores[-1]) if estimates.scores else (None, None)
     runs = f"{estimates.n:,} of {estimates.planned:,}"
     return (
@@ -157,7 +161,7 @@ def _row(name: str, estimates: Estimates) -> tuple[Value, ...]:
     )
 
 
-def _counted_as_worst(report: Inquiry) -> str:
+def _counted_as_worst(report: ReportContext) -> str:
     """Labels and tasks where failed runs count as the task's minimum, as a sentence."""
     affected = [
         f"{cell.label} on {cell.task} ({cell.counted_as_worst})"
@@ -165,5 +169,7 @@ def _counted_as_worst(report: Inquiry) -> str:
         if cell.counted_as_worst
     ]
     return (
-        f" Failed runs that count as the task's minimum: {listed(affected)}." if affected else ""
+        f" Failed runs that count as the task's minimum: {join_names(affected)}."
+        if affected
+        else ""
     )

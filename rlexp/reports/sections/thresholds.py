@@ -7,26 +7,32 @@ from itertools import combinations
 import numpy as np
 
 from rlexp.records.run import State
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Axis,
     Block,
-    Column,
-    Line,
-    Lines,
-    Part,
+    FigureLine,
+    LineFigure,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Value,
-    remarked,
+    without_empty_remarks,
 )
-from rlexp.reports.evidence.runs import Evidence, Member, states
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text
 from rlexp.stats.interval import Interval, limited, too_few
 from rlexp.stats.pairwise_family import holm
-from rlexp.stats.survival import Median, SurvivalCurve, kaplan_meier, median_time, restricted_mean
+from rlexp.stats.survival import (
+    MedianTime,
+    SurvivalCurve,
+    kaplan_meier,
+    median_time,
+    restricted_mean,
+)
 from rlexp.stats.threshold import LogRank, log_rank, time_to_threshold, wilson
-from rlexp.text import counted, listed
+from rlexp.text import format_count, join_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +93,11 @@ def follow(evidence: Evidence, label: str, task: str, threshold: float) -> Follo
     )
 
 
-def _reach(member: Member, threshold: float) -> tuple[float, bool]:
+def _reach(member: PlannedRun, threshold: float) -> tuple[float, bool]:
     return time_to_threshold((member.steps, member.returns), threshold)
 
 
-def _has_ended(member: Member) -> bool:
+def _has_ended(member: PlannedRun) -> bool:
     """Whether it is final that the run did, or did not, reach the threshold."""
     record = member.record
     if record.state is State.FAILED:
@@ -99,10 +105,10 @@ def _has_ended(member: Member) -> bool:
     return record.state in {State.COMPLETED, State.PRUNED} and member.is_evaluated
 
 
-def _remarks(members: Sequence[Member], threshold: float) -> Iterator[str]:
+def _remarks(members: Sequence[PlannedRun], threshold: float) -> Iterator[str]:
     unseen = [member for member in members if not member.is_evaluated]
     if unseen:
-        yield f"{len(unseen)} without an evaluation ({states(unseen)})"
+        yield f"{len(unseen)} without an evaluation ({run_states_text(unseen)})"
     short = [
         member
         for member in members
@@ -110,7 +116,7 @@ def _remarks(members: Sequence[Member], threshold: float) -> Iterator[str]:
         if not _reach(member, threshold)[1]
     ]
     if short:
-        yield f"{len(short)} below the threshold at the last evaluation ({states(short)})"
+        yield f"{len(short)} below the threshold at the last evaluation ({run_states_text(short)})"
 
 
 ABOUT = (
@@ -135,7 +141,7 @@ PAIRS = (
 class TimeToThresholdSection:
     """Figure for each task with a threshold, a table of times, and a test of each pair."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.tasks:
@@ -154,15 +160,15 @@ class TimeToThresholdSection:
         blocks += [_table(every, level)] if every else []
         blocks += _tests(every)
         bare = [task for task in evidence.tasks if task not in thresholds]
-        blocks += [Text(text=f"No threshold is declared for {listed(bare)}.")] if bare else []
-        return Part(name="thresholds", title="Time to threshold", blocks=tuple(blocks))
+        blocks += [Text(text=f"No threshold is declared for {join_names(bare)}.")] if bare else []
+        return SectionContent(name="thresholds", title="Time to threshold", blocks=tuple(blocks))
 
 
 def _figure(
     number: int, task: str, threshold: float, runs: Sequence[FollowedRuns], level: float
-) -> Lines:
+) -> LineFigure:
     curves = [(followed, followed.curve(level)) for followed in runs]
-    return Lines(
+    return LineFigure(
         name=f"thresholds-{number}",
         title=f"{task}: runs that have reached {_signed(threshold)}",
         x=Axis(title="environment steps", low=0.0),
@@ -180,12 +186,10 @@ def _note(followed: FollowedRuns) -> str:
     if not followed.times:
         return f"{followed.label}: — ({followed.remark})."
     missing = f"; {followed.remark}" if followed.remark else ""
-    return (
-        f"{followed.label}: {len(followed.times)} of {counted(followed.planned, 'run')}{missing}."
-    )
+    return f"{followed.label}: {len(followed.times)} of {format_count(followed.planned, 'run')}{missing}."
 
 
-def _line(label: str, curve: SurvivalCurve) -> Line:
+def _line(label: str, curve: SurvivalCurve) -> FigureLine:
     """One minus the survival curve, from step 0 to the end of the longest run."""
     shares = [1.0, *curve.survival.tolist()]
     low, high = [1.0, *curve.low.tolist()], [1.0, *curve.high.tolist()]
@@ -195,7 +199,7 @@ def _line(label: str, curve: SurvivalCurve) -> Line:
         shares, low, high = [*shares, shares[-1]], [*low, low[-1]], [*high, high[-1]]
     # The share is one minus survival, so lower and upper ends change places below.
     some = too_few(curve.n) is None and any(np.isfinite(curve.low))
-    return Line(
+    return FigureLine(
         label=label,
         x=tuple(x),
         y=tuple(1 - share for share in shares),
@@ -215,18 +219,18 @@ def _table(tasks: Sequence[Sequence[FollowedRuns]], level: float) -> Table:
         name="thresholds",
         title="Time to threshold",
         columns=(
-            Column(title="task"),
-            Column(title="label", label=True),
-            Column(title="runs"),
-            Column(title="reached"),
-            Column(title="median", digits=0),
-            Column(title="restricted mean", digits=0),
-            REMARK,
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title="reached"),
+            TableColumn(title="median", digits=0),
+            TableColumn(title="restricted mean", digits=0),
+            REMARK_COLUMN,
         ),
         rows=tuple(rows),
         note=" ".join([SUMMARY, *_horizons(tasks)]),
     )
-    return remarked(table)
+    return without_empty_remarks(table)
 
 
 def _horizon(runs: Sequence[FollowedRuns]) -> float | None:
@@ -256,7 +260,7 @@ def _row(followed: FollowedRuns, horizon: float | None, level: float) -> tuple[V
     )
 
 
-def _median(median: Median) -> Interval | str:
+def _median(median: MedianTime) -> Interval | str:
     """The median time; with an interval only where both ends are finite."""
     if median.estimate is None:
         return NOT_REACHED
@@ -303,19 +307,19 @@ def _tests(tasks: Sequence[Sequence[FollowedRuns]]) -> list[Table]:
         name="thresholds-pairs",
         title="Log-rank tests of pairs of labels",
         columns=(
-            Column(title="task"),
-            Column(title="label", label=True),
-            Column(title="against", label=True),
-            Column(title="runs"),
-            Column(title="χ²"),
-            Column(title="p", digits=4),
-            Column(title="p after Holm", digits=4),
-            REMARK,
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="against", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title="χ²"),
+            TableColumn(title="p", digits=4),
+            TableColumn(title="p after Holm", digits=4),
+            REMARK_COLUMN,
         ),
         rows=tuple(rows),
         note=PAIRS,
     )
-    return [remarked(table)]
+    return [without_empty_remarks(table)]
 
 
 def _test(a: FollowedRuns, b: FollowedRuns) -> LogRank | None:
@@ -329,6 +333,6 @@ def _pair(
 ) -> tuple[Value, ...]:
     runs = f"{len(a.times)} and {len(b.times)}"
     if test is None:
-        lacking = listed(followed.label for followed in (a, b) if not followed.times)
+        lacking = join_names(followed.label for followed in (a, b) if not followed.times)
         return (a.task, a.label, b.label, runs, None, None, None, f"no evaluation of {lacking}")
     return (a.task, a.label, b.label, runs, test.statistic, test.p_value, adjusted, test.reason)

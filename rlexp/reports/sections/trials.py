@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     OBJECTIVES,
     name_suffix,
@@ -12,40 +12,49 @@ from rlexp.reports.analysis.sweep_tables import (
     value_of,
     valued,
 )
-from rlexp.reports.drawing.blocks import REMARK, Column, Part, Table, Value, remarked
+from rlexp.reports.drawing.blocks import (
+    REMARK_COLUMN,
+    SectionContent,
+    Table,
+    TableColumn,
+    Value,
+    without_empty_remarks,
+)
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
-from rlexp.text import digits_for
+from rlexp.text import decimals_for_span
 
 
 @dataclass(frozen=True, slots=True)
 class TrialsSection:
     """Table of each sweep with a row for each trial."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no sweep has a trial."""
         evidence = report.evidence
         tables = tuple(_table(sweep, evidence) for sweep in evidence.sweeps if sweep.trials)
         return (
-            Part(name="trials", title="All trials", blocks=tables, folded=True) if tables else None
+            SectionContent(name="trials", title="All trials", blocks=tables, folded=True)
+            if tables
+            else None
         )
 
 
 def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
     values = [v for t in valued(sweep) for v in t.values if isfinite(v)]
-    digits = digits_for(max(values) - min(values)) if values else 2
+    digits = decimals_for_span(max(values) - min(values)) if values else 2
     columns = (
-        Column(title="trial", digits=0),
-        Column(title="state"),
+        TableColumn(title="trial", digits=0),
+        TableColumn(title="state"),
         *(
-            Column(title=OBJECTIVES[name], digits=digits)
+            TableColumn(title=OBJECTIVES[name], digits=digits)
             for name in sweep.definition.plan.objectives
         ),
-        Column(title="scores", digits=0),
-        Column(title="steps of a run", digits=0),
-        Column(title="steps spent", digits=0),
-        *(Column(title=key) for key in sweep.definition.space.keys),
-        REMARK,
+        TableColumn(title="scores", digits=0),
+        TableColumn(title="steps of a run", digits=0),
+        TableColumn(title="steps spent", digits=0),
+        *(TableColumn(title=key) for key in sweep.definition.space.keys),
+        REMARK_COLUMN,
     )
     table = Table(
         name=f"trials{name_suffix(sweep, evidence)}",
@@ -55,7 +64,7 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
         note="Scores: number of tuning seeds with a score, of "
         f"{len(sweep.tuning_seeds)}. A screened trial had fewer seeds or steps and could not win.",
     )
-    return remarked(table)
+    return without_empty_remarks(table)
 
 
 def _row(trial: TrialEvidence, sweep: SweepEvidence) -> tuple[Value, ...]:

@@ -8,13 +8,20 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_text import possible, with_ends
-from rlexp.reports.analysis.estimates import Estimates, LabelPair, aggregates, pairs, unit
+from rlexp.reports.analysis.estimates import LabelEstimates, LabelPair, aggregates, pairs, unit
 from rlexp.reports.analysis.fairness import warnings
-from rlexp.reports.analysis.report_context import Inquiry
-from rlexp.reports.drawing.blocks import Block, Notice, Part, Text, Tone
-from rlexp.reports.evidence.runs import Evidence, score_in_words, states
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.drawing.blocks import Block, Callout, SectionContent, Text, Tone
+from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
 from rlexp.stats.pairwise_family import Verdict
-from rlexp.text import counted, digits_for, listed, number, per_cent, shortened
+from rlexp.text import (
+    decimals_for_span,
+    format_count,
+    format_number,
+    format_percentage,
+    join_first_names,
+    join_names,
+)
 
 MANY = 15
 """Number of pairs above which there is one notice per label instead of one per pair."""
@@ -25,29 +32,29 @@ DECIDED = {Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT}
 class VerdictsSection:
     """Notice for each pair of labels, or the aggregate of a single label."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part."""
         compared = pairs(report)
         blocks = (*_question(report), *_answers(report, compared), *_unfair(report.evidence))
-        return Part(name="verdicts", title="Question and verdicts", blocks=blocks)
+        return SectionContent(name="verdicts", title="Question and verdicts", blocks=blocks)
 
 
-def _nothing(evidence: Evidence, names: str) -> Notice:
+def _nothing(evidence: Evidence, names: str) -> Callout:
     """Notice that no run of the phase is planned."""
     if evidence.sweeps:
         text = f"{names} has no {evidence.phase} run yet, and only such runs are results."
-        return Notice(tone=Tone.NOTE, text=text)
+        return Callout(tone=Tone.NOTE, text=text)
     text = f"{names} plans no run of the {evidence.phase} phase, so there is nothing to report."
-    return Notice(tone=Tone.PROBLEM, text=text)
+    return Callout(tone=Tone.PROBLEM, text=text)
 
 
-def _question(report: Inquiry) -> Iterator[Block]:
+def _question(report: ReportContext) -> Iterator[Block]:
     evidence = report.evidence
-    names = listed(experiment.name for experiment in evidence.experiments)
+    names = join_names(experiment.name for experiment in evidence.experiments)
     if not evidence.labels:
         yield _nothing(evidence, names)
         return
-    labels, tasks = shortened(evidence.labels), shortened(evidence.tasks)
+    labels, tasks = join_first_names(evidence.labels), join_first_names(evidence.tasks)
     question = (
         f"Which of {labels} scores" if len(evidence.labels) > 1 else f"What does {labels} score"
     )
@@ -60,7 +67,7 @@ def _question(report: Inquiry) -> Iterator[Block]:
 def _score(evidence: Evidence) -> str:
     """Sentence about the budget and the score of a run."""
     budgets = [m.record.spec.budget for m in evidence.members]
-    definitions = sorted({score_in_words(budget) for budget in budgets})
+    definitions = sorted({score_definition(budget) for budget in budgets})
     steps = sorted({budget["steps"] for budget in budgets})
     trained = " or ".join(f"{step:,}" for step in steps)
     return (
@@ -68,7 +75,7 @@ def _score(evidence: Evidence) -> str:
     )
 
 
-def _rule(report: Inquiry) -> str:
+def _rule(report: ReportContext) -> str:
     settings, several = report.settings, len(report.evidence.tasks) > 1
     what = f"the difference of the mean {unit(report.evidence)}"
     over = ", averaged over the tasks" if several else ""
@@ -83,7 +90,7 @@ def _rule(report: Inquiry) -> str:
     )
 
 
-def _answers(report: Inquiry, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
+def _answers(report: ReportContext, compared: tuple[LabelPair, ...]) -> Iterator[Callout]:
     if len(report.evidence.labels) == 1:
         yield _reached(report, aggregates(report)[0])
         return
@@ -94,29 +101,29 @@ def _answers(report: Inquiry, compared: tuple[LabelPair, ...]) -> Iterator[Notic
         yield from (_summary(label, compared) for label in report.evidence.labels)
 
 
-def _reached(report: Inquiry, estimates: Estimates) -> Notice:
+def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
     """Notice with the leading metric of the only label."""
     name, metric = next(iter(report.metrics.items()))
     if name not in estimates.intervals:
-        return Notice(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
+        return Callout(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
     interval = estimates.intervals[name]
-    level = f", {per_cent(interval.level)} interval" if possible(interval) else ""
+    level = f", {format_percentage(interval.level)} interval" if possible(interval) else ""
     text = (
         f"{estimates.label} reaches {with_ends(interval, 2)}: {metric.title} "
-        f"of the {unit(report.evidence)}, {estimates.n} of {counted(estimates.planned, 'run')} on "
-        f"{counted(len(estimates.tasks), 'task')}{level}."
+        f"of the {unit(report.evidence)}, {estimates.n} of {format_count(estimates.planned, 'run')} on "
+        f"{format_count(len(estimates.tasks), 'task')}{level}."
     )
-    return Notice(tone=Tone.GOOD if possible(interval) else Tone.WARNING, text=text)
+    return Callout(tone=Tone.GOOD if possible(interval) else Tone.WARNING, text=text)
 
 
-def _winner(evidence: Evidence, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
+def _winner(evidence: Evidence, compared: tuple[LabelPair, ...]) -> Iterator[Callout]:
     """Notice about a label that is better than all others, of three labels or more."""
     if len(evidence.labels) < 3:
         return
     for label in evidence.labels:
         beaten = [pair for pair in compared if _winner_of(pair) == label]
         if len(beaten) == len(evidence.labels) - 1:
-            yield Notice(tone=Tone.GOOD, text=f"{label} is better than every other label.")
+            yield Callout(tone=Tone.GOOD, text=f"{label} is better than every other label.")
 
 
 def _winner_of(pair: LabelPair) -> str | None:
@@ -129,10 +136,10 @@ def _winner_of(pair: LabelPair) -> str | None:
             return None
 
 
-def _notice(pair: LabelPair, evidence: Evidence) -> Notice:
+def _notice(pair: LabelPair, evidence: Evidence) -> Callout:
     if pair.decision is None:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
-        return Notice(tone=Tone.PROBLEM, text=text)
+        return Callout(tone=Tone.PROBLEM, text=text)
     verdict, decision = pair.decision.verdict, pair.decision
     reason = decision.reason.removeprefix("higher: ").removeprefix("lower: ")
     more = f"; {decision.further.reason}" if decision.further else ""
@@ -147,7 +154,7 @@ def _notice(pair: LabelPair, evidence: Evidence) -> Notice:
     caveats = "".join(_caveats(pair, evidence))
     if caveats and tone is Tone.GOOD:
         tone = Tone.WARNING
-    return Notice(tone=tone, text=f"{head}: {reason}{more}. {_runs(pair, evidence)}{caveats}")
+    return Callout(tone=tone, text=f"{head}: {reason}{more}. {_runs(pair, evidence)}{caveats}")
 
 
 def _runs(pair: LabelPair, evidence: Evidence) -> str:
@@ -157,15 +164,17 @@ def _runs(pair: LabelPair, evidence: Evidence) -> str:
     ]
     first, second = (sum(map(len, tasks)) for tasks in sides)
     runs = [f" ({_every_run(tasks)})" if first + second < FEW else "" for tasks in sides]
-    sizes = f"{counted(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
-    return f"{sizes} on {counted(len(pair.tasks), 'task')}."
+    sizes = f"{format_count(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
+    return f"{sizes} on {format_count(len(pair.tasks), 'task')}."
 
 
 def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
     """Scores of few runs, in units of their task's return; semicolons separate tasks."""
     span = max(float(np.ptp(scores)) for scores in tasks)
     return "; ".join(
-        ", ".join(number(score, digits_for(span)) for score in sorted(scores.tolist()))
+        ", ".join(
+            format_number(score, decimals_for_span(span)) for score in sorted(scores.tolist())
+        )
         for scores in tasks
     )
 
@@ -173,7 +182,7 @@ def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
 def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
     """Sentences about tasks and runs without scores, which a verdict does not cover."""
     if pair.left_out:
-        yield f" It does not cover {listed(pair.left_out)}, where one of the labels has no score."
+        yield f" It does not cover {join_names(pair.left_out)}, where one of the labels has no score."
     for label in (pair.first, pair.second):
         cells = [evidence.cells[label, task] for task in pair.tasks]
         absent = [m for cell in cells for m in cell.members if m.score is None]
@@ -181,12 +190,12 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
             worst = sum(cell.counted_as_worst for cell in cells)
             counts = f", {worst} of them counted as the task's minimum" if worst else ""
             yield (
-                f" {counted(len(absent), 'run')} of {label} on these tasks without a score "
-                f"({states(absent)}){counts}: see the bounds below."
+                f" {format_count(len(absent), 'run')} of {label} on these tasks without a score "
+                f"({run_states_text(absent)}){counts}: see the bounds below."
             )
 
 
-def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
+def _summary(label: str, compared: tuple[LabelPair, ...]) -> Callout:
     """Notice with the relations of one label to all others."""
     involved = [pair for pair in compared if label in {pair.first, pair.second}]
     labels_by_relation: dict[str, list[str]] = {}
@@ -201,12 +210,12 @@ def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
         "not comparable to",
     )
     relations = [
-        f"{word} {shortened(labels_by_relation[word])}"
+        f"{word} {join_first_names(labels_by_relation[word])}"
         for word in order
         if word in labels_by_relation
     ]
     undecided = set(labels_by_relation) <= {"undecided against", "not comparable to"}
-    return Notice(
+    return Callout(
         tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
     )
 
@@ -220,6 +229,6 @@ def _relation(label: str, pair: LabelPair) -> str:
     return "equivalent to" if equivalent else "undecided against"
 
 
-def _unfair(evidence: Evidence) -> Iterator[Notice]:
+def _unfair(evidence: Evidence) -> Iterator[Callout]:
     """Warnings about the fairness of the comparison; notes are part of the protocol section."""
     yield from (notice for notice in warnings(evidence) if notice.tone is Tone.WARNING)

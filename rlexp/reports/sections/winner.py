@@ -8,7 +8,7 @@ from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
 from rlexp.metrics.estimate_text import with_ends
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.report_context import Inquiry
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     by_number,
     incumbents,
@@ -19,16 +19,16 @@ from rlexp.reports.analysis.sweep_tables import (
     test_cell,
 )
 from rlexp.reports.drawing.blocks import (
-    REMARK,
+    REMARK_COLUMN,
     Block,
-    Column,
-    Notice,
-    Part,
+    Callout,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
     Value,
-    remarked,
+    without_empty_remarks,
 )
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence
@@ -38,7 +38,7 @@ from rlexp.stats.improvement import probability_of_improvement
 from rlexp.stats.interval import Interval, limited
 from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import counted, digits_for
+from rlexp.text import decimals_for_span, format_count
 
 MEAN = Aggregate("mean")
 
@@ -86,7 +86,9 @@ class WinnerAssessment:
         return next(matches, None)
 
 
-def assess_winner(sweep: SweepEvidence, selection: Selection, report: Inquiry) -> WinnerAssessment:
+def assess_winner(
+    sweep: SweepEvidence, selection: Selection, report: ReportContext
+) -> WinnerAssessment:
     """Scores and optimism of the winner, from the records."""
     trials = dict.fromkeys((selection.winner, DEFAULT))
     measured = [m for trial in trials for m in _measured(sweep, selection, report, trial)]
@@ -104,7 +106,7 @@ def assess_winner(sweep: SweepEvidence, selection: Selection, report: Inquiry) -
 
 
 def _measured(
-    sweep: SweepEvidence, selection: Selection, report: Inquiry, trial: int
+    sweep: SweepEvidence, selection: Selection, report: ReportContext, trial: int
 ) -> Iterator[PhaseScores]:
     """Scores of a configuration in each phase in which it was run."""
     finalist = next((f for f in selection.finalists if f.number == trial), None)
@@ -135,7 +137,7 @@ def _optimism(
     return limited(optimism(tuning, test, level), None if far is None else -far, far)
 
 
-def _mean(scores: Sequence[float], sweep: SweepEvidence, report: Inquiry) -> Estimate | None:
+def _mean(scores: Sequence[float], sweep: SweepEvidence, report: ReportContext) -> Estimate | None:
     """The mean with its interval; `None` without a score, or with one that is out of range."""
     if not scores or not all(abs(score) <= LARGEST_SCORE for score in scores):
         return None
@@ -144,7 +146,7 @@ def _mean(scores: Sequence[float], sweep: SweepEvidence, report: Inquiry) -> Est
 
 
 def _improvement(
-    test: Sequence[float] | None, default: Sequence[float] | None, report: Inquiry
+    test: Sequence[float] | None, default: Sequence[float] | None, report: ReportContext
 ) -> Interval | None:
     if test is None or default is None:
         return None
@@ -177,13 +179,17 @@ FEWEST_APART = 4
 class WinnerSection:
     """Verdict on the winner of each sweep, with all its hyperparameters."""
 
-    def part(self, report: Inquiry) -> Part | None:
+    def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where there is no sweep."""
         blocks = tuple(b for sweep in report.evidence.sweeps for b in _blocks(sweep, report))
-        return Part(name="winner", title="Winner of the sweep", blocks=blocks) if blocks else None
+        return (
+            SectionContent(name="winner", title="Winner of the sweep", blocks=blocks)
+            if blocks
+            else None
+        )
 
 
-def _blocks(sweep: SweepEvidence, report: Inquiry) -> Iterator[Block]:
+def _blocks(sweep: SweepEvidence, report: ReportContext) -> Iterator[Block]:
     selection, evidence = sweep.selection, report.evidence
     if selection is None:
         yield _undecided(sweep)
@@ -198,7 +204,7 @@ def _blocks(sweep: SweepEvidence, report: Inquiry) -> Iterator[Block]:
     yield settings_table(sweep, evidence)
 
 
-def _undecided(sweep: SweepEvidence) -> Notice:
+def _undecided(sweep: SweepEvidence) -> Callout:
     """Notice about the best trial of an unfinished search."""
     best = incumbents(sweep)
     so_far = (
@@ -208,20 +214,20 @@ def _undecided(sweep: SweepEvidence) -> Notice:
         else "none is complete on all tuning seeds."
     )
     text = (
-        f"{sweep.experiment} has not chosen a winner yet: {counted(len(sweep.trials), 'trial')}, "
+        f"{sweep.experiment} has not chosen a winner yet: {format_count(len(sweep.trials), 'trial')}, "
         f"{so_far}"
     )
-    return Notice(tone=Tone.NOTE, text=text)
+    return Callout(tone=Tone.NOTE, text=text)
 
 
-def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment) -> Notice:
+def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment) -> Callout:
     test = assessment.of("test", selection.winner)
     head = f"Trial {selection.winner} of {len(sweep.trials)} won {sweep.experiment}"
     if selection.winner == DEFAULT:
         head = f"The default configuration won {sweep.experiment}: tuning found nothing better"
     if test is None or test.mean is None:
         text = f"{head}. It has no test score yet, and only test scores are results."
-        return Notice(tone=Tone.NOTE, text=text)
+        return Callout(tone=Tone.NOTE, text=text)
     reached = f"{with_ends(test.mean, test.mean.digits)} on {_seeds(test)}"
     gap = (
         f" Tuning overestimated the score by {_told(assessment.optimism)}."
@@ -229,7 +235,7 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
         else ""
     )
     text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
-    return Notice(tone=_tone(selection, assessment), text=text)
+    return Callout(tone=_tone(selection, assessment), text=text)
 
 
 def _against_default(assessment: WinnerAssessment) -> str:
@@ -265,19 +271,19 @@ def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Eviden
         name=f"winner-scores{name_suffix(sweep, evidence)}",
         title=sweep_title("Scores by phase", sweep, evidence),
         columns=(
-            Column(title="label", label=True),
-            Column(title="trial", digits=0),
-            Column(title="phase"),
-            Column(title="scores", digits=0),
-            Column(title="planned", digits=0),
-            Column(title="mean"),
-            REMARK,
+            TableColumn(title="label", label=True),
+            TableColumn(title="trial", digits=0),
+            TableColumn(title="phase"),
+            TableColumn(title="scores", digits=0),
+            TableColumn(title="planned", digits=0),
+            TableColumn(title="mean"),
+            REMARK_COLUMN,
         ),
         rows=tuple(_measured_row(m) for m in assessment.measured),
         note="Only test scores are results: the winner was chosen by its tuning and selection "
         "scores, which therefore overestimate it.",
     )
-    return with_every_run(remarked(table))
+    return with_every_run(without_empty_remarks(table))
 
 
 def _measured_row(measured: PhaseScores) -> tuple[Value, ...]:
@@ -302,9 +308,9 @@ def _overstated(
         name=f"winner-optimism{name_suffix(sweep, evidence)}",
         title=sweep_title("Optimism of tuning (selection bias)", sweep, evidence),
         columns=(
-            Column(title="quantity"),
-            Column(title="value", digits=3),
-            Column(title="meaning"),
+            TableColumn(title="quantity"),
+            TableColumn(title="value", digits=3),
+            TableColumn(title="meaning"),
         ),
         rows=tuple(rows),
     )
@@ -345,12 +351,12 @@ def _expected(
 
 
 def _choice(sweep: SweepEvidence, selection: Selection) -> str:
-    seeds = counted(len(sweep.selection_seeds), "selection seed")
+    seeds = format_count(len(sweep.selection_seeds), "selection seed")
     again = f", scored again on {seeds}" if sweep.selection_seeds else ""
     return (
         f"Selection rule: {selection.rule.rstrip('.')}. "
         f"There {'was' if len(selection.finalists) == 1 else 'were'} "
-        f"{counted(len(selection.finalists), 'finalist')}{again}. The choice was "
+        f"{format_count(len(selection.finalists), 'finalist')}{again}. The choice was "
         "fixed before the first test run existed: test seeds can still be added, trials cannot."
     )
 
@@ -360,17 +366,17 @@ def _finalists(sweep: SweepEvidence, selection: Selection, evidence: Evidence) -
         return fsum(scores) / len(scores) if scores else None
 
     means = [mean(f.tuning) or 0.0 for f in selection.finalists]
-    digits = digits_for(max(means) - min(means)) if means else 2
+    digits = decimals_for_span(max(means) - min(means)) if means else 2
     return Table(
         name=f"winner-finalists{name_suffix(sweep, evidence)}",
         title=sweep_title("Finalists", sweep, evidence),
         columns=(
-            Column(title="trial", digits=0),
-            Column(title="role"),
-            Column(title="tuning score", digits=digits),
-            Column(title="tuning seeds", digits=0),
-            Column(title="selection score", digits=digits),
-            Column(title="selection seeds", digits=0),
+            TableColumn(title="trial", digits=0),
+            TableColumn(title="role"),
+            TableColumn(title="tuning score", digits=digits),
+            TableColumn(title="tuning seeds", digits=0),
+            TableColumn(title="selection score", digits=digits),
+            TableColumn(title="selection seeds", digits=0),
         ),
         rows=tuple(
             (
@@ -393,9 +399,11 @@ def _short(value: float | None) -> str:
 
 def _told(interval: Interval, digits: int | None = None) -> str:
     """An estimate with its interval, or with the reason why it has none."""
-    return with_ends(interval, digits_for(abs(interval.estimate)) if digits is None else digits)
+    return with_ends(
+        interval, decimals_for_span(abs(interval.estimate)) if digits is None else digits
+    )
 
 
 def _seeds(measured: PhaseScores) -> str:
     few = f"{len(measured.scores)} of " if len(measured.scores) < measured.planned else ""
-    return f"{few}{counted(measured.planned, 'test seed')}"
+    return f"{few}{format_count(measured.planned, 'test seed')}"

@@ -20,7 +20,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class UnitGrid:
     """Trials on a grid: each parameter's range is divided into cells of equal width.
 
     Attributes:
@@ -75,7 +75,7 @@ def bagged(rows: Places, trees: int, generator: np.random.Generator) -> Places:
     return rows[generator.integers(0, len(rows), size=(trees, len(rows)))]
 
 
-def grow(grid: Grid, values: Numbers, draws: Places) -> Forest:
+def grow(grid: UnitGrid, values: Numbers, draws: Places) -> Forest:
     """A forest with a tree for each row of draws (Breiman 2001, "Random Forests").
 
     Every split tries all features.
@@ -113,7 +113,7 @@ class _Growth:
     All trees are grown at once, so that each level needs a few NumPy calls only.
     """
 
-    def __init__(self, grid: Grid, values: Numbers, draws: Places) -> None:
+    def __init__(self, grid: UnitGrid, values: Numbers, draws: Places) -> None:
         trees, trials = len(draws), len(values)
         self.grid = grid
         self.values = values - values.mean()
@@ -243,7 +243,7 @@ def pair_effects(forest: Forest, sizes: tuple[int, ...]) -> dict[tuple[int, int]
 
 
 def cross_validated_r2(
-    grid: Grid, values: Numbers, trees: int, generator: np.random.Generator
+    grid: UnitGrid, values: Numbers, trees: int, generator: np.random.Generator
 ) -> float:
     """R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² by five-fold cross-validation.
 

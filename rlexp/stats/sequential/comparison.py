@@ -71,7 +71,7 @@ class PairLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SequentialDecision:
     """State of a sequential comparison after all possible interims.
 
     Attributes:
@@ -102,7 +102,7 @@ class Outcome:
         return self.design.worst_case_runs - sum(self.runs.values())
 
 
-def decide(design: Design, blocks: GivenBlocks) -> Outcome:
+def decide(design: Design, blocks: GivenBlocks) -> SequentialDecision:
     """Decide every pair as far as the available scores allow (AdaStop, two-sided).
 
     The same scores always give the same decisions: an interrupted comparison continues by deciding
@@ -198,14 +198,14 @@ def _pair_look(design: Design, state: SequentialState, look: Look, pair: int) ->
 
 def _outcome(
     design: Design, state: SequentialState, scores: Blocks, looks: tuple[tuple[PairLook, ...], ...]
-) -> Outcome:
+) -> SequentialDecision:
     last = {look.pair: look for interim in looks for look in interim}
     interims = {pair: last[pair].interim if pair in last else 0 for pair in design.pairs}
     used = {
         label: max(interims[pair] for pair in design.pairs if label in pair)
         for label in design.labels
     }
-    return Outcome(
+    return SequentialDecision(
         design=design,
         looks=looks,
         decisions={p: last[p].decision if p in last else "continue" for p in design.pairs},

@@ -24,7 +24,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
-from rlexp.store.run_queue import Order, ordered, write_order
+from rlexp.store.run_queue import RunOrder, queued_runs, write_order
 from rlexp.store.runs import new_attempt, read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -147,15 +147,15 @@ def test_a_run_that_is_not_running_gets_no_request(alpha: Stored, tmp_path: Path
 def test_a_queued_run_is_removed_from_the_queue(alpha: Stored, tmp_path: Path) -> None:
     """A run that waits for a worker leaves the queue, unless an active command would requeue it."""
     run = alpha.run(0)
-    write_order(alpha.paths, run.folder.name, Order(after=1, settings={}, command=("rlexp",)))
+    write_order(alpha.paths, run.folder.name, RunOrder(after=1, settings={}, command=("rlexp",)))
     with hold(alpha.paths.lock, "it", now=STARTED):
         assert CancelOutcome.QUEUED is cancel(run.folder.name, study(tmp_path)).outcome
-    assert [run.folder.name] == ordered(alpha.paths)
+    assert [run.folder.name] == queued_runs(alpha.paths)
     document = rlexp(tmp_path, "cancel", run.folder.name, "--json").document("cancellation")
     assert ("withdrawn", 1, "lost") == tuple(
         document[key] for key in ("outcome", "withdrawn", "state")
     )
-    assert [] == ordered(alpha.paths)
+    assert [] == queued_runs(alpha.paths)
 
 
 def test_a_request_that_cannot_be_written_is_a_one_line_error(

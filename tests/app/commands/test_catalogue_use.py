@@ -18,7 +18,7 @@ from stored_runs import STARTED, Stored, ended, evaluated, failed, stored, study
 from rlexp.app.commands.list_runs import ListRequest, list_runs
 from rlexp.app.commands.show import ShowPart, show
 from rlexp.app.commands.status import status
-from rlexp.app.reading.headline_aggregate import Leading
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.results import Result, document
 from rlexp.protocol.seeds import Phase
@@ -88,7 +88,7 @@ def results_of(experiment_with_all_endings: Stored) -> list[Any]:
         experiment_with_all_endings.experiment,
         Phase.TEST,
         entries,
-        Leading(),
+        HeadlineAggregate(),
     )
     return [*map(document, results), summary]
 

@@ -69,7 +69,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 Stored(paths, experiment).complete(spec.seed, score, label=label)
         return None
 
-    monkeypatch.setattr("rlexp.app.execution.launch.drive", train)
+    monkeypatch.setattr("rlexp.app.execution.launch.execute_missing_runs", train)
     return output
 
 

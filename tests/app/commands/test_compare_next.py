@@ -44,7 +44,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
                 score = 100.0 * (values.label == "ppo") + spec.seed
                 Stored(paths, experiment).complete(spec.seed, score, label=values.label)
 
-    monkeypatch.setattr("rlexp.app.execution.launch.drive", train)
+    monkeypatch.setattr("rlexp.app.execution.launch.execute_missing_runs", train)
 
 
 def test_printed_commands_work(

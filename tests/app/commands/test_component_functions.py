@@ -10,7 +10,7 @@ from finished_runs import finish
 
 from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
 from rlexp.app.execution.import_permission import foreign_modules
-from rlexp.app.observer import Silent
+from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 
@@ -39,10 +39,10 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
     monkeypatch.delitem(sys.modules, "foreign_potential")
 
     with pytest.raises(RecordError, match=r"--allow-import foreign_potential$"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
     assert not sign.exists()
     allowed = Workspace(tmp_path, run.study.layout, ("foreign_potential",))
-    assert 2 == evaluate(run.name, EvaluationRequest(episodes=2), allowed, Silent()).n
+    assert 2 == evaluate(run.name, EvaluationRequest(episodes=2), allowed, SilentObserver()).n
     assert sign.exists()
 
 

@@ -17,7 +17,7 @@ from stored_runs import (
 
 from rlexp.app.commands.diff import diff
 from rlexp.errors import RecordError
-from rlexp.protocol.leaf_differences import Difference, leaf_differences
+from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 from rlexp.store.layout import Layout
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -51,18 +51,18 @@ def json_of(folder: Path, first: str, second: str) -> dict[str, Any]:
     ("first", "second", "expected"),
     [
         ({"a": 1}, {"a": 1}, []),
-        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, [Difference("a.b[1]", 2, 3)]),
-        ({"a": [1]}, {"a": [1, 2]}, [Difference("a", [1], [1, 2])]),
-        ({"a": 1}, {"b": 1}, [Difference("a", 1, None), Difference("b", None, 1)]),
-        ({"a": 1}, {"a": 1.0}, [Difference("a", 1, 1.0)]),
-        ({"a": 1}, {"a": True}, [Difference("a", 1, True)]),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, [LeafDifference("a.b[1]", 2, 3)]),
+        ({"a": [1]}, {"a": [1, 2]}, [LeafDifference("a", [1], [1, 2])]),
+        ({"a": 1}, {"b": 1}, [LeafDifference("a", 1, None), LeafDifference("b", None, 1)]),
+        ({"a": 1}, {"a": 1.0}, [LeafDifference("a", 1, 1.0)]),
+        ({"a": 1}, {"a": True}, [LeafDifference("a", 1, True)]),
         ({"a": None}, {}, []),
         ({"a": {"skip": 1}}, {"a": {"skip": 2}}, []),
-        ({"a": {"b": 1}}, {"a": 2}, [Difference("a", {"b": 1}, 2)]),
+        ({"a": {"b": 1}}, {"a": 2}, [LeafDifference("a", {"b": 1}, 2)]),
     ],
 )
 def test_differing_values_are_named_by_their_path(
-    first: dict[str, Any], second: dict[str, Any], expected: list[Difference]
+    first: dict[str, Any], second: dict[str, Any], expected: list[LeafDifference]
 ) -> None:
     """A null key equals an absent one, and 1 differs from 1.0, as in run identities."""
     assert expected == leaf_differences(first, second, ignored=frozenset({"skip"}))

@@ -19,8 +19,8 @@ from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
 
 from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
-from rlexp.app.evaluation.playback import Policy, find_policy, restored
-from rlexp.app.observer import Silent
+from rlexp.app.evaluation.playback import Policy, find_policy, restore_policy
+from rlexp.app.observer import SilentObserver
 from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
 from rlexp.cli.evaluate import evaluation_lines
@@ -124,7 +124,7 @@ def final(run: Finished) -> Evaluated:
 
 def replay(run: Finished, policy: Policy, number: int, episodes: int) -> list[float]:
     """The returns of a restored policy on the seeds of an evaluation during training."""
-    player = restored(policy, draw=0, deterministic=None, allowed=run.study.allowed)
+    player = restore_policy(policy, draw=0, deterministic=None, allowed=run.study.allowed)
     streams = player.training.streams
     evaluator = Evaluator(player.training.environment, EVALUATION_ENVIRONMENTS)
     played = evaluator.evaluate(
@@ -141,7 +141,7 @@ def replay(run: Finished, policy: Policy, number: int, episodes: int) -> list[fl
 
 def json_of(run: Finished, **wanted: Any) -> dict[str, Any]:
     """The JSON document of the command."""
-    return document(evaluate(run.name, EvaluationRequest(**wanted), run.study, Silent()))
+    return document(evaluate(run.name, EvaluationRequest(**wanted), run.study, SilentObserver()))
 
 
 @pytest.mark.parametrize("words", CASES.values(), ids=CASES.keys())
@@ -203,7 +203,7 @@ def test_one_episode_has_no_standard_deviation(ppo: Finished) -> None:
 def test_the_output_names_policy_seeds_and_limits(ppo: Finished) -> None:
     """The output names the policy, the seeds and the action mode, and warns about other seeds."""
     request = EvaluationRequest(episodes=3, deterministic=False)
-    lines = [*evaluation_lines(evaluate(ppo.name, request, ppo.study, Silent()))]
+    lines = [*evaluation_lines(evaluate(ppo.name, request, ppo.study, SilentObserver()))]
     assert lines[:3] == [
         ppo.name,
         "  ppo on CartPole-v1, final policy at step 64",
@@ -218,7 +218,7 @@ def test_the_output_names_policy_seeds_and_limits(ppo: Finished) -> None:
 def test_the_name_of_an_experiment_with_one_run_is_enough(ppo: Finished) -> None:
     """An experiment with exactly one run stands for that run."""
     request = EvaluationRequest(episodes=1)
-    assert evaluate("tiny", request, ppo.study, Silent()).run == ppo.name
+    assert evaluate("tiny", request, ppo.study, SilentObserver()).run == ppo.name
 
 
 def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
     shutil.copytree(run.paths.folder, other)
 
     with pytest.raises(RecordError, match=f"experiment with 2 runs; .*: tiny/other, {run.name}"):
-        evaluate("tiny", EvaluationRequest(), run.study, Silent())
+        evaluate("tiny", EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_videos_show_played_episodes(ppo: Finished) -> None:
@@ -256,7 +256,7 @@ def test_a_failed_video_keeps_the_result(ppo: Finished) -> None:
 def test_unknown_checkpoint_is_refused(ppo: Finished) -> None:
     """The error lists the existing checkpoints."""
     with pytest.raises(RecordError, match=r"no checkpoint at step 33 \(it has: 32, 48\)"):
-        evaluate(ppo.name, EvaluationRequest(checkpoint=33), ppo.study, Silent())
+        evaluate(ppo.name, EvaluationRequest(checkpoint=33), ppo.study, SilentObserver())
 
 
 def test_run_without_a_model_is_refused(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_run_without_a_model_is_refused(tmp_path: Path) -> None:
     run = prepared(tmp_path)
 
     with pytest.raises(RecordError, match="has no final policy: it is lost"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_failed_run_is_refused(tmp_path: Path) -> None:
@@ -272,13 +272,13 @@ def test_failed_run_is_refused(tmp_path: Path) -> None:
     run = finish(tmp_path, *CASES["ppo"], "algorithm.learning_rate=1e30")
 
     with pytest.raises(RecordError, match=r"no final policy: it is failed \(nan\): "):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_draw_out_of_range_is_refused(ppo: Finished) -> None:
     """The number of seed sets is limited."""
     with pytest.raises(ConfigError, match="draws are 0 … 2047"):
-        evaluate(ppo.name, EvaluationRequest(draw=2048), ppo.study, Silent())
+        evaluate(ppo.name, EvaluationRequest(draw=2048), ppo.study, SilentObserver())
 
 
 def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
@@ -286,7 +286,7 @@ def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> N
     run = broken("model.zip", b"not a zip file")
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged or does not fit") as refusal:
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
     assert "\n" not in str(refusal.value)
 
 
@@ -297,7 +297,7 @@ def test_truncated_model_is_refused(
     run = broken("model.zip", ppo.paths.model.read_bytes()[:-500])
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_model_of_another_algorithm_is_refused(
@@ -308,7 +308,7 @@ def test_model_of_another_algorithm_is_refused(
     run = broken("model.zip", other.paths.model.read_bytes())
 
     with pytest.raises(RecordError, match="does not fit this run"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_a_model_with_other_weights_is_refused(
@@ -319,7 +319,7 @@ def test_a_model_with_other_weights_is_refused(
     run = broken("model.zip", checkpoint.read_bytes())
 
     with pytest.raises(RecordError, match="does not hold the weights that the run ended with"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 class Bomb:
@@ -343,10 +343,10 @@ def test_nothing_is_unpickled(
     poison(run.paths.model, member, pickle.dumps(Bomb(str(sign))))
 
     if member == "data":
-        evaluate(run.name, EvaluationRequest(episodes=1), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(episodes=1), run.study, SilentObserver())
     else:
         with pytest.raises(RecordError, match="damaged"):
-            evaluate(run.name, EvaluationRequest(episodes=1), run.study, Silent())
+            evaluate(run.name, EvaluationRequest(episodes=1), run.study, SilentObserver())
     assert not sign.exists()
 
 
@@ -378,7 +378,7 @@ def test_a_policy_without_its_statistics_is_refused(
         np.savez(run.paths.normalisation, **{**statistics, "observation/mean": wrong})
 
     with pytest.raises(RecordError, match=r"normalisation\.npz"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 FOREIGN = """
@@ -404,7 +404,7 @@ def test_code_that_a_run_names_is_imported_only_when_allowed(
     monkeypatch.delitem(gymnasium.registry, "Foreign-v0")
 
     with pytest.raises(RecordError, match=r"--allow-import foreign_task$"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
     assert not sign.exists()
     allowed = Finished(Workspace(tmp_path, run.study.layout, ("foreign_task",)), run.paths)
     assert json_of(allowed, episodes=2)["n"] == 2
@@ -421,7 +421,7 @@ def test_an_exception_of_the_environment_is_one_line(
     monkeypatch.setattr(gymnasium, "make", refuse)
 
     with pytest.raises(EnvironmentFault, match=r"ValueError: no licence \(test_evaluate\.py:"):
-        evaluate(ppo.name, EvaluationRequest(), ppo.study, Silent())
+        evaluate(ppo.name, EvaluationRequest(), ppo.study, SilentObserver())
 
 
 def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
@@ -433,7 +433,7 @@ def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> No
     publish_json(run.paths.spec, {"id": changed.id, **content})
 
     with pytest.raises(RecordError, match="damaged"):
-        evaluate(run.name, EvaluationRequest(), run.study, Silent())
+        evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_evaluating_writes_nothing_into_the_run(ppo: Finished) -> None:

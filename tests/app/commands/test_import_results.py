@@ -399,7 +399,7 @@ def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) ->
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     first = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
     late = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
-    settle, others = settled_runs.settle, ["once"]
+    settle, others = settled_runs.make_import_plan, ["once"]
 
     def settle_slowly(*words: Any) -> Any:
         settled = settle(*words)
@@ -407,7 +407,7 @@ def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) ->
             give("import", first, "--experiment", "alpha", *UNIT)
         return settled
 
-    monkeypatch.setattr(import_command, "settle", settle_slowly)
+    monkeypatch.setattr(import_command, "make_import_plan", settle_slowly)
     words = ("import", late, "--experiment", "alpha", *UNIT)
     assert "was changed by another command meanwhile: repeat this command" in refused(*words)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
@@ -477,7 +477,9 @@ def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -
     arguments = ("import", path, "--experiment", "alpha", *UNIT)
     give(*arguments)
     before = files()
-    monkeypatch.setattr("rlexp.app.commands.import_results.found_before", lambda _: None)
+    monkeypatch.setattr(
+        "rlexp.app.commands.import_results.read_imported_experiment", lambda _: None
+    )
     assert "was created by another command meanwhile" in refused(*arguments)
     assert before == files()
 

@@ -65,7 +65,7 @@ def test_the_second_time_nothing_is_computed(
 ) -> None:
     """The second command prints the same, and the files stay unchanged."""
     first, content = said(tmp_path), page(tmp_path).read_bytes()
-    monkeypatch.setattr(reporting, "gather", None)
+    monkeypatch.setattr(reporting, "collect_evidence", None)
     assert first.replace("Wrote", f"{UNCHANGED}:") == said(tmp_path)
     assert content == page(tmp_path).read_bytes()
 

@@ -128,12 +128,12 @@ def test_a_workspace_can_have_a_section(tmp_path: Path) -> None:
     (tmp_path / "conf" / "section" / "mine.yaml").write_text(values)
     (tmp_path / "my_section.py").write_text(
         "from dataclasses import dataclass\n"
-        "from rlexp.reports.drawing.blocks import Part, Text\n"
+        "from rlexp.reports.drawing.blocks import SectionContent, Text\n"
         "@dataclass(frozen=True)\n"
         "class Mine:\n"
         "    word: str\n"
         "    def part(self, inquiry):\n"
-        "        return Part(name='mine', title='Mine', blocks=(Text(text=self.word),))\n"
+        "        return SectionContent(name='mine', title='Mine', blocks=(Text(text=self.word),))\n"
     )
     done = subprocess.run(
         [

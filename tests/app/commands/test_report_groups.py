@@ -7,7 +7,7 @@ from command_line import typed as rlexp
 from stored_runs import study
 
 from rlexp.app.commands.configuration import list_groups, list_options, show_configuration
-from rlexp.config.overrides import OF_REPORTS
+from rlexp.config.overrides import REPORT_GROUPS
 from rlexp.errors import ConfigError
 
 
@@ -26,7 +26,7 @@ def test_every_option_of_a_default_list_is_marked(tmp_path: Path) -> None:
     assert ["mlp"] == [row.option for row in agents if row.default]
 
 
-@pytest.mark.parametrize("group", OF_REPORTS)
+@pytest.mark.parametrize("group", REPORT_GROUPS)
 @pytest.mark.parametrize("mark", ["", "+"])
 def test_no_run_has_a_group_of_reports(tmp_path: Path, group: str, mark: str) -> None:
     """The error names the command that has the group."""

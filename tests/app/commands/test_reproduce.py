@@ -9,7 +9,7 @@ from reproducible_studies import GitStudy, committed, git, train, trained
 from warm_processes import warm_up
 
 from rlexp.app.commands.reproduce import ReproductionRequest, SurroundingsDiffer, reproduce
-from rlexp.app.observer import Silent
+from rlexp.app.observer import SilentObserver
 from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
 from rlexp.cli.exit_codes import exit_code
@@ -65,14 +65,14 @@ def state(folder: Path) -> list[str]:
 
 def answered(place: GitStudy, wanted: ReproductionRequest) -> tuple[int, dict[str, Any]]:
     """The exit code and the JSON document."""
-    result = reproduce("tiny", wanted, place.study, Silent())
+    result = reproduce("tiny", wanted, place.study, SilentObserver())
     return exit_code(complete=result.reproduced, interrupted=result.interrupted), document(result)
 
 
 def test_identical_after_the_code_has_changed(original: GitStudy) -> None:
     """The code is rebuilt from commit, patch and untracked files; the working tree stays."""
     before = state(original.folder)
-    result = reproduce(original.name, ReproductionRequest(), original.study, Silent())
+    result = reproduce(original.name, ReproductionRequest(), original.study, SilentObserver())
     assert f"{original.name}: identical" in "".join(reproduction_lines(result))
     assert "with 2 uncommitted changes, in a separate git worktree" in result.warnings[0]
     assert result.reproduced
@@ -106,7 +106,7 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
         SurroundingsDiffer,
         match=r"gymnasium 1.0.0 then, .* now; to install the original packages: pip install",
     ) as e:
-        reproduce("tiny", expected, copied.study, Silent())
+        reproduce("tiny", expected, copied.study, SilentObserver())
     assert 3 == e.value.exit_code
     assert [] == [run.attempts() for run in Layout(tmp_path / "kept").experiment("tiny").runs()]
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
@@ -160,14 +160,14 @@ def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
     (kept,) = Layout(tmp_path / "kept").experiment("tiny").runs()
     assert f"tiny/{kept.folder.name}" == printed["runs"][0]["run"]
     with pytest.raises(ConfigError, match=r"already exists and is not an empty folder"):
-        reproduce("tiny", expected, location.study, Silent())
+        reproduce("tiny", expected, location.study, SilentObserver())
 
 
 def test_code_of_runs_must_be_allowed(original: GitStudy) -> None:
     """A module that only records name is imported only with --allow-import."""
     study = Workspace(original.folder, original.study.layout)
     with pytest.raises(RecordError, match=r"rlexp reproduce tiny --allow-import reproduced_task"):
-        reproduce("tiny", ReproductionRequest(), study, Silent())
+        reproduce("tiny", ReproductionRequest(), study, SilentObserver())
 
 
 def test_a_missing_patch_is_refused(copied: GitStudy) -> None:
@@ -176,7 +176,7 @@ def test_a_missing_patch_is_refused(copied: GitStudy) -> None:
     with pytest.raises(
         RecordError, match=r"diff.patch is missing: .*reproduced_task_constants.py"
     ):
-        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
 
 
 def test_a_damaged_patch_is_refused(copied: GitStudy) -> None:
@@ -184,7 +184,7 @@ def test_a_damaged_patch_is_refused(copied: GitStudy) -> None:
     patch = copied.run().attempt(1).patch
     patch.write_text(patch.read_text().replace("-SCALE = 1.0", "-SCALE = 9.0"))
     with pytest.raises(RecordError, match=r"diff.patch does not apply to commit .*: error: "):
-        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
@@ -195,21 +195,21 @@ def test_an_unknown_commit_is_refused(copied: GitStudy) -> None:
     with pytest.raises(
         RecordError, match=r"d{40}, which came from ssh://.* does not contain: try git"
     ):
-        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
 
 
 def test_an_invalid_commit_is_not_passed_to_git(copied: GitStudy) -> None:
     """A recorded text that is not a commit is refused."""
     recorded(copied, code={"commit": "--upload-pack=touch x", "dirty": [], "untracked": []})
     with pytest.raises(RecordError, match=r"provenance.json is damaged: .* is not a commit"):
-        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
 
 
 def test_a_folder_outside_the_repository_is_refused(copied: GitStudy) -> None:
     """The error names the repository that is needed."""
     shutil.rmtree(copied.folder / ".git")
     with pytest.raises(RecordError, match=r"the run's code is commit .* is in no git checkout"):
-        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
 
 
 def test_a_run_that_is_not_completed_is_refused(copied: GitStudy) -> None:
@@ -217,9 +217,9 @@ def test_a_run_that_is_not_completed_is_refused(copied: GitStudy) -> None:
     journal = copied.run().attempt(1).journal
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(RecordError, match=r"is lost: only a completed run can be reproduced"):
-        reproduce(copied.name, ReproductionRequest(), copied.study, Silent())
+        reproduce(copied.name, ReproductionRequest(), copied.study, SilentObserver())
     with pytest.raises(RecordError, match=r"tiny has no completed run"):
-        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
 
 
 def test_a_phase_without_completed_runs_is_refused(copied: GitStudy) -> None:
@@ -227,4 +227,4 @@ def test_a_phase_without_completed_runs_is_refused(copied: GitStudy) -> None:
     with pytest.raises(
         RecordError, match=r"no completed run of phase 'tset'; did you mean 'test'"
     ):
-        reproduce("tiny", ReproductionRequest(phase="tset"), copied.study, Silent())
+        reproduce("tiny", ReproductionRequest(phase="tset"), copied.study, SilentObserver())

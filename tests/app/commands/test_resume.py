@@ -29,9 +29,9 @@ from stored_sweeps import WORDS, StoredSweep, stored_sweep
 from rlexp.app.commands.resume import phase_requests
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.reading.experiment_scan import survey
-from rlexp.app.reading.provenance import read_recorded
+from rlexp.app.reading.provenance import read_last_command
 from rlexp.cli.resume import execute as resume
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending
@@ -65,7 +65,9 @@ def requests_of(
         publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
     result = survey(own.paths)
     return list(
-        phase_requests(result, read_recorded(result), words, study(folder), ("rlexp", "resume"))
+        phase_requests(
+            result, read_last_command(result), words, study(folder), ("rlexp", "resume")
+        )
     )
 
 
@@ -264,7 +266,7 @@ def test_a_sweep_stops_at_the_recorded_stage(
 ) -> None:
     """A finished sweep with `--until search` is not unfinished."""
     made = stored_sweep(tmp_path)
-    made.go_on(Stage.SEARCH)
+    made.go_on(SweepStage.SEARCH)
     record(made.paths, ("rlexp", "sweep", *WORDS), until="search")
     assert 0 == resume([], DRY, made.study, console())
     assert "all finished" in output(capsys)

@@ -28,7 +28,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Failure
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
-from rlexp.text import outline
+from rlexp.text import as_yaml
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -159,7 +159,7 @@ def test_the_configuration_is_yaml(alpha: Stored, tmp_path: Path) -> None:
 )
 def test_the_outline_of_any_value_is_yaml(value: dict[str, Any]) -> None:
     """Strings that YAML would read as another type are quoted."""
-    assert value == (yaml.safe_load(outline(value)) or {})
+    assert value == (yaml.safe_load(as_yaml(value)) or {})
 
 
 def test_provenance_is_that_of_the_last_attempt_with_packages_last(

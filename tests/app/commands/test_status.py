@@ -17,7 +17,7 @@ from rlexp.records.events import Ending
 from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
-from rlexp.store.run_queue import Order, write_order
+from rlexp.store.run_queue import RunOrder, write_order
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -58,7 +58,7 @@ def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
 def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -> None:
     """The text counts queued runs and submitted jobs; the JSON names the runs."""
     name = alpha.run(2).folder.name
-    write_order(alpha.paths, name, Order(after=1, settings={}, command=("rlexp",)))
+    write_order(alpha.paths, name, RunOrder(after=1, settings={}, command=("rlexp",)))
     alpha.paths.jobs.mkdir(exist_ok=True)
     publish_json(alpha.paths.jobs / "1.json", {"executor": "slurm", "runs": [name]})
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]

@@ -12,9 +12,9 @@ from rlexp.app.commands.compare import CompareRequest, compare
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.status import status
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.sweeps.progress import Watched, remaining_steps
+from rlexp.app.sweeps.progress import SweepMonitor, remaining_steps
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError
 from rlexp.protocol.spec import RunSpec
 
@@ -59,7 +59,7 @@ def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], s
 def test_selection_runs_belong_to_their_trials(tmp_path: Path) -> None:
     """Runs that score finalists again are not reported as damage."""
     made = stored_sweep(tmp_path)
-    search = len(made.go_on(until=Stage.SEARCH).records)
+    search = len(made.go_on(until=SweepStage.SEARCH).records)
     made.go_on(runs=search + 1)
     said = output_of(made)
     assert "selection 1/4 runs" in said
@@ -75,8 +75,8 @@ def test_selection_runs_belong_to_their_trials(tmp_path: Path) -> None:
 def test_a_grid_ends_after_its_last_point(tmp_path: Path) -> None:
     """The status has the stage at which the command ended, and no further trials."""
     made = stored_sweep(tmp_path, *GRID)
-    sweeping = made.go_on(until=Stage.SEARCH)
-    assert sweeping.stage is Stage.SELECTION
+    sweeping = made.go_on(until=SweepStage.SEARCH)
+    assert sweeping.stage is SweepStage.SELECTION
     assert "selection 0/2 runs: 3/3 trials (3 complete)" in output_of(made)
 
 
@@ -111,7 +111,7 @@ def test_steps_of_lost_attempts_are_counted(tmp_path: Path) -> None:
     """Environment steps of a killed command are in the total of the next one."""
     made = stored_sweep(tmp_path)
     sweeping = made.go_on(runs=2)
-    watched = Watched(sweeping, None, 1, {"of a lost attempt": 50})
+    watched = SweepMonitor(sweeping, None, 1, {"of a lost attempt": 50})
     assert 2 * 100 + 50 == watched.view().steps
 
 
@@ -138,7 +138,7 @@ def by_seed(spec: RunSpec) -> float:
 def test_before_the_selection_the_report_compares_no_labels(tmp_path: Path) -> None:
     """Before a winner is selected, the report has only the search."""
     made = stored_sweep(tmp_path)
-    made.go_on(until=Stage.SEARCH)
+    made.go_on(until=SweepStage.SEARCH)
     notices = report(ReportRequest(targets=("made_up",)), made.study).notices
     assert any("made_up has no test run yet" in notice.text for notice in notices)
     assert not any("undecided" in notice.text.lower() for notice in notices)

@@ -11,11 +11,11 @@ from stored_sweeps import finished_sweep, stored_sweep
 
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.sweep import SweepOptions, read_stage
-from rlexp.app.reporting.evidence import gather
-from rlexp.app.sweeps.progress import mirrored
-from rlexp.app.sweeps.retrain import Origin, request_again
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.sweeps.progress import mirrored_trials
+from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -29,7 +29,7 @@ def test_steps_and_scores_of_the_evidence_are_consistent(
 ) -> None:
     """Steps of trials equal those of tuning runs; the winner has a score on every seed."""
     made = finished_sweep(tmp_path, tmp_path_factory)
-    evidence = gather(["made_up"], Phase.TEST, made.study)
+    evidence = collect_evidence(["made_up"], Phase.TEST, made.study)
     (result,) = evidence.sweeps
     tuning = [s for s in made.made if s.phase is Phase.TUNING]
     assert 100 * len(tuning) == result.costs["tuning"].steps == sum(t.spent for t in result.trials)
@@ -51,7 +51,7 @@ def test_screened_trials_ended_before_promoted_ones(
 ) -> None:
     """A promoted trial is placed at its last run, after the screening of all trials."""
     made = finished_sweep(tmp_path, tmp_path_factory)
-    (result,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    (result,) = collect_evidence(["made_up"], Phase.TEST, made.study).sweeps
     screened = [t.ended_at for t in result.trials if not t.eligible]
     promoted = [t.ended_at for t in result.trials if t.eligible]
     assert max(screened) <= 800 < min(promoted)
@@ -117,7 +117,7 @@ def test_every_trial_can_be_trained_again(
     made = finished_sweep(tmp_path, tmp_path_factory)
     trials = read_trials(made.paths)
     for number in (0, 5):
-        request = request_again(Origin("made_up", number), ["seeds.test=4"], made.study)
+        request = request_trial_again(SweepTrial("made_up", number), ["seeds.test=4"], made.study)
         (values,) = request.experiment.configurations
         there = trials[number].configuration
         assert there is not None
@@ -128,7 +128,7 @@ def test_every_trial_can_be_trained_again(
         )
     selection = read_selection(made.paths)
     assert selection is not None
-    best = request_again(Origin("made_up", None), ["budget.steps=200"], made.study)
+    best = request_trial_again(SweepTrial("made_up", None), ["budget.steps=200"], made.study)
     assert f"made_up-trial-{selection.winner}" == best.experiment.name
     assert 200 == best.experiment.configurations[0].budget.steps
 
@@ -139,7 +139,7 @@ def test_a_tenth_is_that_of_the_trials_budget(
     """`tenth` means a tenth of the trial's budget, or of the budget in the command."""
     made, word = finished_sweep(tmp_path, tmp_path_factory), "budget.evaluation_every=tenth"
     for arguments, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
-        request = request_again(Origin("made_up", 0), arguments, made.study)
+        request = request_trial_again(SweepTrial("made_up", 0), arguments, made.study)
         budget = request.experiment.configurations[0].budget
         assert (steps, steps // 10) == (budget.steps, budget.evaluation_every)
 
@@ -159,7 +159,7 @@ def test_overrides_that_change_a_trial_are_refused(
     """A trial without a sweep and overrides of its hyperparameters are refused."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises((RecordError, ConfigError), match=said):
-        request_again(Origin("made_up", trial), [word], made.study)
+        request_trial_again(SweepTrial("made_up", trial), [word], made.study)
 
 
 def test_before_the_selection_the_best_trial_is_trained(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_before_the_selection_the_best_trial_is_trained(tmp_path: Path) -> None:
     made.go_on(runs=5)
     trials = read_trials(made.paths)[:5]
     best = max(trials, key=lambda t: t.parameters["algorithm.n_epochs"])
-    request = request_again(Origin("made_up", None), [], made.study)
+    request = request_trial_again(SweepTrial("made_up", None), [], made.study)
     assert f"made_up-trial-{best.number}" == request.experiment.name
 
 
@@ -177,21 +177,21 @@ def test_a_trial_trained_during_the_search_uses_other_seeds(tmp_path: Path) -> N
     made = stored_sweep(tmp_path)
     made.go_on(runs=5)
     roots = [
-        request_again(Origin("made_up", 1), arguments, made.study).experiment.seeds.root
+        request_trial_again(SweepTrial("made_up", 1), arguments, made.study).experiment.seeds.root
         for arguments in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
     ]
     assert [1, 7, 0] == roots
     with pytest.raises(ConfigError, match="its test seeds must stay unused until then"):
-        request_again(Origin("made_up", 1), ["seeds.root=0"], made.study)
+        request_trial_again(SweepTrial("made_up", 1), ["seeds.root=0"], made.study)
     made.go_on()
-    assert 0 == request_again(Origin("made_up", 1), [], made.study).experiment.seeds.root
+    assert 0 == request_trial_again(SweepTrial("made_up", 1), [], made.study).experiment.seeds.root
 
 
 def test_the_optuna_storage_never_changes_ended_trials(tmp_path: Path) -> None:
     """The values of an ended trial stay, even if its promotion adds runs."""
     made = stored_sweep(tmp_path)
-    screened = mirrored(made.go_on(runs=8))
-    whole = mirrored(made.go_on())
+    screened = mirrored_trials(made.go_on(runs=8))
+    whole = mirrored_trials(made.go_on())
     assert {"complete"} == {trial.state for trial in whole}
     assert screened == whole
     assert [1] * 8 == [len(trial.attributes["scores"]) for trial in whole]
@@ -245,7 +245,7 @@ def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None
         return None if best else score
 
     made = stored_sweep(tmp_path, "sweep.trials=30", "sweep.stop_after=100", score=breaks)
-    made.go_on(until=Stage.SELECTION)
+    made.go_on(until=SweepStage.SELECTION)
     selection = read_selection(made.paths)
     assert selection is not None
     assert 2 == len(selection.chosen.selection)
@@ -253,6 +253,6 @@ def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None
 
 def test_unknown_stages_are_refused() -> None:
     """`--until` accepts search, selection and test, and the error lists them."""
-    assert Stage.SEARCH is read_stage("search")
+    assert SweepStage.SEARCH is read_stage("search")
     with pytest.raises(ConfigError, match="did you mean 'selection'"):
         read_stage("selecton")

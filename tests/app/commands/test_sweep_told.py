@@ -10,7 +10,7 @@ from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.sweeps.progress import Watched
+from rlexp.app.sweeps.progress import SweepMonitor
 from rlexp.cli.sweep import execute as sweep
 from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec
@@ -78,7 +78,7 @@ def test_interrupted_runs_are_printed(
     spec = sweeping.take()
     assert spec is not None
     said: list[str] = []
-    lines = SweepLines(said.append, Watched(sweeping, None, 1, {}).view, quiet=False)
+    lines = SweepLines(said.append, SweepMonitor(sweeping, None, 1, {}).view, quiet=False)
     started = RunStarted(time=0.0, attempt=1, pid=1, host="here")
     lines.ended(RunRecord.fold(spec, [[started, *events]]), again=False)
     assert [f"  {spec.name} {item}" for item in expected] == said

@@ -25,7 +25,7 @@ from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
 from rlexp.store.ledger import append_entry, read_ledger
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import write_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -111,7 +111,7 @@ def test_a_missing_ledger_is_no_fault(tmp_path: Path) -> None:
     )
     assert [unsealed, "alpha: without a ledger its 1 attempt cannot be verified"] == result.lines
     write_experiment(made.paths, made.experiment)
-    Seals(made.paths).enter_late()
+    LedgerWriter(made.paths).enter_late()
     (line,) = told(tmp_path).lines
     assert line.startswith("alpha: 1 of 1 attempt matches the ledger, 1 entered late (head ")
 
@@ -146,7 +146,7 @@ def test_unreadable_journal_lines_are_a_remark(tmp_path: Path) -> None:
     made = sealed(tmp_path, runs=2)
     attempt = made.attempt(0, completed(3.0)).attempts()[-1]
     edit(attempt.journal, '{"event":"evaluated"', "torn")
-    Seals(made.paths).enter(made.run(0), attempt.number)
+    LedgerWriter(made.paths).enter(made.run(0), attempt.number)
     result = told(tmp_path)
     text = "1 line of its journal cannot be read"
     assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (result.code, result.lines[0])
@@ -156,7 +156,7 @@ def test_a_run_repeated_after_a_manual_removal_is_a_remark(tmp_path: Path) -> No
     """The removal is no longer a fault, but it is still reported."""
     made = sealed(tmp_path)
     shutil.rmtree(made.run(4).folder)
-    Seals(made.paths).enter_late()
+    LedgerWriter(made.paths).enter_late()
     lost = told(tmp_path)
     gone = f"missing: alpha/{name_of(made, 4)}: it is gone, with 2 attempts"
     assert (1, gone) == (lost.code, lost.lines[0])

@@ -18,7 +18,7 @@ from stored_sweeps import stored_sweep
 from rlexp.errors import ConfigError
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.ledger import publish_document, read_ledger
-from rlexp.store.ledger_writer import Seals
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import read_experiment, write_experiment
 from rlexp.store.sweeps import read_trials
 
@@ -28,7 +28,7 @@ def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a completed sweep and its ledger."""
     sweep = stored_sweep(tmp_path_factory.mktemp("finished"))
     sweep.go_on()
-    Seals(sweep.paths).enter_late()
+    LedgerWriter(sweep.paths).enter_late()
     return sweep.study.folder
 
 
@@ -68,7 +68,7 @@ def test_a_rewritten_ledger_is_found_by_a_noted_head(tmp_path: Path) -> None:
     write_experiment(made.paths, made.experiment)
     for seed in range(5):
         for attempt in made.run(seed).attempts():
-            Seals(made.paths).enter(made.run(seed), attempt.number)
+            LedgerWriter(made.paths).enter(made.run(seed), attempt.number)
     assert 0 == told(tmp_path).code
     result = told(tmp_path, head=noted)
     expected = (

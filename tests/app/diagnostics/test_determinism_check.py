@@ -24,7 +24,7 @@ from rlexp.app.diagnostics.determinism import (
     first_difference,
     read_target,
 )
-from rlexp.app.diagnostics.finding import Finding, Status
+from rlexp.app.diagnostics.finding import Finding, FindingStatus
 from rlexp.app.diagnostics.repeating import CURES, execute
 from rlexp.cli.doctor import doctor as command
 from rlexp.config.compose import compose
@@ -106,7 +106,7 @@ def test_the_cause_of_an_environment_that_does_not_repeat_is_named(
 ) -> None:
     """An environment that does not repeat fails the check, which names the cause."""
     result = played(name, tmp_path)
-    assert Status.FAIL is result.status
+    assert FindingStatus.FAIL is result.status
     assert expected in result.detail
     assert result.fix
 
@@ -115,7 +115,7 @@ def test_the_cause_of_an_environment_that_does_not_repeat_is_named(
 def test_environments_that_repeat_pass(name: str, tmp_path: Path) -> None:
     """Environments pass if their seed, or generators that the training seeds, control them."""
     result = played(name, tmp_path)
-    assert Status.OK is result.status
+    assert FindingStatus.OK is result.status
     assert "repeats over 500 steps" in result.detail
 
 
@@ -133,7 +133,7 @@ def test_dependence_on_the_order_of_a_set_is_found(
     """A process with another hash seed shows that an environment depends on string hashes."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     result = check_environment_repeats(environment("Names"), (), tmp_path, tmp_path)
-    assert Status.FAIL is result.status
+    assert FindingStatus.FAIL is result.status
     assert "between two processes" in result.detail
     assert "the order of a set of strings" in result.detail
 
@@ -143,7 +143,7 @@ def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
     """An environment that cannot be started fails the check, which names the next command."""
     settings = {**environment("Steady"), "id": "nowhere:Missing-v0"}
     result = check_environment_repeats(settings, (), tmp_path, tmp_path)
-    assert Status.FAIL is result.status
+    assert FindingStatus.FAIL is result.status
     assert "cannot be played twice" in result.detail
 
 

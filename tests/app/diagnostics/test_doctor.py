@@ -21,9 +21,9 @@ from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command
 from rlexp.app.diagnostics import environment, environment_probe, machine
-from rlexp.app.diagnostics.environment import candidates, examine, list_compatible
+from rlexp.app.diagnostics.environment import candidates, examine_environment, list_compatible
 from rlexp.app.diagnostics.environment_probe import STARTS_AGAIN, execute
-from rlexp.app.diagnostics.finding import Finding, Status, fail, ok, warn
+from rlexp.app.diagnostics.finding import Finding, FindingStatus, fail, ok, warn
 from rlexp.app.diagnostics.installation import (
     check_installation,
     check_pairs,
@@ -40,7 +40,7 @@ from rlexp.app.diagnostics.machine import (
     cpu_quota,
 )
 from rlexp.app.diagnostics.random_steps import contradiction
-from rlexp.app.execution.compatibility import Spaces
+from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.errors import ConfigError
@@ -67,7 +67,7 @@ def probed(name: str, folder: Path) -> dict[str, Finding]:
     (folder / "request.json").write_text(json.dumps(request))
     execute([str(folder)])
     result = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
-    return {f["check"]: Finding(**{**f, "status": Status(f["status"])}) for f in result}
+    return {f["check"]: Finding(**{**f, "status": FindingStatus(f["status"])}) for f in result}
 
 
 BROKEN = {
@@ -100,7 +100,7 @@ def test_fault_is_named_with_its_step_and_field(
 
     result = probed(name, tmp_path)
 
-    assert [check] == [f.check for f in result.values() if f.status is Status.FAIL]
+    assert [check] == [f.check for f in result.values() if f.status is FindingStatus.FAIL]
     assert detail in result[check].detail
 
 
@@ -124,7 +124,7 @@ def test_a_suspicious_environment_is_a_warning(
 
     result = probed(name, tmp_path)
 
-    assert [check] == [f.check for f in result.values() if f.status is not Status.OK]
+    assert [check] == [f.check for f in result.values() if f.status is not FindingStatus.OK]
     assert detail == result[check].detail
 
 
@@ -136,7 +136,7 @@ def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
     assert list(result) == [
         *("make", "spaces", "reset and step", "episodes", "speed", "close", "seeding", "resume"),
     ]
-    assert {Status.OK} == {finding.status for finding in result.values()}
+    assert {FindingStatus.OK} == {finding.status for finding in result.values()}
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def examined() -> tuple[list[Finding], list[Any]]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         warm_up(monkeypatch, local)
         monkeypatch.setattr(environment, "candidates", tried)
-        findings = examine("faulty_environments:faulty/Good-v0", study(HERE))
+        findings = examine_environment("faulty_environments:faulty/Good-v0", study(HERE))
     return findings, parts
 
 
@@ -167,7 +167,7 @@ def test_compatible_algorithms_are_listed(
     """A good environment passes in a separate process, and its algorithms are listed."""
     findings, _ = examined
 
-    assert {Status.OK} == {finding.status for finding in findings}
+    assert {FindingStatus.OK} == {finding.status for finding in findings}
     assert "agent=mlp: a2c, ars, dqn, ppo, qrdqn, trpo;" in findings[-1].detail
 
 
@@ -187,9 +187,9 @@ def test_the_death_of_the_probe_is_a_finding(
     monkeypatch.setattr(environment, "HANG_LIMIT", 1.0)
     began = time.monotonic()
 
-    findings = examine(f"faulty_environments:faulty/{name}-v0", study(HERE))
+    findings = examine_environment(f"faulty_environments:faulty/{name}-v0", study(HERE))
 
-    assert (Status.FAIL, "process") == (findings[-1].status, findings[-1].check)
+    assert (FindingStatus.FAIL, "process") == (findings[-1].status, findings[-1].check)
     assert detail in findings[-1].detail
     assert time.monotonic() - began < 30
 
@@ -197,7 +197,7 @@ def test_the_death_of_the_probe_is_a_finding(
 @pytest.mark.usefixtures("warm")
 def test_misspelt_name_is_corrected() -> None:
     """A misspelt name of a configured environment gets a suggestion."""
-    (finding,) = examine("catpole", study(HERE))
+    (finding,) = examine_environment("catpole", study(HERE))
 
     assert finding.detail.endswith("did you mean 'cartpole'?")
 
@@ -206,7 +206,7 @@ def test_misspelt_name_is_corrected() -> None:
 def test_nonsense_name_is_a_configuration_error(name: str) -> None:
     """A name that cannot be an id is refused before any process starts."""
     with pytest.raises(ConfigError):
-        examine(name, study(HERE))
+        examine_environment(name, study(HERE))
 
 
 @pytest.mark.usefixtures("warm")
@@ -225,7 +225,7 @@ def test_an_environment_of_the_workspace_is_found(
         environment, "candidates", lambda group, _: parts[("agent", "algorithm").index(group)]
     )
 
-    assert ok("make", "Mine") == examine("mine", study(tmp_path))[0]
+    assert ok("make", "Mine") == examine_environment("mine", study(tmp_path))[0]
 
 
 @pytest.fixture(scope="module")
@@ -236,22 +236,22 @@ def parts(examined: tuple[list[Finding], list[Any]]) -> list[Any]:
 
 def test_algorithms_are_listed_for_agents_that_read_the_observations(parts: list[Any]) -> None:
     """Only agents that read dictionaries are listed for a dictionary of observations."""
-    message = list_compatible(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
+    message = list_compatible(EnvironmentSpaces(("Dict",), "Box", 1, masked=False), *parts).detail
 
     assert message.startswith("compatible: agent=multi_input: a2c, ")
 
 
 def test_actions_that_no_algorithm_supports_are_a_warning(parts: list[Any]) -> None:
     """An action space that no algorithm supports gives a warning."""
-    finding = list_compatible(Spaces(("Box",), "Text", 1, masked=False), *parts)
+    finding = list_compatible(EnvironmentSpaces(("Box",), "Text", 1, masked=False), *parts)
 
-    assert finding.status is Status.WARN
+    assert finding.status is FindingStatus.WARN
 
 
 def test_maskable_ppo_needs_masks(parts: list[Any]) -> None:
     """MaskablePPO is listed only for environments with action masks."""
     without, with_masks = (
-        list_compatible(Spaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
+        list_compatible(EnvironmentSpaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
         for masked in (False, True)
     )
 
@@ -291,7 +291,7 @@ def test_comparison_finds_the_first_difference() -> None:
 
 def test_this_installation_is_sound() -> None:
     """On the machine of the tests, no check of the installation fails."""
-    assert [f for f in check_installation() if f.status is Status.FAIL] == []
+    assert [f for f in check_installation() if f.status is FindingStatus.FAIL] == []
 
 
 def test_versions_are_compared_with_the_required_ranges() -> None:
@@ -328,8 +328,8 @@ def test_incompatible_packages_are_named(installed: dict[str, str], names: list[
 
 def test_old_python_fails() -> None:
     """A Python version outside the range of the package metadata fails."""
-    assert check_python("3.10.1", ">=3.11").status is Status.FAIL
-    assert check_python("3.11.7", ">=3.11").status is Status.OK
+    assert check_python("3.10.1", ">=3.11").status is FindingStatus.FAIL
+    assert check_python("3.11.7", ">=3.11").status is FindingStatus.OK
 
 
 def test_the_quota_of_a_container_is_reported(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_the_quota_of_a_container_is_reported(tmp_path: Path) -> None:
 
     finding = check_cores(4, cpu_quota(tmp_path / "cpu.max"))
 
-    assert (Status.WARN, "rlexp run … executor.workers=1") == (finding.status, finding.fix)
+    assert (FindingStatus.WARN, "rlexp run … executor.workers=1") == (finding.status, finding.fix)
 
 
 @pytest.mark.parametrize("content", ["max 100000\n", "", None])
@@ -347,7 +347,7 @@ def test_no_quota_is_no_warning(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "cpu.max").write_text(content)
 
-    assert check_cores(4, cpu_quota(tmp_path / "cpu.max")).status is Status.OK
+    assert check_cores(4, cpu_quota(tmp_path / "cpu.max")).status is FindingStatus.OK
 
 
 def test_thread_variables_are_reported() -> None:
@@ -361,13 +361,15 @@ def test_the_disk_of_the_runs_folder_is_checked(tmp_path: Path) -> None:
     """A missing folder is not created; its nearest existing parent is checked."""
     findings = check_disk(tmp_path / "study" / "runs")
 
-    assert [Status.OK, Status.OK] == [finding.status for finding in findings]
+    assert [FindingStatus.OK, FindingStatus.OK] == [finding.status for finding in findings]
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("free", "status"), [(10**7, Status.FAIL), (10**9, Status.WARN)])
+@pytest.mark.parametrize(
+    ("free", "status"), [(10**7, FindingStatus.FAIL), (10**9, FindingStatus.WARN)]
+)
 def test_a_full_disk_is_reported(
-    free: int, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    free: int, status: FindingStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Little free space is a warning, almost none is a failure."""
     usage = type("Usage", (), {"free": free})
@@ -379,26 +381,26 @@ def test_a_full_disk_is_reported(
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that refuses everybody")
 def test_unwritable_folder_fails() -> None:
     """A folder that cannot be written to fails the check."""
-    assert [Status.FAIL] == [finding.status for finding in check_disk(Path("/proc/runs"))]
+    assert [FindingStatus.FAIL] == [finding.status for finding in check_disk(Path("/proc/runs"))]
 
 
 def test_lock_that_does_not_lock_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that grants a lock twice fails the check."""
     monkeypatch.setattr(machine, "is_held", lambda _: False)
 
-    assert check_lock(tmp_path).status is Status.FAIL
+    assert check_lock(tmp_path).status is FindingStatus.FAIL
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("gpus", "torch", "status"),
     [
-        ([], "2.13.0+cpu", Status.OK),
-        (["H200"], "2.13.0", Status.OK),
-        (["H200"], "2.13.0+cpu", Status.WARN),
+        ([], "2.13.0+cpu", FindingStatus.OK),
+        (["H200"], "2.13.0", FindingStatus.OK),
+        (["H200"], "2.13.0+cpu", FindingStatus.WARN),
     ],
 )
-def test_a_gpu_needs_torch_with_cuda(gpus: list[str], torch: str, status: Status) -> None:
+def test_a_gpu_needs_torch_with_cuda(gpus: list[str], torch: str, status: FindingStatus) -> None:
     """An accelerator with a torch that is built without CUDA gives a warning."""
     assert status == check_gpu(gpus, torch).status
 
@@ -409,7 +411,7 @@ def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     findings = {f.check: f.status for f in check_machine(tmp_path, tmp_path / "runs")}
 
-    assert Status.WARN == findings["git"]
+    assert FindingStatus.WARN == findings["git"]
 
 
 @pytest.fixture
@@ -467,7 +469,7 @@ def test_control_characters_of_environments_are_escaped(
 def test_environment_without_an_id_is_refused() -> None:
     """The general option `gymnasium` needs an id."""
     with pytest.raises(ConfigError, match=r"environment\.id has no value"):
-        examine("gymnasium", study(HERE))
+        examine_environment("gymnasium", study(HERE))
 
 
 def test_doctor_needs_no_heavy_import(tmp_path: Path) -> None:

@@ -11,17 +11,17 @@ from samples import ENVIRONMENT, algorithm, spec
 from stored_runs import study
 
 from rlexp.app.execution.checkpoints import (
-    Beginning,
-    beginnings,
-    continuing,
-    largest_replay,
+    RunBeginning,
+    describe_beginnings,
+    drift_command,
+    find_beginnings,
+    largest_replay_buffer,
     steps_done,
-    with_drift,
 )
-from rlexp.app.execution.compatibility import Spaces
-from rlexp.app.execution.estimate import START_UP, estimate, remember
+from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.estimate import START_UP, estimate_cost, store_speeds
 from rlexp.app.execution.software_versions import collect_versions
-from rlexp.app.plans import Beginnings, RefusedCheckpoint
+from rlexp.app.plans import RefusedCheckpoint, StartingPoints
 from rlexp.environments import Vector
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
@@ -76,8 +76,8 @@ def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_pa
     saved(paths, first, 40, 60)
     paths.run(damaged.name).folder.mkdir()
     paths.run(damaged.name).checkpoints.symlink_to(tmp_path)
-    expected = {first.name: Beginning(step=60)}
-    assert expected == continuing(paths, [first, damaged, nowhere])
+    expected = {first.name: RunBeginning(step=60)}
+    assert expected == find_beginnings(paths, [first, damaged, nowhere])
 
 
 def test_checkpoints_of_other_versions_need_permission(
@@ -87,21 +87,21 @@ def test_checkpoints_of_other_versions_need_permission(
     spec_of_run, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
     saved(paths, spec_of_run, 40, 60, versions=older)
     change = f"torch was 1.0, is {collect_versions(spec_of_run)['torch']}"
-    anew = Beginning(step=60, anew=True, reason=change, drifted=True)
-    beginning_of = continuing(paths, [spec_of_run])
+    anew = RunBeginning(step=60, anew=True, reason=change, drifted=True)
+    beginning_of = find_beginnings(paths, [spec_of_run])
     assert ({spec_of_run.name: anew}, {}) == (beginning_of, steps_done(beginning_of))
-    planned = beginnings(beginning_of, "rlexp resume", 0)
+    planned = describe_beginnings(beginning_of, "rlexp resume", 0)
     assert {spec_of_run.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
     assert ({}, {}, "rlexp resume") == (planned.continued, planned.drifts, planned.allow_drift)
-    beginning_of = continuing(paths, [spec_of_run], allow_drift=True)
-    assert {spec_of_run.name: Beginning(step=60, reason=change, drifted=True)} == beginning_of
-    assert Beginnings(
+    beginning_of = find_beginnings(paths, [spec_of_run], allow_drift=True)
+    assert {spec_of_run.name: RunBeginning(step=60, reason=change, drifted=True)} == beginning_of
+    assert StartingPoints(
         continued={spec_of_run.name: 60},
         drifts={spec_of_run.name: change},
         anew={},
         allow_drift=None,
         replay_bytes=0,
-    ) == beginnings(beginning_of, "rlexp resume", 0)
+    ) == describe_beginnings(beginning_of, "rlexp resume", 0)
 
 
 def test_an_earlier_checkpoint_is_used_if_the_newest_is_unusable(paths: ExperimentPaths) -> None:
@@ -109,8 +109,8 @@ def test_an_earlier_checkpoint_is_used_if_the_newest_is_unusable(paths: Experime
     spec_of_run = spec()
     saved(paths, spec_of_run, 40)
     saved(paths, spec_of_run, 60, versions={})
-    assert {spec_of_run.name: Beginning(step=40)} == continuing(paths, [spec_of_run])
-    (drifting,) = continuing(paths, [spec_of_run], allow_drift=True).values()
+    assert {spec_of_run.name: RunBeginning(step=40)} == find_beginnings(paths, [spec_of_run])
+    (drifting,) = find_beginnings(paths, [spec_of_run], allow_drift=True).values()
     assert (60, True) == (drifting.step, drifting.drifted)
 
 
@@ -128,17 +128,17 @@ def test_unusable_checkpoints_are_named_with_the_reason(
     saved(paths, spec_of_run, 40, **origins[wrong])
     if wrong == "damaged":
         (paths.run(spec_of_run.name).checkpoints / "40" / "manifest.json").write_text("{}")
-    (beginning_of,) = continuing(paths, [spec_of_run]).values()
+    (beginning_of,) = find_beginnings(paths, [spec_of_run]).values()
     expected = {
         "damaged": "it is damaged",
         "copied": "it belongs to another run",
         "no versions": "the versions that it was made with are not recorded",
     }
     helps = wrong == "no versions"
-    assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == beginning_of
-    allowed = continuing(paths, [spec_of_run], allow_drift=True)
+    assert RunBeginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == beginning_of
+    allowed = find_beginnings(paths, [spec_of_run], allow_drift=True)
     assert ({spec_of_run.name: 40} if helps else {}) == steps_done(allowed)
-    message = beginnings({spec_of_run.name: beginning_of}, "rlexp resume", 0).allow_drift
+    message = describe_beginnings({spec_of_run.name: beginning_of}, "rlexp resume", 0).allow_drift
     assert ("rlexp resume" if helps else None) == message
 
 
@@ -158,9 +158,11 @@ def test_versions_are_collected_once_for_each_environment(
         return collect_versions(spec_of_run)
 
     monkeypatch.setattr("rlexp.app.execution.checkpoints.collect_versions", counted)
-    assert dict.fromkeys((run.name for run in runs), 40) == steps_done(continuing(paths, runs))
+    assert dict.fromkeys((run.name for run in runs), 40) == steps_done(
+        find_beginnings(paths, runs)
+    )
     assert 2 == len(specs_looked_up)
-    assert {} == continuing(paths, [spec(100)])
+    assert {} == find_beginnings(paths, [spec(100)])
     assert 2 == len(specs_looked_up)
 
 
@@ -168,26 +170,26 @@ def test_the_drift_command_repeats_the_permissions(tmp_path: Path) -> None:
     """The suggested command allows each package once."""
     workspace = replace(study(tmp_path), allowed=("own",))
     expected = "rlexp run 'a=b c' --retry --allow-import own --allow-drift"
-    assert expected == with_drift(["rlexp", "run", "a=b c"], workspace, "--retry")
+    assert expected == drift_command(["rlexp", "run", "a=b c"], workspace, "--retry")
     given = ["rlexp", "resume", "first", "--allow-import", "own"]
-    assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, workspace)
+    assert "rlexp resume first --allow-import own --allow-drift" == drift_command(given, workspace)
 
 
 def test_the_estimate_covers_only_the_remaining_steps() -> None:
     """Steps before the checkpoint take no time in the estimate."""
     whole, half = spec(0, steps=10_000), spec(1, steps=10_000)
-    both = estimate([whole, half], 1).seconds - START_UP
-    left = estimate([whole, half], 1, continued={half.name: 5000}).seconds - START_UP
+    both = estimate_cost([whole, half], 1).seconds - START_UP
+    left = estimate_cost([whole, half], 1, continued={half.name: 5000}).seconds - START_UP
     assert both * 3 / 4 == pytest.approx(left)
 
 
 def test_the_speed_is_measured_on_the_last_attempt() -> None:
     """A run that continued shortly before its end is not used as a measurement."""
     spec_of_run = spec(steps=100_000, evaluation_every=1000)
-    remember([(continued(spec_of_run, step=90_000, seconds=1.0), 1000)])
-    assert not estimate([spec_of_run], 1).measured
-    remember([(continued(spec_of_run, step=20_000, seconds=80.0), 1000)])
-    assert 100 + START_UP == pytest.approx(estimate([spec_of_run], 1).seconds)
+    store_speeds([(continued(spec_of_run, step=90_000, seconds=1.0), 1000)])
+    assert not estimate_cost([spec_of_run], 1).measured
+    store_speeds([(continued(spec_of_run, step=20_000, seconds=80.0), 1000)])
+    assert 100 + START_UP == pytest.approx(estimate_cost([spec_of_run], 1).seconds)
 
 
 def continued(spec_of_run: RunSpec, *, step: int, seconds: float) -> RunRecord:
@@ -206,13 +208,16 @@ def continued(spec_of_run: RunSpec, *, step: int, seconds: float) -> RunRecord:
 
 def test_replay_buffers_are_part_of_the_disk_space() -> None:
     """Each worker needs one replay buffer, as large as the run's steps fill it."""
-    assert 3 * 500 == estimate([spec()] * 5, 3, replay=500).bytes - estimate([spec()] * 5, 3).bytes
-    beginning_of = Spaces.of(gymnasium.make("CartPole-v1"), VECTOR)
+    assert (
+        3 * 500
+        == estimate_cost([spec()] * 5, 3, replay=500).bytes - estimate_cost([spec()] * 5, 3).bytes
+    )
+    beginning_of = EnvironmentSpaces.of(gymnasium.make("CartPole-v1"), VECTOR)
     assert 2 * OBSERVATION + 8 + 12 == beginning_of.transition
     spaces = {canonical(ENVIRONMENT): beginning_of}
     buffered = [
         spec(learner=algorithm("dqn", buffer_size=size), steps=1000) for size in (10, 10**6)
     ]
-    assert 10 * beginning_of.transition == largest_replay(buffered[:1], spaces)
-    assert 1000 * beginning_of.transition == largest_replay(buffered, spaces)
-    assert 0 == largest_replay([spec()], spaces) == largest_replay(buffered, {})
+    assert 10 * beginning_of.transition == largest_replay_buffer(buffered[:1], spaces)
+    assert 1000 * beginning_of.transition == largest_replay_buffer(buffered, spaces)
+    assert 0 == largest_replay_buffer([spec()], spaces) == largest_replay_buffer(buffered, {})

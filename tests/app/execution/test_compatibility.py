@@ -7,7 +7,7 @@ import psutil
 import pytest
 from quick_parts import quick_parts
 
-from rlexp.app.execution.compatibility import call_in_subprocess, check_fit
+from rlexp.app.execution.compatibility import call_in_subprocess, check_compatibility
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
@@ -20,7 +20,7 @@ def refusal(folder: Path, *overrides: str) -> str:
     """The message with which overrides are refused."""
     study = Workspace(folder, Layout(folder / "runs"))
     with pytest.raises(ConfigError) as caught:
-        check_fit(read_request(overrides, study).experiment.configurations, study)
+        check_compatibility(read_request(overrides, study).experiment.configurations, study)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -57,7 +57,7 @@ def test_incompatible_plug_ins_are_named(
 def test_compatible_plug_ins_pass(tmp_path: Path) -> None:
     """The default configuration passes the check."""
     study = Workspace(tmp_path, Layout(tmp_path / "runs"))
-    check_fit(read_request([], study).experiment.configurations, study)
+    check_compatibility(read_request([], study).experiment.configurations, study)
 
 
 def test_a_function_is_called_in_a_subprocess() -> None:

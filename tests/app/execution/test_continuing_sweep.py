@@ -12,10 +12,10 @@ from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.execution.estimate import remember
+from rlexp.app.execution.estimate import store_speeds
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.runs import read_run, write_run
@@ -33,7 +33,7 @@ def sweep_cut_short(tmp_path: Path) -> StoredSweep:
     """An interrupted sweep; its third run has a checkpoint of other versions."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
-    remember([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
+    store_speeds([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
     spec_of_run, senseless = made.made[-1], cast("Any", "none")
     for journal in made.paths.run(spec_of_run.name).folder.glob("attempts/*/events.jsonl"):
         journal.write_text(journal.read_text().splitlines(keepends=True)[0])
@@ -52,7 +52,7 @@ def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plan suggests a command that covers the same stages as this one."""
-    made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
+    made, options = sweep_cut_short, SweepOptions(dry_run=True, until=SweepStage.SEARCH)
     change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
     told = output(capsys)

@@ -12,10 +12,10 @@ from rlexp.app.execution.estimate import (
     ROUGH_BYTES,
     ROUGH_OTHER,
     START_UP,
-    Estimate,
+    CostEstimate,
     cache_file,
-    estimate,
-    remember,
+    estimate_cost,
+    store_speeds,
 )
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord
@@ -39,28 +39,30 @@ def done(of: RunSpec, steps: int, seconds: float) -> RunRecord:
 )
 def test_a_first_guess_is_marked_as_unmeasured(name: str, rate: float) -> None:
     """Without earlier runs, the estimate says that it is not measured."""
-    result = estimate([spec(learner=algorithm(name), steps=10_000)], 1)
-    assert Estimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == result
+    result = estimate_cost([spec(learner=algorithm(name), steps=10_000)], 1)
+    assert CostEstimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == result
 
 
 def test_earlier_runs_give_the_speed() -> None:
     """The estimate uses the median speed of the last command's runs of the same kind."""
-    remember([(done(spec(k), 100, seconds), 50 * k) for k, seconds in enumerate((1.0, 2.0, 50.0))])
-    result = estimate([spec(7, steps=1000), spec(8, steps=1000)], 1)
-    assert Estimate(2 * 1000 / 50 + START_UP, 100, measured=True) == result
+    store_speeds(
+        [(done(spec(k), 100, seconds), 50 * k) for k, seconds in enumerate((1.0, 2.0, 50.0))]
+    )
+    result = estimate_cost([spec(7, steps=1000), spec(8, steps=1000)], 1)
+    assert CostEstimate(2 * 1000 / 50 + START_UP, 100, measured=True) == result
 
 
 def test_workers_share_the_time_but_not_the_disk() -> None:
     """Workers divide the time, up to the number of runs, and not the disk space."""
     specs = [spec(k, steps=2000) for k in range(4)]
-    seconds = [estimate(specs, workers).seconds - START_UP for workers in (1, 2, 4, 100)]
+    seconds = [estimate_cost(specs, workers).seconds - START_UP for workers in (1, 2, 4, 100)]
     assert [4.0, 2.0, 1.0, 1.0] == seconds
-    assert 4 * ROUGH_BYTES == estimate(specs, 2).bytes
+    assert 4 * ROUGH_BYTES == estimate_cost(specs, 2).bytes
 
 
 def test_an_empty_plan_costs_the_start_only() -> None:
     """An empty plan costs only the start-up time."""
-    assert Estimate(START_UP, 0, measured=True) == estimate([], 4)
+    assert CostEstimate(START_UP, 0, measured=True) == estimate_cost([], 4)
 
 
 @pytest.mark.parametrize(
@@ -78,28 +80,31 @@ def test_an_empty_plan_costs_the_start_only() -> None:
 )
 def test_speeds_of_other_kinds_are_not_used(other: RunSpec) -> None:
     """Algorithm, task, number of environments and threads define the kind of a run."""
-    remember([(done(spec(), 100, 1.0), 5)])
-    assert (True, False) == (estimate([spec()], 1).measured, estimate([other], 1).measured)
+    store_speeds([(done(spec(), 100, 1.0), 5)])
+    assert (True, False) == (
+        estimate_cost([spec()], 1).measured,
+        estimate_cost([other], 1).measured,
+    )
 
 
 def test_one_unknown_run_makes_the_sum_a_guess() -> None:
     """A single unmeasured run makes the whole estimate unmeasured."""
-    remember([(done(spec(), 100, 1.0), 5)])
-    assert not estimate([spec(), spec(learner=algorithm("a2c"))], 1).measured
+    store_speeds([(done(spec(), 100, 1.0), 5)])
+    assert not estimate_cost([spec(), spec(learner=algorithm("a2c"))], 1).measured
 
 
 def test_only_completed_runs_are_remembered(cache: Path) -> None:
     """Failed runs are not used as measurements."""
-    remember([(failed(spec()), 5), (RunRecord(spec=spec()), 5), (done(spec(), 100, 0.0), 5)])
+    store_speeds([(failed(spec()), 5), (RunRecord(spec=spec()), 5), (done(spec(), 100, 0.0), 5)])
     assert {} == json.loads(cache.read_text())
 
 
 def test_later_runs_correct_the_speed() -> None:
     """New measurements replace those of the same kind and leave the others."""
     slow = spec(learner=algorithm("sac"))
-    remember([(done(spec(), 100, 1.0), 5), (done(slow, 100, 10.0), 5)])
-    remember([(done(spec(), 200, 1.0), 5)])
-    seconds = [estimate([one], 1).seconds - START_UP for one in (spec(), slow)]
+    store_speeds([(done(spec(), 100, 1.0), 5), (done(slow, 100, 10.0), 5)])
+    store_speeds([(done(spec(), 200, 1.0), 5)])
+    seconds = [estimate_cost([one], 1).seconds - START_UP for one in (spec(), slow)]
     assert [0.5, 10.0] == seconds
 
 
@@ -128,17 +133,17 @@ def test_a_damaged_cache_counts_as_empty(cache: Path, content: str) -> None:
     """A damaged cache gives first guesses, and is written again."""
     cache.parent.mkdir(parents=True)
     cache.write_text(content)
-    assert not estimate([spec()], 1).measured
-    remember([(done(spec(), 100, 1.0), 5)])
-    assert estimate([spec()], 1).measured
+    assert not estimate_cost([spec()], 1).measured
+    store_speeds([(done(spec(), 100, 1.0), 5)])
+    assert estimate_cost([spec()], 1).measured
 
 
 def test_an_unwritable_cache_is_ignored(cache: Path) -> None:
     """An unwritable cache leaves the estimate unmeasured."""
     cache.parent.parent.mkdir(parents=True)
     cache.parent.write_text("a file")
-    remember([(done(spec(), 100, 1.0), 5)])
-    assert not estimate([spec()], 1).measured
+    store_speeds([(done(spec(), 100, 1.0), 5)])
+    assert not estimate_cost([spec()], 1).measured
 
 
 def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:

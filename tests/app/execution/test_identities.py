@@ -11,7 +11,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.algorithms.ppo import PPO
-from rlexp.app.execution.request import Request, join, read_request
+from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
 from rlexp.app.execution.run_process import execute
 from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.workspace import Workspace
@@ -62,7 +62,7 @@ def workspace(folder: Path, *allowed: str) -> Workspace:
     return Workspace(folder, Layout(folder / "runs"), allowed)
 
 
-def request(folder: Path, *overrides: str, allowed: str = "") -> Request:
+def request(folder: Path, *overrides: str, allowed: str = "") -> RunRequest:
     """The request that these overrides make."""
     return read_request(overrides, workspace(folder, allowed))
 
@@ -188,7 +188,7 @@ def test_missing_runs_are_built_from_the_moved_class(folder: Path) -> None:
     requested = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
     planned = paths.run(next(before.specs(Phase.TEST))[1].name)
     write_run(planned, next(before.specs(Phase.TEST))[1])
-    specs = [spec for _, spec in join(paths, requested).specs(Phase.TEST)]
+    specs = [spec for _, spec in merge_with_existing(paths, requested).specs(Phase.TEST)]
     write_run(planned, specs[0])
     places = {spec.algorithm["_target_"] for spec in (*specs, read_spec(planned))}
     assert {f"{package}.elsewhere.Renamed"} == places

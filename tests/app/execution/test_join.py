@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from samples import configuration, experiment
 
-from rlexp.app.execution.request import join
+from rlexp.app.execution.request import merge_with_existing
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
@@ -21,7 +21,7 @@ def joined(folder: Path, there: Experiment, asked: Experiment) -> Experiment:
     paths = Layout(folder).experiment(there.name)
     write_experiment(paths, there)
     assert there == read_experiment(paths)
-    return join(paths, asked)
+    return merge_with_existing(paths, asked)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_another_definition_is_refused_label_by_label(tmp_path: Path) -> None:
     expected = f"  budget.final_episodes: existing {before}, requested 7 (in all 2 configurations)"
     assert [expected] == lines
     with pytest.raises(RecordError, match=r"\n  a2c is missing$"):
-        join(Layout(tmp_path).experiment(there.name), experiment(PPO))
+        merge_with_existing(Layout(tmp_path).experiment(there.name), experiment(PPO))

@@ -6,7 +6,7 @@ import pytest
 from finished_runs import finish, study
 from quick_parts import quick_parts
 
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.errors import ConfigError
 from rlexp.store.runs import read_run
 
@@ -15,7 +15,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 WORD = "+benchmark=classic_control"
 
 
-def asked(folder: Path, *overrides: str) -> Request:
+def asked(folder: Path, *overrides: str) -> RunRequest:
     """The experiment that a command about the matrix requests."""
     return read_request([WORD, *overrides], study(folder))
 

@@ -8,7 +8,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import write_tree
 
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> Request:
+def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> RunRequest:
     """The request that these overrides make."""
     return read_request(overrides, Workspace(folder, Layout(folder / "runs"), allowed))
 
@@ -39,7 +39,7 @@ def refusal(folder: Path, *overrides: str) -> str:
     return str(caught.value)
 
 
-def labels(requested: Request) -> list[str]:
+def labels(requested: RunRequest) -> list[str]:
     """The labels of the requested configurations."""
     return [c.label for c in requested.experiment.configurations]
 

@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import write_tree
 
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> Request:
+def request(folder: Path, *overrides: str, allowed: tuple[str, ...] = ()) -> RunRequest:
     """The request that these overrides make."""
     return read_request(overrides, Workspace(folder, Layout(folder / "runs"), allowed))
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from evidence_samples import configured, evidence, inquiry, scored
 
-from rlexp.app.exporting.huggingface import Card, card, model_file
-from rlexp.exchange.exporters.script import Learner, Recipe, Task, script
+from rlexp.app.exporting.huggingface import ModelCard, model_file, render_card
+from rlexp.exchange.exporters.script import Recipe, ScriptLearner, ScriptTask, render_script
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.experiment import Configuration
 from rlexp.reports.analysis.estimates import per_task
@@ -37,7 +37,7 @@ def card_about(text: str) -> str:
         settings=requested.settings,
         metrics={"iqm": InterquartileMean()},
     )
-    about = Card(
+    about = ModelCard(
         inquiry=requested,
         estimates=per_task(requested)[0],
         algorithm="PPO",
@@ -46,7 +46,7 @@ def card_about(text: str) -> str:
         foreign=(),
         report=False,
     )
-    return card(about).decode()
+    return render_card(about).decode()
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -74,7 +74,7 @@ def recipe(text: Any) -> Recipe:
     """A recipe that holds a text wherever a record could put one."""
     return Recipe(
         about={"run": text, "label": text, "task": text},
-        task=Task(
+        task=ScriptTask(
             id=text,
             modules=(text,),
             arguments={"a": text, "b": {"c": [text]}},
@@ -83,7 +83,7 @@ def recipe(text: Any) -> Recipe:
             frame_stack=1,
             normalisation=None,
         ),
-        learner=Learner(
+        learner=ScriptLearner(
             package="stable_baselines3",
             name="PPO",
             policy="MlpPolicy",
@@ -114,8 +114,8 @@ def recipe(text: Any) -> Recipe:
 )
 def test_a_hostile_name_does_not_change_the_program_of_a_script(text: str) -> None:
     """Apart from the text itself, the script is the same program."""
-    expected = ast.dump(ast.parse(script(recipe(HARMLESS))))
-    lines_found = ast.dump(ast.parse(script(recipe(text))))
+    expected = ast.dump(ast.parse(render_script(recipe(HARMLESS))))
+    lines_found = ast.dump(ast.parse(render_script(recipe(text))))
     assert expected == lines_found.replace(repr(text), repr(HARMLESS))
 
 

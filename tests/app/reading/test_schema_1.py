@@ -18,7 +18,7 @@ from quick_parts import quick_parts
 
 import rlexp
 from rlexp import cli
-from rlexp.protocol.schema_1 import FirstRunSpec
+from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.store import catalogue
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import StoredRun, read_definition, read_run, read_spec
@@ -64,7 +64,7 @@ def command(
 def test_identities_do_not_change(line: str) -> None:
     """This includes components in any order, teachers, training scripts and all phases."""
     stored = json.loads(line)
-    spec = FirstRunSpec.from_plain(stored["spec"])
+    spec = RunSpecSchema1.from_plain(stored["spec"])
     assert (stored["id"], stored["fingerprint"], stored["name"]) == (
         spec.id,
         spec.fingerprint,

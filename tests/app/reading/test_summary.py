@@ -15,7 +15,7 @@ from samples import (
     started,
 )
 
-from rlexp.app.reading.headline_aggregate import Leading
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import PhaseSummary, read_entries, summarise
 from rlexp.app.results import to_json
 from rlexp.errors import ProtocolError
@@ -66,7 +66,11 @@ def scored(
 def summary(paths: ExperimentPaths, definition: Experiment) -> PhaseSummary:
     """The summary of the experiment's test runs."""
     return summarise(
-        paths, definition, Phase.TEST, read_entries(paths, definition, Phase.TEST), Leading()
+        paths,
+        definition,
+        Phase.TEST,
+        read_entries(paths, definition, Phase.TEST),
+        HeadlineAggregate(),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.reporting.evidence import Target, gather, read_target
+from rlexp.app.reporting.evidence import Target, collect_evidence, read_target
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
@@ -41,7 +41,7 @@ def test_targets_are_read(text: str, target: Target) -> None:
 def test_planned_runs_of_an_experiment_are_collected(tmp_path: Path) -> None:
     """Runs that were never started are included."""
     alpha(study(tmp_path))
-    chosen = gather(["alpha"], None, study(tmp_path))
+    chosen = collect_evidence(["alpha"], None, study(tmp_path))
     assert (Phase.TEST, ("ppo", "a2c"), 6) == (chosen.phase, chosen.labels, len(chosen.members))
     a2c = chosen.cells["a2c", "CartPole-v1"]
     assert (1, 1, 1) == (len(a2c.scored), len(a2c.failed), len(a2c.missing))
@@ -50,13 +50,13 @@ def test_planned_runs_of_an_experiment_are_collected(tmp_path: Path) -> None:
 def test_a_single_label_can_be_collected(tmp_path: Path) -> None:
     """The other labels of the experiment are left out."""
     alpha(study(tmp_path))
-    assert ("a2c",) == gather(["alpha/a2c"], None, study(tmp_path)).labels
+    assert ("a2c",) == collect_evidence(["alpha/a2c"], None, study(tmp_path)).labels
 
 
 def test_an_experiment_includes_its_labels(tmp_path: Path) -> None:
     """An experiment that is named together with one of its labels is used whole."""
     alpha(study(tmp_path))
-    assert ("ppo", "a2c") == gather(["alpha/a2c", "alpha"], None, study(tmp_path)).labels
+    assert ("ppo", "a2c") == collect_evidence(["alpha/a2c", "alpha"], None, study(tmp_path)).labels
 
 
 def test_equal_labels_of_several_experiments_are_distinguished(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_equal_labels_of_several_experiments_are_distinguished(tmp_path: Path) -
     workspace = study(tmp_path)
     alpha(workspace)
     stored(workspace.layout, "beta", configuration("ppo"), configuration("dqn"))
-    chosen = gather(["beta", "alpha"], None, workspace)
+    chosen = collect_evidence(["beta", "alpha"], None, workspace)
     assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == chosen.labels
 
 
@@ -72,14 +72,14 @@ def test_an_unknown_experiment_is_refused_with_the_existing_ones(tmp_path: Path)
     """The message suggests the most similar name."""
     alpha(study(tmp_path))
     with pytest.raises(RecordError, match="did you mean 'alpha'"):
-        gather(["alhpa"], None, study(tmp_path))
+        collect_evidence(["alhpa"], None, study(tmp_path))
 
 
 def test_an_unknown_label_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
     """The message suggests the most similar label."""
     alpha(study(tmp_path))
     with pytest.raises(RecordError, match=r"no label 'pp0'; did you mean 'ppo'\? \(there are: "):
-        gather(["alpha/pp0"], None, study(tmp_path))
+        collect_evidence(["alpha/pp0"], None, study(tmp_path))
 
 
 def test_an_unreadable_definition_is_reported_in_one_line(tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ def test_an_unreadable_definition_is_reported_in_one_line(tmp_path: Path) -> Non
     chosen = alpha(study(tmp_path))
     chosen.paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
-        gather(["alpha"], None, study(tmp_path))
+        collect_evidence(["alpha"], None, study(tmp_path))
 
 
 def test_test_runs_are_preferred(tmp_path: Path) -> None:
     """By default test runs are used, and runs of other phases are counted as left out."""
     chosen = alpha(study(tmp_path))
     chosen.complete(0, 99.0, phase=Phase.TUNING)
-    evidence_found = gather(["alpha"], None, study(tmp_path))
+    evidence_found = collect_evidence(["alpha"], None, study(tmp_path))
     assert (Phase.TEST, {Phase.TUNING: 4}) == (evidence_found.phase, evidence_found.left_out)
 
 
@@ -102,7 +102,7 @@ def test_tuning_runs_are_collected_if_there_are_no_test_runs(tmp_path: Path) -> 
     """The phase of the evidence is then tuning."""
     chosen = stored(study(tmp_path).layout)
     chosen.complete(0, 1.0, phase=Phase.TUNING)
-    assert Phase.TUNING is gather(["alpha"], None, study(tmp_path)).phase
+    assert Phase.TUNING is collect_evidence(["alpha"], None, study(tmp_path)).phase
 
 
 def test_phases_are_never_combined(tmp_path: Path) -> None:
@@ -111,20 +111,20 @@ def test_phases_are_never_combined(tmp_path: Path) -> None:
     alpha(workspace)
     stored(workspace.layout, "beta").complete(0, 1.0, phase=Phase.TUNING)
     with pytest.raises(ProtocolError, match="alpha has test runs; beta has tuning runs"):
-        gather(["alpha", "beta"], None, workspace)
+        collect_evidence(["alpha", "beta"], None, workspace)
 
 
 def test_a_requested_phase_without_runs_is_empty(tmp_path: Path) -> None:
     """Another phase is never used instead."""
     alpha(study(tmp_path))
-    assert () == gather(["alpha"], Phase.SELECTION, study(tmp_path)).members
+    assert () == collect_evidence(["alpha"], Phase.SELECTION, study(tmp_path)).members
 
 
 def test_a_damaged_run_is_kept_with_its_problem(tmp_path: Path) -> None:
     """A damaged run still counts as planned."""
     chosen = alpha(study(tmp_path))
     chosen.run(1).spec.write_text("{")
-    evidence_found = gather(["alpha"], None, study(tmp_path))
+    evidence_found = collect_evidence(["alpha"], None, study(tmp_path))
     damaged = [m for m in evidence_found.members if m.problem]
     assert [("ppo", 1)] == [(m.label, m.record.spec.seed) for m in damaged]
     assert 6 == len(evidence_found.members)
@@ -136,7 +136,7 @@ def test_provenance_is_that_of_the_last_attempt(tmp_path: Path) -> None:
     chosen = alpha(study(tmp_path))
     chosen.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
     chosen.run(0).attempts()[-1].provenance.write_text("{")
-    evidence_found = gather(["alpha"], None, study(tmp_path)).cells
+    evidence_found = collect_evidence(["alpha"], None, study(tmp_path)).cells
     ppo, a2c = (evidence_found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
     assert ["second"] == a2c[1].provenance["command"]
     assert ({}, {}, 0.0) == (a2c[2].provenance, ppo[0].provenance, ppo[0].score)
@@ -147,7 +147,7 @@ def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.Mo
     chosen = stored(study(tmp_path).layout)
     chosen.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
     monkeypatch.setenv("SERVICE_API_KEY", "tellnobody99")
-    member = gather(["alpha"], None, study(tmp_path)).members[0]
+    member = collect_evidence(["alpha"], None, study(tmp_path)).members[0]
     assert "tellnobody99" not in json.dumps(member.provenance)
 
 
@@ -156,7 +156,7 @@ def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path)
     workspace = study(tmp_path)
     stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     with pytest.raises(RecordError, match="alpha has no label 'ppx'; did you mean 'ppo'"):
-        gather(["alpha/ppx", "alpha"], None, workspace)
+        collect_evidence(["alpha/ppx", "alpha"], None, workspace)
 
 
 @pytest.mark.parametrize(
@@ -174,5 +174,5 @@ def test_malformed_provenance_is_ignored(tmp_path: Path, damage: dict[str, objec
     run = chosen.complete(0, 5.0)
     path = run.attempts()[0].provenance
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
-    (member,) = gather(["alpha"], None, workspace).members
+    (member,) = collect_evidence(["alpha"], None, workspace).members
     assert (5.0, {}) == (member.score, member.provenance)

@@ -12,11 +12,11 @@ from samples import completed, failed, spec
 
 from rlexp.app.reproduction.comparison import (
     DECIDING,
-    Change,
-    Surroundings,
-    Verdict,
-    answer,
-    compare,
+    EnvironmentChange,
+    EnvironmentDifference,
+    ReproductionVerdict,
+    compare_environments,
+    judge_reproduction,
 )
 from rlexp.app.reproduction.original import Original, RecordedCode
 from rlexp.app.workspace import Workspace
@@ -34,9 +34,9 @@ ORIGINAL = Original(
     provenance={},
     code=CODE,
 )
-SAME = Surroundings(decisive=(), machine=(), others=(), editable=None, known=True)
-NUMPY = Change("numpy", "2.0.1", "2.3.4")
-PROCESSOR = Change("processor", "one", "another")
+SAME = EnvironmentDifference(decisive=(), machine=(), others=(), editable=None, known=True)
+NUMPY = EnvironmentChange("numpy", "2.0.1", "2.3.4")
+PROCESSOR = EnvironmentChange("processor", "one", "another")
 OTHER_MACHINE = replace(SAME, machine=(PROCESSOR,))
 MIXED = replace(ORIGINAL, mixed=True)
 PART = replace(ORIGINAL, code=replace(CODE, saved=False))
@@ -68,12 +68,12 @@ EVERYTHING = replace(PART, mixed=True)
     ],
 )
 def test_the_strongest_cause_is_named(
-    original: Original, around: Surroundings, expected: str
+    original: Original, around: EnvironmentDifference, expected: str
 ) -> None:
     """Of all possible causes, the strongest one is named."""
     study = Workspace(Path(), Layout(Path("runs")), ("mine",))
-    differences = answer(original, completed(spec(), 6.0), around, study)
-    assert Verdict.DIFFERENT is differences.verdict
+    differences = judge_reproduction(original, completed(spec(), 6.0), around, study)
+    assert ReproductionVerdict.DIFFERENT is differences.verdict
     assert differences.cause is not None
     assert expected in differences.cause
     assert not differences.reproduced
@@ -88,7 +88,7 @@ def test_the_strongest_cause_is_named(
 def test_identical_has_no_cause() -> None:
     """Identical executions have no cause of a difference."""
     study = Workspace(Path(), Layout(Path("runs")))
-    differences = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
+    differences = judge_reproduction(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
     assert (None, None, True) == (
         differences.cause,
         differences.divergence,
@@ -100,8 +100,8 @@ def test_identical_has_no_cause() -> None:
 def test_failure_is_no_reproduction() -> None:
     """A second execution that failed has the verdict `failed`, with its reason."""
     study = Workspace(Path(), Layout(Path("runs")))
-    differences = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
-    assert (Verdict.FAILED, False) == (differences.verdict, differences.reproduced)
+    differences = judge_reproduction(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
+    assert (ReproductionVerdict.FAILED, False) == (differences.verdict, differences.reproduced)
     assert "  running it again ended as failed (user): reason of user" in [
         *run_lines(differences.result())
     ]
@@ -112,7 +112,8 @@ def test_the_summary_counts_verdicts() -> None:
     """Verdicts that no run has are left out."""
     study = Workspace(Path(), Layout(Path("runs")))
     differences = [
-        answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)
+        judge_reproduction(ORIGINAL, completed(spec(), score), SAME, study)
+        for score in (5.0, 6.0, 5.0)
     ]
     assert "3 runs: 2 identical, 1 different" == summary_line(
         [each.result() for each in differences]
@@ -134,9 +135,9 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def around(tmp_path: Path, **changes: Any) -> Surroundings:
+def around(tmp_path: Path, **changes: Any) -> EnvironmentDifference:
     """The differences from the recorded environment."""
-    return compare(recorded(**changes), [spec()], tmp_path)
+    return compare_environments(recorded(**changes), [spec()], tmp_path)
 
 
 def test_the_recording_machine_shows_no_difference(tmp_path: Path, unset: None) -> None:
@@ -162,7 +163,7 @@ def test_decisive_packages_are_separated(tmp_path: Path) -> None:
 
 def test_another_build_of_a_version_is_not_requested_from_pip() -> None:
     """Two builds of one version differ, but pip cannot install a particular build."""
-    build = Change("torch", "2.9.0+cpu", "2.9.0+cu128")
+    build = EnvironmentChange("torch", "2.9.0+cpu", "2.9.0+cu128")
     assert replace(SAME, decisive=(build,)).install is None
 
 
@@ -185,7 +186,7 @@ def test_imports_of_the_environment_decide(tmp_path: Path) -> None:
     environment_folder = replace(
         spec(), environment={**spec().environment, "imports": ["importing_task"]}
     )
-    differences = compare(
+    differences = compare_environments(
         recorded(packages={**packages(), "rich": "1.0"}), [environment_folder], tmp_path
     )
     assert ["rich"] == [change.name for change in differences.decisive]
@@ -196,7 +197,7 @@ def test_missing_or_senseless_records_show_no_difference(
     document: Mapping[str, Any], tmp_path: Path
 ) -> None:
     """Without usable records, no difference is reported."""
-    differences = compare(document, [spec()], tmp_path)
+    differences = compare_environments(document, [spec()], tmp_path)
     assert ((), (), (), False) == (
         differences.decisive,
         differences.machine,

@@ -18,7 +18,7 @@ from samples import write_tree
 from stored_runs import STARTED, completed, ended, evaluated, stored
 from warm_processes import warm_process
 
-from rlexp.app.reproduction.checkout import checked_out
+from rlexp.app.reproduction.checkout import check_out_code
 from rlexp.app.reproduction.original import RecordedCode, read_original
 from rlexp.errors import RecordError
 from rlexp.records.events import Continued, Ending, Event
@@ -64,7 +64,7 @@ def test_changes_and_untracked_files_are_rebuilt(place: GitStudy, tmp_path: Path
     git(place.folder, "add", "deeper")
     expected = contents(place.folder)
     code = code_of(place.folder)
-    with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
+    with check_out_code(code, place.folder, tmp_path / "worktree") as checkout:
         assert expected == contents(checkout.folder)
         assert os.access(checkout.folder / "a b.txt", os.X_OK)
     assert 1 == worktrees(place.folder)
@@ -86,7 +86,7 @@ def test_git_settings_of_the_user_do_not_matter(
 ) -> None:
     """Recorded changes apply whatever diff settings the user has."""
     git(place.folder, "config", *setting.split("="))
-    with checked_out(code_of(place.folder), place.folder, tmp_path / "worktree") as checkout:
+    with check_out_code(code_of(place.folder), place.folder, tmp_path / "worktree") as checkout:
         assert "SCALE = 2.0\n" == (checkout.folder / "rebuilt_task_constants.py").read_text()
 
 
@@ -95,7 +95,7 @@ def test_a_workspace_below_the_root_of_its_repository(tmp_path: Path) -> None:
     top = committed(tmp_path / "top", "inner_task")
     study = write_tree(top.folder / "papers" / "one", {"task.py": "A = 1\n"})
     code = code_of(study)
-    with checked_out(code, study, tmp_path / "worktree") as checkout:
+    with check_out_code(code, study, tmp_path / "worktree") as checkout:
         assert tmp_path / "worktree" / "papers" / "one" == checkout.folder
         assert "A = 1\n" == (checkout.folder / "task.py").read_text()
 
@@ -108,7 +108,7 @@ def test_editable_packages_are_imported_from_the_worktree(
     code = code_of(place.folder)
     separate = [str(place.folder / "src"), str(place.folder / "secret.txt" / "lib")]
     monkeypatch.setattr(sys, "path", ["first", *separate, *sys.path])
-    with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
+    with check_out_code(code, place.folder, tmp_path / "worktree") as checkout:
         assert (tmp_path / "worktree" / "src",) == checkout.imports
 
 
@@ -133,7 +133,7 @@ def test_the_worktree_is_removed_after_an_error(place: GitStudy, tmp_path: Path)
     """An error inside the `with` block leaves no worktree."""
     with (
         suppress(KeyboardInterrupt),
-        checked_out(code_of(place.folder), place.folder, tmp_path / "worktree"),
+        check_out_code(code_of(place.folder), place.folder, tmp_path / "worktree"),
     ):
         raise KeyboardInterrupt
     assert 1 == worktrees(place.folder)
@@ -143,7 +143,7 @@ def test_the_worktree_is_removed_after_an_error(place: GitStudy, tmp_path: Path)
 def test_an_interrupted_worktree_is_removed(place: GitStudy, tmp_path: Path) -> None:
     """A locked worktree of an interrupted git command is removed too."""
     code = code_of(place.folder)
-    with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
+    with check_out_code(code, place.folder, tmp_path / "worktree") as checkout:
         git(place.folder, "worktree", "lock", "--reason", "initializing", str(checkout.folder))
         (checkout.folder / ".git").unlink()
     assert 1 == worktrees(place.folder)
@@ -156,7 +156,7 @@ def test_repository_variables_of_git_are_ignored(
     other = committed(tmp_path / "other", "other_task")
     code = code_of(place.folder)
     monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
-    with checked_out(code, place.folder, tmp_path / "worktree") as checkout:
+    with check_out_code(code, place.folder, tmp_path / "worktree") as checkout:
         assert (checkout.folder / "rebuilt_task_constants.py").exists()
     monkeypatch.delenv("GIT_DIR")
     assert 1 == worktrees(other.folder)
@@ -169,7 +169,7 @@ def test_patch_cannot_leave_the_worktree(place: GitStudy, tmp_path: Path) -> Non
     code = RecordedCode(commit=head, changed=("x",), patch=patch, source=Path("diff.patch"))
     with (
         pytest.raises(RecordError, match=r"diff.patch does not apply"),
-        checked_out(code, place.folder, tmp_path / "inner" / "worktree"),
+        check_out_code(code, place.folder, tmp_path / "inner" / "worktree"),
     ):
         pass
     assert not list(tmp_path.rglob("outside.txt"))

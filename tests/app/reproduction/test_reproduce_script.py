@@ -5,7 +5,11 @@ from typing import Any, cast
 import pytest
 from stored_runs import configuration
 
-from rlexp.app.reproduction.comparison import ReproductionAnswer, Verdict, answer
+from rlexp.app.reproduction.comparison import (
+    ReproductionAnswer,
+    ReproductionVerdict,
+    judge_reproduction,
+)
 from rlexp.cli.reproduce import run_lines
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
@@ -39,19 +43,21 @@ def answered(
 ) -> ReproductionAnswer:
     """The comparison of two executions."""
     monkeypatch.setattr("rlexp.app.reproduction.comparison.likely_cause", lambda *_: "a cause")
-    return answer(cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None))
+    return judge_reproduction(
+        cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None)
+    )
 
 
 def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says that weights are not compared, and names no cause."""
     result = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
-    assert (Verdict.EQUAL_SCORES, None) == (result.verdict, result.cause)
+    assert (ReproductionVerdict.EQUAL_SCORES, None) == (result.verdict, result.cause)
     assert [*run_lines(result.result())][-1].endswith("is equal; it leaves no weights to compare")
 
 
 def test_different_episodes_with_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes without recorded lengths are compared too."""
     result = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
-    assert (Verdict.EQUAL_SCORES, "a cause") == (result.verdict, result.cause)
+    assert (ReproductionVerdict.EQUAL_SCORES, "a cause") == (result.verdict, result.cause)
     assert result.divergence is not None
     assert "returns[0]" == result.divergence.field

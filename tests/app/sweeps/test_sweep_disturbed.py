@@ -11,10 +11,10 @@ from stored_runs import console
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.reporting.evidence import gather
+from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.state import read_runs
 from rlexp.cli.sweep import execute as sweep
-from rlexp.engine.sweep_source import Stage
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import Sweep
@@ -38,7 +38,7 @@ def first_run(made: StoredSweep) -> RunPaths:
 def test_a_copied_run_does_not_replace_its_original(tmp_path: Path) -> None:
     """An edited copy of a run changes no result."""
     made = stored_sweep(tmp_path)
-    made.go_on(until=Stage.SEARCH)
+    made.go_on(until=SweepStage.SEARCH)
     before = {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
     copy = made.paths.run("zz-copy")
     shutil.copytree(first_run(made).folder, copy.folder)
@@ -60,7 +60,7 @@ def test_a_damaged_run_is_executed_again(
     run = first_run(made)
     run.spec.write_text(content)
     sweeping = made.go_on()
-    assert Stage.DONE is sweeping.stage
+    assert SweepStage.DONE is sweeping.stage
     assert 2 == len(run.attempts())
     assert whole.paths.selection.read_bytes() == made.paths.selection.read_bytes()
     assert whole.paths.trials.read_bytes() == _without_seconds(whole, made)
@@ -84,7 +84,7 @@ def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
     """Trials of one configuration share runs, whose steps count once."""
     made = stored_sweep(tmp_path, *FEW)
     made.go_on()
-    (sweep_found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    (sweep_found,) = collect_evidence(["made_up"], Phase.TEST, made.study).sweeps
     tuning = [s for s in made.made if s.phase is Phase.TUNING]
     assert len(tuning) < 3 * len(sweep_found.trials)
     assert 100 * len(tuning) == sum(t.spent for t in sweep_found.trials)

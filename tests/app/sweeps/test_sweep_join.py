@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from samples import PRUNER, TUNER, configuration, experiment
 
-from rlexp.app.sweeps.request import join_sweep
+from rlexp.app.sweeps.request import merge_with_existing_sweep
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.space import Parameter, Real, Space
@@ -65,10 +65,10 @@ def choose(paths: ExperimentPaths) -> None:
 
 def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) -> None:
     """More trials and test seeds are added; fewer remove none."""
-    grown = join_sweep(paths, asked(test=5, trials=9), lag_asked=True)
+    grown = merge_with_existing_sweep(paths, asked(test=5, trials=9), lag_asked=True)
     assert grown.sweep is not None
     assert (9, 5) == (grown.sweep.plan.trials, grown.seeds.test)
-    same = join_sweep(paths, asked(test=1, trials=2), lag_asked=True)
+    same = merge_with_existing_sweep(paths, asked(test=1, trials=2), lag_asked=True)
     assert same.sweep is not None
     assert (4, 2) == (same.sweep.plan.trials, same.seeds.test)
 
@@ -76,29 +76,29 @@ def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) ->
 def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
     """More trials are refused after the choice, with a command for a new sweep."""
     choose(paths)
-    assert 7 == join_sweep(paths, asked(test=7), lag_asked=True).seeds.test
+    assert 7 == merge_with_existing_sweep(paths, asked(test=7), lag_asked=True).seeds.test
     with pytest.raises(RecordError, match=r"Only seeds\.test may grow.*seeds\.root=1"):
-        join_sweep(paths, asked(trials=9), lag_asked=True)
+        merge_with_existing_sweep(paths, asked(trials=9), lag_asked=True)
     with pytest.raises(RecordError, match="has chosen its winner"):
-        join_sweep(paths, asked(steps=10_000_000, trials=5), lag_asked=True)
+        merge_with_existing_sweep(paths, asked(steps=10_000_000, trials=5), lag_asked=True)
 
 
 def test_another_definition_is_refused_with_the_differences(paths: ExperimentPaths) -> None:
     """Another allocation or budget under an existing name is refused, one line for each."""
     with pytest.raises(RecordError, match=r"\n  sweep.*allocation: 'fixed' there, 'racing' here$"):
-        join_sweep(paths, asked(allocation="racing"), lag_asked=True)
+        merge_with_existing_sweep(paths, asked(allocation="racing"), lag_asked=True)
     longer = replace(asked(), configurations=(configuration(steps=2000),))
     with pytest.raises(RecordError, match=r"\n  budget\.steps: existing \d+, requested 2000$"):
-        join_sweep(paths, longer, lag_asked=True)
+        merge_with_existing_sweep(paths, longer, lag_asked=True)
 
 
 def test_the_lag_is_kept_unless_it_is_set(paths: ExperimentPaths) -> None:
     """A machine with other cores keeps the sweep's lag; a different explicit lag is refused."""
-    kept = join_sweep(paths, asked(lag=15), lag_asked=False)
+    kept = merge_with_existing_sweep(paths, asked(lag=15), lag_asked=False)
     assert kept.sweep is not None
     assert 3 == kept.sweep.plan.lag
     with pytest.raises(RecordError, match="lag: existing 3, requested 15"):
-        join_sweep(paths, asked(lag=15), lag_asked=True)
+        merge_with_existing_sweep(paths, asked(lag=15), lag_asked=True)
 
 
 def test_an_experiment_that_is_not_a_sweep_is_refused(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_an_experiment_that_is_not_a_sweep_is_refused(tmp_path: Path) -> None:
     paths = ExperimentPaths(tmp_path / "plain")
     write_experiment(paths, experiment(configuration()))
     with pytest.raises(RecordError, match="is not a sweep"):
-        join_sweep(paths, asked(), lag_asked=True)
+        merge_with_existing_sweep(paths, asked(), lag_asked=True)

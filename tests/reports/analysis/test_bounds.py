@@ -23,7 +23,7 @@ from evidence_samples import (
 
 from rlexp.records.run import RunRecord
 from rlexp.reports.analysis.estimates import AggregateBounds, bounds
-from rlexp.reports.analysis.scale import scales, task_scores
+from rlexp.reports.analysis.scale import anchors_by_task, task_scores
 from rlexp.reports.evidence.runs import Evidence
 
 
@@ -136,7 +136,7 @@ def test_bounds_hold_for_any_missing_score_with_unequal_numbers_of_runs(
     whole = inquiry(evidence([*scored(first, [475.0, score]), *rest]))
     cells = [whole.evidence.cells["ppo", task] for task in whole.evidence.tasks]
     for name, metric in whole.metrics.items():
-        own = task_scores(cells, scales(whole.evidence, whole.settings))
+        own = task_scores(cells, anchors_by_task(whole.evidence, whole.settings))
         low, high = told[name].low, told[name].high
         assert low is not None
         assert high is not None

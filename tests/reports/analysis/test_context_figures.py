@@ -20,7 +20,7 @@ from part_blocks import of_kind, part_of
 
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.context_figures import ContextAxis
-from rlexp.reports.drawing.blocks import HeatMap, Lines
+from rlexp.reports.drawing.blocks import HeatMap, LineFigure
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.generalisation import GeneralisationSection
 
@@ -35,9 +35,9 @@ def maps(own: Evidence, parameters: tuple[str, ...] | None = None, bins: int = 6
     return of_kind(part_of(section(parameters, bins), own), HeatMap)
 
 
-def lines(own: Evidence, parameters: tuple[str, ...] | None = None) -> list[Lines]:
+def lines(own: Evidence, parameters: tuple[str, ...] | None = None) -> list[LineFigure]:
     """The lines of a report."""
-    return of_kind(part_of(section(parameters), own), Lines)
+    return of_kind(part_of(section(parameters), own), LineFigure)
 
 
 def estimate(figure: HeatMap, column: str, row: str) -> float | None:

@@ -29,10 +29,10 @@ from hypothesis import strategies as st
 from rlexp.protocol.experiment import Configuration
 from rlexp.reports.analysis.fairness import changed_files, packages, seeds_in_words, warnings
 from rlexp.reports.drawing.blocks import Tone
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 
-def differing(change: Callable[[Member], Member]) -> Evidence:
+def differing(change: Callable[[PlannedRun], PlannedRun]) -> Evidence:
     """Evidence of two labels on one task, with changes to the second."""
     runs = [*scored(configured("ppo"), [1.0, 2.0]), *scored(configured("a2c"), [1.0, 2.0])]
     return evidence(change(m) if m.label == "a2c" else m for m in runs)
@@ -44,7 +44,7 @@ def configured_anew(change: Callable[[Configuration], Configuration]) -> Evidenc
     return evidence([*scored(configured("ppo"), [1.0, 2.0]), *scored(own, [1.0, 2.0])])
 
 
-def provenance(**changes: Any) -> Callable[[Member], Member]:
+def provenance(**changes: Any) -> Callable[[PlannedRun], PlannedRun]:
     """A change of the provenance of a run."""
     return lambda m: replace(m, provenance={**PROVENANCE, **changes})
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from evidence_samples import inquiry, typical
 from part_blocks import notices, of_kind, part_of, table
 
-from rlexp.records.integrity import Finding, Integrity, Kind
+from rlexp.records.integrity import Integrity, IntegrityFinding, RecordKind
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.drawing.blocks import Table, Text, Tone
 from rlexp.reports.evidence.runs import Evidence
@@ -13,8 +13,12 @@ from rlexp.reports.sections.provenance import ProvenanceSection
 
 HEAD = "0123456789abcdef" * 4
 CLEAN = Integrity(experiment="sample", attempts=30, matching=30, lines=31, head=HEAD)
-GONE = Finding(kind=Kind.MISSING, text="it is gone, with 1 attempt", run="ppo-test-0-aa")
-LATE = Finding(kind=Kind.UNSEALED, text="2 attempts of b ended and are not in the ledger")
+GONE = IntegrityFinding(
+    kind=RecordKind.MISSING, text="it is gone, with 1 attempt", run="ppo-test-0-aa"
+)
+LATE = IntegrityFinding(
+    kind=RecordKind.UNSEALED, text="2 attempts of b ended and are not in the ledger"
+)
 SPOILT = replace(CLEAN, matching=29, findings=(GONE, LATE))
 
 

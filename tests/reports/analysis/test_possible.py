@@ -8,7 +8,7 @@ import pytest
 from evidence_samples import typical
 
 from rlexp.reports.analysis.scale import TaskAnchors, possible_scores
-from rlexp.reports.evidence.runs import Cell
+from rlexp.reports.evidence.runs import LabelTaskRuns
 from rlexp.stats.interval import Interval, limited
 
 FOUND = Interval(
@@ -49,7 +49,7 @@ def test_one_or_two_runs_have_no_interval(n: int) -> None:
     assert f"too few runs for an interval (n = {n})" == found.reason
 
 
-def cells(*references: dict[str, Any]) -> list[Cell]:
+def cells(*references: dict[str, Any]) -> list[LabelTaskRuns]:
     """Cells of tasks with these known scores."""
     own = typical().of_label(typical().labels[0])
     return [

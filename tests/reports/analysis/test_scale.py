@@ -16,7 +16,7 @@ from evidence_samples import (
 )
 from numpy.testing import assert_allclose
 
-from rlexp.reports.analysis.scale import TaskAnchors, scale_of, scales, task_scores
+from rlexp.reports.analysis.scale import TaskAnchors, anchors_by_task, scale_of, task_scores
 from rlexp.reports.evidence.runs import Evidence
 
 
@@ -50,7 +50,7 @@ def test_without_a_threshold_the_maximum_counts() -> None:
 
 def test_a_task_without_anchors_has_no_scale() -> None:
     """A task without anchors does not affect other tasks."""
-    found = scales(without_anchors(), settings())
+    found = anchors_by_task(without_anchors(), settings())
     assert (False, True) == (found[CARTPOLE] is None, found[PENDULUM] is None)
 
 
@@ -76,7 +76,7 @@ def test_nothing_observed_gives_no_scale(make: object) -> None:
 def test_task_scores_are_normalised_task_by_task() -> None:
     """Every task is normalised by its own anchors."""
     own = of_scores({("ppo", CARTPOLE): [22.5, 475.0], ("ppo", PENDULUM): [-150.0]})
-    found = task_scores(own.of_label("ppo"), scales(own, settings()))
+    found = task_scores(own.of_label("ppo"), anchors_by_task(own, settings()))
     assert ([0.0, 1.0, 1.0], (2, 1)) == (list(found.values), found.sizes)
 
 
@@ -90,4 +90,4 @@ def test_task_scores_need_anchors() -> None:
     """The error names the task without anchors."""
     own = without_anchors()
     with pytest.raises(ValueError, match="Pendulum-v1 has no anchors"):
-        task_scores(own.of_label("ppo"), scales(own, settings()))
+        task_scores(own.of_label("ppo"), anchors_by_task(own, settings()))

@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 from sweep_samples import SWEEPS
 
 from rlexp.reports.analysis.setting_grids import SettingGrid, setting_grids
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 RATE, PASSES = "algorithm.learning_rate", "algorithm.n_epochs"
 
@@ -45,12 +45,12 @@ def only(of: Evidence) -> SettingGrid:
     return found
 
 
-def on_both(label: str, name: str = "ppo", **values: object) -> list[Member]:
+def on_both(label: str, name: str = "ppo", **values: object) -> list[PlannedRun]:
     """Runs of a setting on two tasks."""
     return [m for task in TASKS for m in runs(setting(label, task, name, **values), -200.0)]
 
 
-def of_experiments(own: Sequence[Member]) -> Evidence:
+def of_experiments(own: Sequence[PlannedRun]) -> Evidence:
     """The evidence of several experiments, as the runs name them."""
     first = evidence(own)
     names = sorted({m.experiment for m in own})

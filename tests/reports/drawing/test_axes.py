@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.axes import Scale, linear, scale, tick_step, tick_texts
+from rlexp.reports.drawing.axes import AxisScale, linear, scale, tick_step, tick_texts
 from rlexp.reports.drawing.blocks import Axis
 
 AXIS = Axis(title="score")
@@ -41,22 +41,22 @@ def test_steps_are_one_two_or_five(wanted: float, expected: float) -> None:
 )
 def test_ticks_are_round_and_short(low: float, high: float, expected: list[str]) -> None:
     """Ticks use units such as k, and the digits that the step needs."""
-    assert expected == [tick.text for tick in Scale(low, high).ticks(5)]
+    assert expected == [tick.text for tick in AxisScale(low, high).ticks(5)]
 
 
 def test_ticks_of_many_decades_are_powers_of_ten() -> None:
     """Each power of ten has its own unit, at equal distances."""
-    ticks = Scale(1, 1e6, log=True).ticks(4)
+    ticks = AxisScale(1, 1e6, log=True).ticks(4)
     assert ["1", "100", "10k", "1M"] == [tick.text for tick in ticks]
     assert [0, 33.333, 66.667, 100] == [tick.at for tick in ticks]
-    ticks = Scale(2e-6, 0.05, log=True).ticks(4)
+    ticks = AxisScale(2e-6, 0.05, log=True).ticks(4)
     assert ["0.0001", "0.01"] == [tick.text for tick in ticks]
 
 
 def test_ticks_within_a_decade_are_one_two_five() -> None:
     """A logarithmic axis within a decade has several ticks."""
-    assert ["10", "20", "50", "100"] == [t.text for t in Scale(10, 100, log=True).ticks(5)]
-    assert ["2.2", "2.4", "2.6", "2.8"] == [t.text for t in Scale(2.1, 2.9, log=True).ticks(5)]
+    assert ["10", "20", "50", "100"] == [t.text for t in AxisScale(10, 100, log=True).ticks(5)]
+    assert ["2.2", "2.4", "2.6", "2.8"] == [t.text for t in AxisScale(2.1, 2.9, log=True).ticks(5)]
 
 
 @given(finite, finite, st.integers(3, 8))
@@ -66,7 +66,7 @@ def test_ticks_are_few_rising_and_inside(low: float, high: float, count: int) ->
     Steps of 2 and 5 are 2.5 times apart, so the nearest is at most √2.5 times too large or small.
     """
     assume(high - low > 1e-6 * max(1.0, abs(low), abs(high)))
-    ticks = Scale(low, high).ticks(count)
+    ticks = AxisScale(low, high).ticks(count)
     assert count / 2.5**0.5 - 1.001 <= len(ticks) <= 2.5**0.5 * count + 1.001
     assert sorted({tick.at for tick in ticks}) == [tick.at for tick in ticks]
     assert all(-1e-3 <= tick.at <= 100.001 for tick in ticks)
@@ -98,7 +98,7 @@ def test_every_two_positive_numbers_have_a_logarithmic_axis(
     check_axis(scale(named, [a, b], padding), [a, b], count)
 
 
-def check_axis(drawn: Scale | None, values: list[float], count: int) -> None:
+def check_axis(drawn: AxisScale | None, values: list[float], count: int) -> None:
     """Check that values lie between the ends, and ticks rise and have different texts."""
     assert drawn is not None
     assert math.isfinite(drawn.low)
@@ -121,25 +121,25 @@ def test_no_tick_has_no_text() -> None:
 
 def test_positions_are_shares_of_the_axis() -> None:
     """A position is the share of the length or of the logarithmic length, or `None`."""
-    assert 0.25 == Scale(0, 4).at(1)
-    assert 0.5 == Scale(1, 100, log=True).at(10)
-    assert [None] * 3 == [Scale(0, 1).at(v) for v in (None, math.nan, math.inf)]
-    assert None is Scale(1, 100, log=True).at(0)
-    assert [0, 1] == [Scale(0, 5e-324).at(v) for v in (0, 5e-324)]
-    assert [0, 0.5, 1] == [Scale(-1.7e308, 1.7e308).at(v) for v in (-1.7e308, 0, 1.7e308)]
+    assert 0.25 == AxisScale(0, 4).at(1)
+    assert 0.5 == AxisScale(1, 100, log=True).at(10)
+    assert [None] * 3 == [AxisScale(0, 1).at(v) for v in (None, math.nan, math.inf)]
+    assert None is AxisScale(1, 100, log=True).at(0)
+    assert [0, 1] == [AxisScale(0, 5e-324).at(v) for v in (0, 5e-324)]
+    assert [0, 0.5, 1] == [AxisScale(-1.7e308, 1.7e308).at(v) for v in (-1.7e308, 0, 1.7e308)]
 
 
 def test_the_axis_has_a_margin_around_the_values() -> None:
     """The margin does not cross zero."""
-    assert Scale(9.9, 11.1) == scale(AXIS, [10.0, 11.0, None, math.nan], padding=0.1)
-    assert Scale(0, 10.95) == scale(AXIS, [0.5, 10.0], padding=0.1)
+    assert AxisScale(9.9, 11.1) == scale(AXIS, [10.0, 11.0, None, math.nan], padding=0.1)
+    assert AxisScale(0, 10.95) == scale(AXIS, [0.5, 10.0], padding=0.1)
 
 
 def test_ends_of_the_axis_take_precedence() -> None:
     """Named ends replace those of the values where a scale can show them."""
-    assert Scale(0, 1) == scale(Axis(title="share", low=0, high=1), [0.4, 0.6], padding=0.1)
-    assert Scale(0.4, 0.6) == scale(Axis(title="share", low=1, high=0), [0.4, 0.6])
-    assert Scale(2, 8, log=True) == scale(Axis(title="t", low=0, log=True), [2, 8, -1])
+    assert AxisScale(0, 1) == scale(Axis(title="share", low=0, high=1), [0.4, 0.6], padding=0.1)
+    assert AxisScale(0.4, 0.6) == scale(Axis(title="share", low=1, high=0), [0.4, 0.6])
+    assert AxisScale(2, 8, log=True) == scale(Axis(title="t", low=0, log=True), [2, 8, -1])
 
 
 def test_equal_values_have_room() -> None:

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.blocks import Part, Study, Table, Text
+from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table, Text
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 
 
-def _study(*names: str) -> Study:
+def _study(*names: str) -> ReportDocument:
     tables = tuple(Table(name=name, title="", columns=(), rows=()) for name in names)
-    part = Part(name="p", title="", blocks=(Text(text="words"), *tables))
-    return Study(title="", subtitle="", labels=(), parts=(part,), version="0")
+    part = SectionContent(name="p", title="", blocks=(Text(text="words"), *tables))
+    return ReportDocument(title="", subtitle="", labels=(), parts=(part,), version="0")
 
 
 def test_plain_names_stay() -> None:

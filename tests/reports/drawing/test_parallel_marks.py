@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.axes import Scale, Tick
-from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Thread
+from rlexp.reports.drawing.axes import AxisScale, Tick
+from rlexp.reports.drawing.blocks import Axis, Coordinate, ParallelFigure, TrialLine
 from rlexp.reports.drawing.point_layout import (
-    Strands,
+    ParallelLayout,
     apart,
     choice,
     colour_ends,
     coordinate_scale,
     coordinate_ticks,
-    parallel_words,
+    parallel_notes,
     strands,
 )
 
@@ -29,14 +29,14 @@ CHOICE = Coordinate(title="choice", names=("tanh", "relu", "elu", "gelu"))
 
 def thread(
     *values: float | None, value: float | None = 0.5, name: str = "trial 1", marked: bool = False
-) -> Thread:
+) -> TrialLine:
     """A thread through as many coordinates."""
-    return Thread(name=name, values=values, value=value, marked=marked)
+    return TrialLine(name=name, values=values, value=value, marked=marked)
 
 
-def parallel(*threads: Thread, low: float | None = 0, high: float | None = 1) -> Parallel:
+def parallel(*threads: TrialLine, low: float | None = 0, high: float | None = 1) -> ParallelFigure:
     """Threads through three coordinates, coloured from 0 to 1."""
-    return Parallel(
+    return ParallelFigure(
         name="f",
         title="f",
         coordinates=(UNIT, LOG, CHOICE),
@@ -45,7 +45,7 @@ def parallel(*threads: Thread, low: float | None = 0, high: float | None = 1) ->
     )
 
 
-def found(figure: Parallel) -> Strands:
+def found(figure: ParallelFigure) -> ParallelLayout:
     """The layout of the threads, which must exist."""
     drawn = strands(figure)
     assert drawn is not None
@@ -67,10 +67,10 @@ def test_a_missing_value_is_a_gap() -> None:
 
 def test_coordinates_reach_as_far_as_their_values() -> None:
     """A coordinate extends to a default outside the space, and equal ends have room."""
-    assert Scale(-1, 4) == coordinate_scale(UNIT, (-1, 2))
-    assert Scale(1e-4, 10, log=True) == coordinate_scale(LOG, (10, None, NAN))
-    assert Scale(0.9, 1.1) == coordinate_scale(replace(UNIT, low=1, high=1), (1,))
-    assert Scale(-0.5, 3.5) == coordinate_scale(CHOICE, ())
+    assert AxisScale(-1, 4) == coordinate_scale(UNIT, (-1, 2))
+    assert AxisScale(1e-4, 10, log=True) == coordinate_scale(LOG, (10, None, NAN))
+    assert AxisScale(0.9, 1.1) == coordinate_scale(replace(UNIT, low=1, high=1), (1,))
+    assert AxisScale(-0.5, 3.5) == coordinate_scale(CHOICE, ())
     assert None is coordinate_scale(replace(LOG, low=0, high=0), (-1, None))
 
 
@@ -114,26 +114,26 @@ def test_without_values_threads_have_no_colour() -> None:
     figure = parallel(thread(1, 1, 1, value=None), thread(1, 1, 1, value=NAN))
     drawn = found(figure)
     assert (None, [None, None]) == (drawn.colour, [s.shade for s in drawn.strands])
-    assert ["2 of 2 have no value (grey)."] == parallel_words(figure)
+    assert ["2 of 2 have no value (grey)."] == parallel_notes(figure)
 
 
 def test_the_key_marks_values_beyond_its_ends() -> None:
     """The ends of the key have a ≤ or ≥ sign where values lie beyond them."""
     inside = parallel(thread(1, 1, 1, value=0.2), thread(1, 1, 1, value=1))
-    assert ("0", "1") == colour_ends(inside, Scale(0, 1))
+    assert ("0", "1") == colour_ends(inside, AxisScale(0, 1))
     beyond = parallel(thread(1, 1, 1, value=-3), thread(1, 1, 1, value=1.5))
-    assert ("≤ 0", "≥ 1") == colour_ends(beyond, Scale(0, 1))
+    assert ("≤ 0", "≥ 1") == colour_ends(beyond, AxisScale(0, 1))
 
 
 def test_notes_count_grey_threads_and_hidden_values() -> None:
     """The notes count threads without a value and values that are not shown."""
-    assert [] == parallel_words(parallel(thread(1, 1, 1)))
-    assert [] == parallel_words(parallel())
+    assert [] == parallel_notes(parallel(thread(1, 1, 1)))
+    assert [] == parallel_notes(parallel())
     odd = parallel(thread(1, -1, 1, value=None), thread(1, 1, 1))
     assert [
         "1 of 2 has no value (grey).",
         "1 value is not shown (not finite, or outside its axis).",
-    ] == parallel_words(odd)
+    ] == parallel_notes(odd)
 
 
 def test_threads_are_drawn_by_rising_value() -> None:

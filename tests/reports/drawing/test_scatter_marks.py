@@ -9,31 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.axes import Scale
-from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Scatter
-from rlexp.reports.drawing.point_layout import Place, Places, left_out_words, places, tick_name
+from rlexp.reports.drawing.axes import AxisScale
+from rlexp.reports.drawing.blocks import Axis, FigureLine, PointSeries, ScatterFigure
+from rlexp.reports.drawing.point_layout import (
+    PlacedPoint,
+    ScatterLayout,
+    left_out_note,
+    scatter_layout,
+    tick_name,
+)
 
 NAN, ENDLESS = float("nan"), float("inf")
 UNIT = Axis(title="x", low=0, high=4)
 SHARE = Axis(title="y", low=0, high=1)
 
 
-def cloud(*points: tuple[float, float], label: str = "complete") -> Cloud:
+def cloud(*points: tuple[float, float], label: str = "complete") -> PointSeries:
     """Points named by their numbers."""
     x, y = (tuple(p[k] for p in points) for k in (0, 1))
-    return Cloud(label=label, x=x, y=y, names=tuple(f"trial {k}" for k in range(len(points))))
+    return PointSeries(
+        label=label, x=x, y=y, names=tuple(f"trial {k}" for k in range(len(points)))
+    )
 
 
 def scatter(
-    *clouds: Cloud, x: Axis = UNIT, y: Axis = SHARE, ticks: tuple[str, ...] = ()
-) -> Scatter:
+    *clouds: PointSeries, x: Axis = UNIT, y: Axis = SHARE, ticks: tuple[str, ...] = ()
+) -> ScatterFigure:
     """A figure of these clouds."""
-    return Scatter(name="f", title="f", x=x, y=y, clouds=clouds, ticks=ticks)
+    return ScatterFigure(name="f", title="f", x=x, y=y, clouds=clouds, ticks=ticks)
 
 
-def placed(figure: Scatter) -> Places:
+def placed(figure: ScatterFigure) -> ScatterLayout:
     """The layout, which must exist."""
-    found = places(figure)
+    found = scatter_layout(figure)
     assert found is not None
     return found
 
@@ -41,17 +49,17 @@ def placed(figure: Scatter) -> Places:
 def test_points_keep_their_coordinates() -> None:
     """Points keep their coordinates, on axes with fixed ends."""
     found = placed(scatter(cloud((0, 0.5), (4, 1))))
-    assert (Scale(0, 4), Scale(0, 1), 0) == (found.x, found.y, found.left_out)
-    assert ((Place(0, 0, 0.5), Place(1, 4, 1)),) == found.clouds
+    assert (AxisScale(0, 4), AxisScale(0, 1), 0) == (found.x, found.y, found.left_out)
+    assert ((PlacedPoint(0, 0, 0.5), PlacedPoint(1, 4, 1)),) == found.clouds
 
 
 def test_axes_frame_points_curves_and_marks() -> None:
     """Without fixed ends, axes extend 2 % horizontally and 4 % vertically beyond the data."""
-    line = Line(label="best", x=(0, 10), y=(0, 100), steps=True)
+    line = FigureLine(label="best", x=(0, 10), y=(0, 100), steps=True)
     bare = Axis(title="")
     figure = replace(scatter(cloud((5, 50)), x=bare, y=bare), lines=(line,), marks=(("m", 200),))
     found = placed(figure)
-    assert (Scale(0, 10.2), Scale(0, 208)) == (found.x, found.y)
+    assert (AxisScale(0, 10.2), AxisScale(0, 208)) == (found.x, found.y)
 
 
 def test_points_that_are_not_shown_are_counted() -> None:
@@ -62,26 +70,26 @@ def test_points_that_are_not_shown_are_counted() -> None:
     )
     found = placed(figure)
     assert ([0], 5) == ([place.number for place in found.clouds[0]], found.left_out)
-    assert "5 points are not shown (not finite, or outside the axes)." == left_out_words(figure)
+    assert "5 points are not shown (not finite, or outside the axes)." == left_out_note(figure)
     one = scatter(cloud((1, 0.5), (1, 2)))
-    assert "1 point is not shown (not finite, or outside the axes)." == left_out_words(one)
-    assert "" == left_out_words(scatter(cloud((1, 0.5))))
+    assert "1 point is not shown (not finite, or outside the axes)." == left_out_note(one)
+    assert "" == left_out_note(scatter(cloud((1, 0.5))))
 
 
 def test_no_point_has_no_layout() -> None:
     """Without points, or without finite points, there is no layout; the latter gives a note."""
-    assert None is places(scatter())
+    assert None is scatter_layout(scatter())
     lost = scatter(cloud((NAN, 1), (1, NAN)), ticks=("a", "b"))
-    assert None is places(lost)
-    assert left_out_words(lost).startswith("2 points are not shown")
-    assert "" == left_out_words(scatter())
+    assert None is scatter_layout(lost)
+    assert left_out_note(lost).startswith("2 points are not shown")
+    assert "" == left_out_note(scatter())
 
 
 def test_a_point_alone_stands_above_its_tick() -> None:
     """Only points with neighbours are moved, and each stays near its tick."""
     figure = scatter(cloud((0, 0.5), (1, 0.1), (1, 0.2), (1, 0.3)), ticks=("tanh", "relu"))
     found = placed(figure)
-    assert Scale(-0.5, 1.5) == found.x
+    assert AxisScale(-0.5, 1.5) == found.x
     alone, *others = found.clouds[0]
     assert 0 == alone.x
     assert [True] * 3 == [0.7 <= place.x <= 1.3 and place.x != 1 for place in others]
@@ -118,7 +126,7 @@ def test_the_layout_does_not_depend_on_the_order(
 
     def seen(order: list[tuple[float, float, str]]) -> set[tuple[str, float, float]]:
         x, y, names = zip(*order, strict=True)
-        own = Cloud(label="complete", x=x, y=y, names=names)
+        own = PointSeries(label="complete", x=x, y=y, names=names)
         (found,) = placed(scatter(own, y=Axis(title=""), ticks=("a", "b", "c"))).clouds
         return {(names[p.number], p.x, p.y) for p in found}
 

@@ -4,7 +4,7 @@ from samples import spec
 
 from rlexp.records.events import Continued, Refused
 from rlexp.records.run import RunRecord
-from rlexp.reports.evidence.restarts import Past
+from rlexp.reports.evidence.restarts import RestartCounts
 
 
 def refused(*reasons: str) -> tuple[Refused, ...]:
@@ -18,7 +18,7 @@ def test_runs_are_counted_and_not_attempts() -> None:
         Continued(time=1.0, step=5, attempt=1),
         Continued(time=2.0, step=9, attempt=1, drift="torch changed"),
     )
-    past = Past.of(
+    past = RestartCounts.of(
         [
             RunRecord(spec=spec()),
             RunRecord(
@@ -27,7 +27,7 @@ def test_runs_are_counted_and_not_attempts() -> None:
             RunRecord(spec=spec(), restarts=2, refused=refused("often")),
         ]
     )
-    expected = Past(
+    expected = RestartCounts(
         continued=1,
         restarted=1,
         refused=2,
@@ -35,7 +35,7 @@ def test_runs_are_counted_and_not_attempts() -> None:
         drifted=1,
         changes=("torch changed",),
     )
-    assert expected == past == Past.from_plain(past.plain())
+    assert expected == past == RestartCounts.from_plain(past.plain())
     assert [
         "1 run continued from a checkpoint",
         "1 run restarted from the first step",
@@ -46,12 +46,12 @@ def test_runs_are_counted_and_not_attempts() -> None:
 
 def test_runs_of_one_attempt_give_no_sentence() -> None:
     """Runs that took one attempt give no sentence."""
-    assert [] == list(Past.of([RunRecord(spec=spec())]).sentences())
+    assert [] == list(RestartCounts.of([RunRecord(spec=spec())]).sentences())
 
 
 def test_many_reasons_are_shortened() -> None:
     """A line lists the first reasons and the number of the others."""
     record = RunRecord(spec=spec(), refused=refused(*map(str, range(5))))
-    (line,) = Past.of([record]).sentences()
+    (line,) = RestartCounts.of([record]).sentences()
     assert line.endswith("; and 2 other reasons")
     assert 3 == line.count("; ")

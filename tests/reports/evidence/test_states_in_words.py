@@ -3,24 +3,24 @@
 import pytest
 from evidence_samples import configured, incomplete, not_finite
 
-from rlexp.reports.evidence.runs import score_in_words, state, states
-from rlexp.text import counted, listed, numbers, shortened
+from rlexp.reports.evidence.runs import run_states_text, score_definition, state
+from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
 
 def test_things_are_counted() -> None:
     """One item is singular, and thousands have a separator."""
-    assert ["0 runs", "1 run", "1,500 runs"] == [counted(n, "run") for n in (0, 1, 1500)]
+    assert ["0 runs", "1 run", "1,500 runs"] == [format_count(n, "run") for n in (0, 1, 1500)]
 
 
 def test_names_are_listed() -> None:
     """Names are joined as in a sentence."""
-    assert ["", "a", "a and b", "a, b and c"] == [listed("abc"[:n]) for n in range(4)]
+    assert ["", "a", "a and b", "a, b and c"] == [join_names("abc"[:n]) for n in range(4)]
 
 
 def test_many_names_are_shortened() -> None:
     """A shortened list has the number of the other names."""
-    assert "a, b and 2 more" == shortened("abcd", 2)
-    assert "a and b" == shortened("ab", 2)
+    assert "a, b and 2 more" == join_first_names("abcd", 2)
+    assert "a and b" == join_first_names("ab", 2)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_many_names_are_shortened() -> None:
 )
 def test_numbers_are_written_as_ranges(values: list[int], words: str) -> None:
     """Consecutive numbers are ranges, sorted and without duplicates."""
-    assert words == numbers(values)
+    assert words == format_ranges(values)
 
 
 def test_states_show_failures_damage_and_non_finite_scores() -> None:
@@ -38,8 +38,8 @@ def test_states_show_failures_damage_and_non_finite_scores() -> None:
     own = [m for m in incomplete().members if m.score is None]
     assert ["failed (nan)", "interrupted", "planned", "unreadable"] == [state(m) for m in own]
     unscored = [m for m in not_finite().members if m.score is None]
-    assert "2 completed without a finite score" == states(unscored)
-    assert "1 failed (nan), 1 interrupted" == states(own[:2])
+    assert "2 completed without a finite score" == run_states_text(unscored)
+    assert "1 failed (nan), 1 interrupted" == run_states_text(own[:2])
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_states_show_failures_damage_and_non_finite_scores() -> None:
 )
 def test_scores_in_words(score: str, words: str) -> None:
     """The text follows the score that the budget declares."""
-    assert words in score_in_words(configured(score=score).budget.defining())
+    assert words in score_definition(configured(score=score).budget.defining())

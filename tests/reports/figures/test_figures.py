@@ -16,18 +16,18 @@ from study_samples import LABELS, SAMPLES, many_labels, one_run, typical
 from rlexp.errors import ConfigError
 from rlexp.reports.drawing.blocks import (
     Axis,
-    Intervals,
-    Line,
-    Mark,
+    FigureLine,
+    IntervalFigure,
+    IntervalMark,
     Matrix,
     Panel,
-    Part,
-    Study,
+    ReportDocument,
+    SectionContent,
     Table,
 )
 from rlexp.reports.drawing.file_names import drawn_blocks
 from rlexp.reports.drawing.palette import LIGHT, styles
-from rlexp.reports.figures import draw, drawn_figure
+from rlexp.reports.figures import draw_figure, draw_figures
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, label, publication_style
 
 Text = pytest.importorskip("matplotlib.text").Text
@@ -43,17 +43,17 @@ def _settings() -> Iterator[None]:
 
 
 @cache
-def _figures(make: Callable[[], Study]) -> list[Any]:
+def _figures(make: Callable[[], ReportDocument]) -> list[Any]:
     """The figures of a sample, drawn once."""
     study = make()
     blocks = [block for block in drawn_blocks(study) if not isinstance(block, Table)]
-    return [drawn_figure(block, styles(study)) for block in blocks]
+    return [draw_figure(block, styles(study)) for block in blocks]
 
 
 @cache
 def _files(name: str, *kinds: str) -> Mapping[str, bytes]:
     """The files of a sample in these formats, drawn once: fonts of a PDF take a while."""
-    return draw(SAMPLES[name](), kinds)
+    return draw_figures(SAMPLES[name](), kinds)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_svg_holds_its_title_and_no_date() -> None:
 def test_an_unknown_format_is_refused() -> None:
     """The message names the allowed formats."""
     with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(allowed:"):
-        draw(one_run(), ("pdff",))
+        draw_figures(one_run(), ("pdff",))
 
 
 def test_without_matplotlib_the_message_says_how_to_install_it(
@@ -103,17 +103,17 @@ def test_without_matplotlib_the_message_says_how_to_install_it(
     """A missing optional dependency is a mistake that the user can mend."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError, match=r"pip install 'rlexp\[figures\]'$"):
-        draw(one_run())
+        draw_figures(one_run())
 
 
 def test_a_user_s_settings_are_neither_used_nor_changed() -> None:
     """A style file must not change a report; a report must not change a notebook."""
     import matplotlib as mpl
 
-    expected = draw(one_run(), ("svg",))
+    expected = draw_figures(one_run(), ("svg",))
     mpl.rcParams["lines.linewidth"] = 9.0
     mpl.rcParams["axes.facecolor"] = "black"
-    assert expected == draw(one_run(), ("svg",))
+    assert expected == draw_figures(one_run(), ("svg",))
     assert (9.0, "black") == (mpl.rcParams["lines.linewidth"], mpl.rcParams["axes.facecolor"])
 
 
@@ -137,21 +137,24 @@ def test_labels_of_one_colour_differ_in_dashes() -> None:
     assert (False, True) == (first.is_dashed(), ninth.is_dashed())
 
 
-def _without_runs() -> Study:
+def _without_runs() -> ReportDocument:
     """Intervals without dots, a curve without values, and titles of many words."""
     words = "the probability that a run of the row scores more than one of the column"
-    axis, mark = Axis(title=words), Mark(label="ppo", interval=interval(1.0, 0.5))
+    axis, mark = Axis(title=words), IntervalMark(label="ppo", interval=interval(1.0, 0.5))
     four = tuple(Panel(title=words, axis=axis, marks=(mark,)) for _ in range(4))
     blocks = (
         replace(
-            curves(Line(label="ppo", x=(0.0, 1.0), y=(1.0, 2.0))), x=axis, y=axis, title=words
+            curves(FigureLine(label="ppo", x=(0.0, 1.0), y=(1.0, 2.0))),
+            x=axis,
+            y=axis,
+            title=words,
         ),
-        replace(curves(*(Line(label=n, x=(0.0, 1.0), y=y) for n, y in GAPS)), name="gaps"),
-        Intervals(name="i", title=words, panels=four),
+        replace(curves(*(FigureLine(label=n, x=(0.0, 1.0), y=y) for n, y in GAPS)), name="gaps"),
+        IntervalFigure(name="i", title=words, panels=four),
         Matrix(name="m", title=words, labels=("ppo", "a2c"), values=((None, mark.interval),) * 2),
     )
-    part = Part(name="p", title="", blocks=blocks)
-    return Study(title="", subtitle="", labels=("ppo", "a2c"), parts=(part,), version="0")
+    part = SectionContent(name="p", title="", blocks=blocks)
+    return ReportDocument(title="", subtitle="", labels=("ppo", "a2c"), parts=(part,), version="0")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def _without_runs() -> Study:
         *(pytest.param(make, marks=long) for make in (typical, one_run, SAMPLES["sweep"])),
     ],
 )
-def test_nothing_overlaps(make: Callable[[], Study]) -> None:
+def test_nothing_overlaps(make: Callable[[], ReportDocument]) -> None:
     """Legends do not touch axes, ticks do not touch each other, and all is on the page."""
     for figure in _figures(make):
         figure.draw_without_rendering()
@@ -191,10 +194,12 @@ def test_widths_are_those_of_columns() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_only_words(name: str) -> None:
     """No name is read as a formula or missing in the legend, and the font has every character."""
-    figure = curves(Line(label=name, x=(0.0, 1.0), y=(0.0, 1.0)), title=name, marks=((name, 0.5),))
+    figure = curves(
+        FigureLine(label=name, x=(0.0, 1.0), y=(0.0, 1.0)), title=name, marks=((name, 0.5),)
+    )
     done = drawn(figure)
     assert [label(name)] == [text.get_text() for text in done.legends[0].get_texts()]
     assert not [text for text in done.findobj(Text) if text.get_parse_math()]
-    part = Part(name="p", title="", blocks=(figure,))
-    study = Study(title="", subtitle="", labels=(name,), parts=(part,), version="0")
-    assert ["f.svg"] == list(draw(study, ("svg",)))
+    part = SectionContent(name="p", title="", blocks=(figure,))
+    study = ReportDocument(title="", subtitle="", labels=(name,), parts=(part,), version="0")
+    assert ["f.svg"] == list(draw_figures(study, ("svg",)))

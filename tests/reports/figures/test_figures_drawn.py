@@ -7,7 +7,14 @@ import pytest
 from figure_blocks import STEPS, curves, drawn, panels, texts
 from study_blocks import impossible, interval
 
-from rlexp.reports.drawing.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    FigureLine,
+    IntervalFigure,
+    IntervalMark,
+    Matrix,
+    Panel,
+)
 from rlexp.reports.drawing.palette import LIGHT
 from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.figures.grids import pair_colour
@@ -23,7 +30,7 @@ def _settings() -> Iterator[None]:
 
 def test_ticks_are_short() -> None:
     """Thousands are written with k, and a minus as U+2212."""
-    line = Line(label="ppo", x=(0.0, 1e5), y=(-200.0, 0.0))
+    line = FigureLine(label="ppo", x=(0.0, 1e5), y=(-200.0, 0.0))
     seen = texts(drawn(curves(line)))
     assert {"20k", "100k", "−200"} <= set(seen)
 
@@ -31,7 +38,7 @@ def test_ticks_are_short() -> None:
 def test_a_log_axis_has_decades() -> None:
     """A logarithmic axis has ticks at powers of ten; zero is left out."""
     axis = Axis(title="steps", log=True)
-    line = Line(label="ppo", x=(0.0, 1.0, 1e4), y=(5.0, 1.0, 2.0))
+    line = FigureLine(label="ppo", x=(0.0, 1.0, 1e4), y=(5.0, 1.0, 2.0))
     figure = drawn(curves(line, x=axis))
     assert "log" == figure.axes[0].get_xscale()
     assert {"1", "100", "10k"} <= set(texts(figure))
@@ -41,13 +48,13 @@ def test_what_has_no_logarithm_leaves_a_gap() -> None:
     """On a logarithmic axis zero is a gap, in curves and in bands."""
     axis = Axis(title="return", log=True)
     y = (1.0, 0.0, 10.0, 20.0)
-    line = Line(label="ppo", x=(0.0, 1.0, 2.0, 3.0), y=y, low=y, high=(2.0, 2.0, 20.0, 30.0))
+    line = FigureLine(label="ppo", x=(0.0, 1.0, 2.0, 3.0), y=y, low=y, high=(2.0, 2.0, 20.0, 30.0))
     curve, alone = drawn(curves(line, y=axis, marks=(("zero", 0.0),))).axes[0].lines
     assert [True, False, True, True] == list(map(math.isfinite, curve.get_ydata()))
     assert [0.0] == list(alone.get_xdata())
-    mark = Mark(label="ppo", interval=interval(1.0, 2.0), dots=(0.0, 2.0))
+    mark = IntervalMark(label="ppo", interval=interval(1.0, 2.0), dots=(0.0, 2.0))
     panel = Panel(title="P", axis=axis, marks=(mark,), marked=(("zero", 0.0),))
-    axes = drawn(Intervals(name="f", title="", panels=(panel,))).axes[0]
+    axes = drawn(IntervalFigure(name="f", title="", panels=(panel,))).axes[0]
     dots, bar, _ = axes.lines
     assert [2.0] == list(dots.get_xdata())
     assert [axes.get_xlim()[0], 3.0] == list(bar.get_xdata())
@@ -55,7 +62,7 @@ def test_what_has_no_logarithm_leaves_a_gap() -> None:
 
 def test_a_band_and_a_gap_are_drawn() -> None:
     """A curve and its band are interrupted where there is no value."""
-    line = Line(
+    line = FigureLine(
         label="ppo",
         x=(0.0, 1.0, 2.0, 3.0),
         y=(1.0, 1.0, None, 1.0),
@@ -74,7 +81,7 @@ def test_a_band_and_a_gap_are_drawn() -> None:
 def test_stairs_keep_their_height_until_the_next_point() -> None:
     """A performance profile falls at the scores only."""
     x, y = (0.0, 1.0, 2.0), (1.0, 0.5, 0.25)
-    axes = drawn(curves(Line(label="ppo", x=x, y=y, low=y, high=y, steps=True))).axes[0]
+    axes = drawn(curves(FigureLine(label="ppo", x=x, y=y, low=y, high=y, steps=True))).axes[0]
     assert "steps-post" == axes.lines[0].get_drawstyle()
     corners = {(float(a), float(b)) for a, b in axes.collections[0].get_paths()[0].vertices}
     assert {(0.0, 1.0), (1.0, 1.0), (1.0, 0.5), (2.0, 0.5), (2.0, 0.25)} == corners
@@ -82,7 +89,9 @@ def test_stairs_keep_their_height_until_the_next_point() -> None:
 
 def test_many_runs_are_paler_than_few() -> None:
     """A hundred runs do not hide the aggregate."""
-    runs = [Line(label="ppo", x=(0.0, 1.0), y=(0.0, float(k)), faint=True) for k in range(100)]
+    runs = [
+        FigureLine(label="ppo", x=(0.0, 1.0), y=(0.0, float(k)), faint=True) for k in range(100)
+    ]
     few, many = (drawn(curves(*own)).axes[0].collections[0] for own in (runs[:4], runs))
     assert (4, 100) == (len(few.get_segments()), len(many.get_segments()))
     assert (0.225, 0.045) == (few.get_alpha(), many.get_alpha())
@@ -91,7 +100,8 @@ def test_many_runs_are_paler_than_few() -> None:
 def test_runs_of_two_labels_keep_their_colours() -> None:
     """Runs keep the colour of their label in any order."""
     runs = [
-        Line(label=name, x=(0.0, 1.0), y=(0.0, 1.0), faint=True) for name in ("ppo", "a2c", "ppo")
+        FigureLine(label=name, x=(0.0, 1.0), y=(0.0, 1.0), faint=True)
+        for name in ("ppo", "a2c", "ppo")
     ]
     collections = drawn(curves(*runs)).axes[0].collections
     assert 3 == sum(len(own.get_segments()) for own in collections)
@@ -100,7 +110,7 @@ def test_runs_of_two_labels_keep_their_colours() -> None:
 
 def test_an_interval_is_a_bar_with_its_runs() -> None:
     """The estimate is a filled marker, the interval a bar, and the runs are dots below."""
-    mark = Mark(label="ppo", interval=interval(1.0, 0.5, coverage=0.85), dots=(0.75, 1.25))
+    mark = IntervalMark(label="ppo", interval=interval(1.0, 0.5, coverage=0.85), dots=(0.75, 1.25))
     axes = drawn(panels(mark)).axes[0]
     dots, bar, estimate = axes.lines
     assert [0.75, 1.25] == list(dots.get_xdata())
@@ -111,7 +121,7 @@ def test_an_interval_is_a_bar_with_its_runs() -> None:
 
 def test_an_impossible_interval_is_an_open_marker() -> None:
     """A value without an interval has an open marker, a ‡, and no bar."""
-    axes = drawn(panels(Mark(label="ppo", interval=impossible(1.0)))).axes[0]
+    axes = drawn(panels(IntervalMark(label="ppo", interval=impossible(1.0)))).axes[0]
     (estimate,) = axes.lines
     assert "white" == estimate.get_markerfacecolor()
     assert "‡" in texts(axes.figure)
@@ -119,19 +129,19 @@ def test_an_impossible_interval_is_an_open_marker() -> None:
 
 def test_panels_share_their_rows() -> None:
     """The row of a label is empty in a panel that lacks the label."""
-    both = tuple(Mark(label=name, interval=interval(1.0, 0.5)) for name in ("ppo", "a2c"))
+    both = tuple(IntervalMark(label=name, interval=interval(1.0, 0.5)) for name in ("ppo", "a2c"))
     both_panels = (
         Panel(title="one", axis=STEPS, marks=both),
         Panel(title="two", axis=STEPS, marks=both[1:]),
     )
-    axes = drawn(Intervals(name="f", title="", panels=both_panels)).axes
+    axes = drawn(IntervalFigure(name="f", title="", panels=both_panels)).axes
     assert axes[0].get_ylim() == axes[1].get_ylim()
     assert 1 == axes[1].lines[-1].get_ydata()[0]
 
 
 def test_panels_wrap() -> None:
     """Up to four panels stand side by side; more form rows of similar length."""
-    mark = Mark(label="ppo", interval=interval(1.0, 0.5))
+    mark = IntervalMark(label="ppo", interval=interval(1.0, 0.5))
     shapes = {}
     for n in (1, 2, 4, 5, 6, 7, 9, 12):
         axes = drawn(panels(mark, panels=n)).axes
@@ -163,7 +173,7 @@ def test_an_empty_figure_says_so() -> None:
     empty = (
         curves(),
         panels(),
-        Intervals(name="f", title="", panels=()),
+        IntervalFigure(name="f", title="", panels=()),
         Matrix(name="f", title="", labels=("ppo",), values=((None,),)),
     )
     for block in empty:

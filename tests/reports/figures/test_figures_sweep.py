@@ -10,18 +10,18 @@ from trial_samples import sweep_of
 
 from rlexp.reports.drawing.blocks import (
     Axis,
-    Cloud,
     Coordinate,
     Figure,
-    Line,
-    Parallel,
-    Part,
-    Scatter,
-    Study,
-    Thread,
+    FigureLine,
+    ParallelFigure,
+    PointSeries,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
+    TrialLine,
 )
 from rlexp.reports.drawing.palette import LIGHT, RISING_LIGHT, styles
-from rlexp.reports.figures import draw, drawn_figure
+from rlexp.reports.figures import draw_figure, draw_figures
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, publication_style
 from rlexp.reports.figures.scatter import MARKERS
 from rlexp.reports.page.html import PATHS
@@ -30,24 +30,24 @@ pytest.importorskip("matplotlib")
 
 RETURN = Axis(title="return", low=0, high=1)
 UNIT = Coordinate(title="unit", low=0, high=4)
-POINTS = Scatter(
+POINTS = ScatterFigure(
     name="f",
     title="Points",
     x=Axis(title="steps", low=0, high=4),
     y=RETURN,
     clouds=(
-        Cloud(label="complete", x=(1.0, 2.0), y=(0.25, 0.5), names=("a", "b")),
-        Cloud(label="pruned", x=(3.0,), y=(0.75,), names=("c",)),
+        PointSeries(label="complete", x=(1.0, 2.0), y=(0.25, 0.5), names=("a", "b")),
+        PointSeries(label="pruned", x=(3.0,), y=(0.75,), names=("c",)),
     ),
 )
-THREADS = Parallel(
+THREADS = ParallelFigure(
     name="f",
     title="Threads",
     coordinates=(UNIT, UNIT, Coordinate(title="choice", names=("tanh", "relu"))),
     threads=(
-        Thread(name="low", values=(0.0, 2.0, 0.0), value=0.0),
-        Thread(name="high", values=(4.0, None, 1.0), value=1.0),
-        Thread(name="grey", values=(1.0, 1.0, None), value=None),
+        TrialLine(name="low", values=(0.0, 2.0, 0.0), value=0.0),
+        TrialLine(name="high", values=(4.0, None, 1.0), value=1.0),
+        TrialLine(name="grey", values=(1.0, 1.0, None), value=None),
     ),
     colour=RETURN,
 )
@@ -59,16 +59,16 @@ def _settings() -> Iterator[None]:
         yield
 
 
-def study(block: Figure) -> Study:
+def study(block: Figure) -> ReportDocument:
     """A study of one figure."""
-    part = Part(name="p", title="", blocks=(block,))
-    return Study(title="", subtitle="", labels=(), parts=(part,), version="0")
+    part = SectionContent(name="p", title="", blocks=(block,))
+    return ReportDocument(title="", subtitle="", labels=(), parts=(part,), version="0")
 
 
 def drawn(block: Figure, **changes: Any) -> Any:
     """A figure of Matplotlib."""
     own = replace(block, **changes)
-    return drawn_figure(own, styles(study(own)))
+    return draw_figure(own, styles(study(own)))
 
 
 def test_clouds_differ_in_colour_and_marker() -> None:
@@ -92,7 +92,7 @@ def test_every_shape_has_a_marker() -> None:
 
 def test_stairs_and_marks_lie_behind_points() -> None:
     """The step line of the incumbent is a line in the legend too."""
-    line = Line(label="best", x=(0.0, 4.0), y=(0.25, 0.75), steps=True)
+    line = FigureLine(label="best", x=(0.0, 4.0), y=(0.25, 0.75), steps=True)
     figure = drawn(POINTS, lines=(line,), marks=(("solved", 0.9),))
     stairs = next(n for n in figure.axes[0].lines if n.get_drawstyle() == "steps-post")
     points = [n for n in figure.axes[0].lines if n.get_marker() in {"o", "x"}]
@@ -115,7 +115,7 @@ def test_named_ticks_are_turned_where_they_need_room() -> None:
 
 def test_a_log_axis_has_decades() -> None:
     """A logarithmic axis has ticks at powers of ten; zero is left out."""
-    cloud = Cloud(label="complete", x=(1e-4, 1e-2, 0.0), y=(0.5,) * 3, names=("a",) * 3)
+    cloud = PointSeries(label="complete", x=(1e-4, 1e-2, 0.0), y=(0.5,) * 3, names=("a",) * 3)
     figure = drawn(POINTS, x=Axis(title="rate", log=True), clouds=(cloud,))
     assert [1e-4, 1e-2] == list(figure.axes[0].lines[0].get_xdata())
     assert {"0.0001", "0.001", "0.01"} <= set(texts(figure))
@@ -123,7 +123,7 @@ def test_a_log_axis_has_decades() -> None:
 
 def test_many_points_are_paler() -> None:
     """Points are the paler the more points their series has."""
-    many = Cloud(label="complete", x=(1.0,) * 400, y=(0.5,) * 400, names=("a",) * 400)
+    many = PointSeries(label="complete", x=(1.0,) * 400, y=(0.5,) * 400, names=("a",) * 400)
     few, crowd = (drawn(POINTS, clouds=own).axes[0].lines[0] for own in (POINTS.clouds, (many,)))
     assert (1.0, 0.5) == (few.get_alpha(), crowd.get_alpha())
 
@@ -180,7 +180,7 @@ def test_names_are_only_words(name: str) -> None:
     cloud = replace(POINTS.clouds[0], label=name)
     points = replace(POINTS, title=name, clouds=(cloud,), ticks=(name, "b", "c", "d"))
     coordinate = Coordinate(title=name, names=(name,))
-    thread = Thread(name=name, values=(0.0,), value=1.0, marked=True)
+    thread = TrialLine(name=name, values=(0.0,), value=1.0, marked=True)
     threads = replace(THREADS, coordinates=(coordinate,), threads=(thread,), title=name)
     for block in (points, threads):
         done = drawn(block)
@@ -197,4 +197,4 @@ def _text() -> Any:
 def test_every_figure_of_a_sweep_has_its_file() -> None:
     """Each figure has a file of its name, also for a sweep with only the default trial."""
     expected = {"history.svg", "threads.svg", *(f"slice-{k}.svg" for k in range(6))}
-    assert expected == set(draw(sweep_of(1), ("svg",)))
+    assert expected == set(draw_figures(sweep_of(1), ("svg",)))

@@ -12,22 +12,22 @@ from study_samples import SAMPLES, one_run, typical
 
 from rlexp.reports.drawing.blocks import (
     Axis,
-    Cloud,
-    Column,
     Coordinate,
     Figure,
-    Intervals,
-    Line,
-    Lines,
-    Mark,
+    FigureLine,
+    IntervalFigure,
+    IntervalMark,
+    LineFigure,
     Matrix,
     Panel,
-    Parallel,
-    Part,
-    Scatter,
-    Study,
+    ParallelFigure,
+    PointSeries,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
     Table,
-    Thread,
+    TableColumn,
+    TrialLine,
 )
 from rlexp.reports.formats.as_csv import EXECUTED, render
 
@@ -37,8 +37,8 @@ INTERVAL = (
 
 
 def _file(block: Table | Figure) -> str:
-    part = Part(name="p", title="", blocks=(block,))
-    study = Study(title="", subtitle="", labels=(), parts=(part,), version="0")
+    part = SectionContent(name="p", title="", blocks=(block,))
+    study = ReportDocument(title="", subtitle="", labels=(), parts=(part,), version="0")
     (content,) = render(study).values()
     return content.decode()
 
@@ -50,7 +50,7 @@ def _cells(text: str) -> list[list[str]]:
 def test_a_table_is_written_in_full() -> None:
     """Rows end in CRLF, texts with commas or quotes are quoted, missing values are empty."""
     rows = (("a,b", 1, 0.1 + 0.2, True), ('say "x"', None, float("nan"), False))
-    columns = tuple(Column(title=title) for title in ("label", "runs", "score", "done"))
+    columns = tuple(TableColumn(title=title) for title in ("label", "runs", "score", "done"))
     expected = (
         'label,runs,score,done\r\n"a,b",1,0.30000000000000004,true\r\n"say ""x""",,nan,false\r\n'
     )
@@ -62,7 +62,7 @@ def test_an_interval_takes_fourteen_columns() -> None:
     table = Table(
         name="t",
         title="",
-        columns=(Column(title="label"), Column(title="IQM")),
+        columns=(TableColumn(title="label"), TableColumn(title="IQM")),
         rows=(("ppo", interval(1.0, 0.5)), ("a2c", impossible(2.0)), ("dqn", 3.0), ("x", None)),
     )
     expected = (
@@ -77,14 +77,16 @@ def test_an_interval_takes_fourteen_columns() -> None:
 
 def test_lines_are_written_point_by_point() -> None:
     """There is one row for each point of each line, and then one for each mark."""
-    figure = Lines(
+    figure = LineFigure(
         name="f",
         title="",
         x=Axis(title="steps"),
         y=Axis(title="return"),
         lines=(
-            Line(label="ppo", x=(0.0, 1.0), y=(2.0, None), low=(1.0, None), high=(3.0, None)),
-            Line(label="ppo", x=(0.0,), y=(2.5,), faint=True),
+            FigureLine(
+                label="ppo", x=(0.0, 1.0), y=(2.0, None), low=(1.0, None), high=(3.0, None)
+            ),
+            FigureLine(label="ppo", x=(0.0,), y=(2.5,), faint=True),
         ),
         marks=(("solved", 9.0),),
     )
@@ -100,7 +102,7 @@ def test_lines_are_written_point_by_point() -> None:
 
 def test_panels_are_written_with_their_runs() -> None:
     """There is one row for each interval, each run and each marked value."""
-    mark = Mark(label="ppo", interval=interval(1.0, 0.5), dots=(0.75,))
+    mark = IntervalMark(label="ppo", interval=interval(1.0, 0.5), dots=(0.75,))
     panel = Panel(title="IQM", axis=Axis(title=""), marks=(mark,), marked=(("solved", 2.0),))
     expected = (
         f"kind,panel,label,{INTERVAL}\r\n"
@@ -108,7 +110,7 @@ def test_panels_are_written_with_their_runs() -> None:
         "run,IQM,ppo,0.75,,,,,,,,,,,,,\r\n"
         "mark,IQM,solved,2.0,,,,,,,,,,,,,\r\n"
     )
-    assert expected == _file(Intervals(name="f", title="", panels=(panel,)))
+    assert expected == _file(IntervalFigure(name="f", title="", panels=(panel,)))
 
 
 def test_a_matrix_is_written_pair_by_pair() -> None:
@@ -122,13 +124,13 @@ def test_a_matrix_is_written_pair_by_pair() -> None:
 
 def test_points_are_written_one_by_one() -> None:
     """There is one row for each named point, then lines and marks; ticks have their names."""
-    figure = Scatter(
+    figure = ScatterFigure(
         name="f",
         title="",
         x=Axis(title="activation"),
         y=Axis(title="return"),
-        clouds=(Cloud(label="pruned", x=(0.0, 5.0), y=(2.0, 0.1), names=("trial 1", "=2")),),
-        lines=(Line(label="best", x=(1.0,), y=(2.5,)),),
+        clouds=(PointSeries(label="pruned", x=(0.0, 5.0), y=(2.0, 0.1), names=("trial 1", "=2")),),
+        lines=(FigureLine(label="best", x=(1.0,), y=(2.5,)),),
         marks=(("solved", 9.0),),
         ticks=("tanh", "relu"),
     )
@@ -145,13 +147,13 @@ def test_points_are_written_one_by_one() -> None:
 
 def test_trials_are_written_one_by_one() -> None:
     """There is one column for each coordinate; choices are written as names."""
-    figure = Parallel(
+    figure = ParallelFigure(
         name="f",
         title="",
         coordinates=(Coordinate(title="rate"), Coordinate(title="choice", names=("a", "b"))),
         threads=(
-            Thread(name="trial 0", values=(0.1 + 0.2, 1.0), value=7.0, marked=True),
-            Thread(name="trial 1", values=(None, None), value=None),
+            TrialLine(name="trial 0", values=(0.1 + 0.2, 1.0), value=7.0, marked=True),
+            TrialLine(name="trial 1", values=(None, None), value=None),
         ),
         colour=Axis(title="return"),
     )
@@ -181,20 +183,20 @@ def test_every_row_is_as_wide_as_its_header(name: str) -> None:
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1"])
 def test_a_formula_is_inert(text: str) -> None:
     """A label, a title and a run's name can be formulas; none of them is executed."""
-    table = Table(name="t", title="", columns=(Column(title=text),), rows=((text,),))
+    table = Table(name="t", title="", columns=(TableColumn(title=text),), rows=((text,),))
     assert [[f"'{text}"], [f"'{text}"]] == _cells(_file(table))
 
 
 def test_a_negative_number_stays_one() -> None:
     """Only texts get an apostrophe; negative numbers do not."""
-    table = Table(name="t", title="", columns=(Column(title="x"),), rows=((-1.5,), (-2,)))
+    table = Table(name="t", title="", columns=(TableColumn(title="x"),), rows=((-1.5,), (-2,)))
     assert "x\r\n-1.5\r\n-2\r\n" == _file(table)
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_comes_back(text: str) -> None:
     """A reader finds the text, with an apostrophe before what a spreadsheet would execute."""
-    columns = (Column(title="x"), Column(title="y"))
+    columns = (TableColumn(title="x"), TableColumn(title="y"))
     table = Table(name="t", title="", columns=columns, rows=((text, 1),))
     found = _cells(_file(table))[1][0]
     assert found == (f"'{text}" if text.startswith(EXECUTED) else text)

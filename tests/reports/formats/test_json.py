@@ -13,21 +13,21 @@ from rlexp.stats.interval import Interval
 
 KINDS = {c.__name__.lower(): c for c in (*blocks.Figure.__args__, *blocks.Block.__args__)}
 OTHERS = (
-    blocks.Study,
-    blocks.Part,
-    blocks.Column,
-    blocks.Line,
+    blocks.ReportDocument,
+    blocks.SectionContent,
+    blocks.TableColumn,
+    blocks.FigureLine,
     blocks.Axis,
-    blocks.Mark,
+    blocks.IntervalMark,
     blocks.Panel,
-    blocks.Cloud,
+    blocks.PointSeries,
     blocks.Coordinate,
-    blocks.Thread,
+    blocks.TrialLine,
     Interval,
 )
 
 
-def _read(study: blocks.Study) -> Any:
+def _read(study: blocks.ReportDocument) -> Any:
     return json.loads(render(study)["report.json"])
 
 
@@ -102,8 +102,8 @@ def test_hostile_names_are_only_words() -> None:
 def test_floats_keep_every_bit() -> None:
     """A number that has no short form is written in full."""
     table = blocks.Table(
-        name="t", title="", columns=(blocks.Column(title="x"),), rows=((0.1 + 0.2,),)
+        name="t", title="", columns=(blocks.TableColumn(title="x"),), rows=((0.1 + 0.2,),)
     )
-    part = blocks.Part(name="p", title="", blocks=(table,))
+    part = blocks.SectionContent(name="p", title="", blocks=(table,))
     content = render(dataclasses.replace(typical(), parts=(part,)))["report.json"]
     assert b"0.30000000000000004" in content

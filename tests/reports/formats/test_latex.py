@@ -12,20 +12,28 @@ from study_blocks import impossible, interval
 from study_samples import SAMPLES, hostile, one_run, typical
 
 from rlexp.errors import ConfigError
-from rlexp.reports.drawing.blocks import Block, Column, Listing, Part, Study, Table, Text
+from rlexp.reports.drawing.blocks import (
+    Block,
+    ReportDocument,
+    SectionContent,
+    Table,
+    TableColumn,
+    Text,
+    VerbatimText,
+)
 from rlexp.reports.formats.latex import breakable, latex, render, verbatim
 
 BROAD = "".join(map(chr, range(0x20, 0x250))) + "".join(map(chr, range(0x370, 0x400)))
 SYMBOLS = "−±×·≤≥≠≈∞→←√∑∈°µ†‡…–—‘’“”²³¹⁻₀₁₂½§€©✓✗"
 
 
-def _study(*blocks: Block) -> Study:
-    part = Part(name="p", title="Scores", blocks=blocks)
-    return Study(title="A study", subtitle="", labels=(), parts=(part,), version="0.1.0")
+def _study(*blocks: Block) -> ReportDocument:
+    part = SectionContent(name="p", title="Scores", blocks=blocks)
+    return ReportDocument(title="A study", subtitle="", labels=(), parts=(part,), version="0.1.0")
 
 
 def _table(rows: int, columns: int = 2) -> Table:
-    titles = tuple(Column(title=f"column {k}") for k in range(columns))
+    titles = tuple(TableColumn(title=f"column {k}") for k in range(columns))
     return Table(name="t", title="T", columns=titles, rows=(tuple(range(columns)),) * rows)
 
 
@@ -81,7 +89,7 @@ def test_a_table_is_one_file() -> None:
     table = Table(
         name="a/b",
         title="Score_1",
-        columns=(Column(title="label"), Column(title="IQM")),
+        columns=(TableColumn(title="label"), TableColumn(title="IQM")),
         rows=(("ppo", interval(-0.8, 0.1, coverage=0.88)), ("[a]", impossible(0.5))),
         note="Over 3 tasks.",
     )
@@ -169,10 +177,10 @@ def test_every_character_compiles(tmp_path: Path) -> None:
     table = Table(
         name="t",
         title="[*] " + SYMBOLS,
-        columns=(Column(title="x"), Column(title="y")),
+        columns=(TableColumn(title="x"), TableColumn(title="y")),
         rows=tuple((word, word) for word in words),
     )
-    listing = Listing(name="l", title=SYMBOLS, text="\n".join(words))
+    listing = VerbatimText(name="l", title=SYMBOLS, text="\n".join(words))
     study = replace(_study(Text(text=" ".join(words)), table, listing), title=SYMBOLS)
     log = _compiled(dict(render(study)), tmp_path)
     assert not re.findall(r"Missing character|undefined", log)

@@ -12,20 +12,20 @@ from study_samples import HOSTILE, SAMPLES, hostile, typical
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
-    Cloud,
-    Column,
+    Callout,
     Coordinate,
-    Line,
-    Lines,
-    Listing,
-    Notice,
-    Parallel,
-    Part,
-    Scatter,
-    Study,
+    FigureLine,
+    LineFigure,
+    ParallelFigure,
+    PointSeries,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
     Table,
-    Thread,
+    TableColumn,
     Tone,
+    TrialLine,
+    VerbatimText,
 )
 from rlexp.reports.formats.markdown import fenced, inline, render
 from rlexp.text import one_line
@@ -34,8 +34,8 @@ READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
 def _report(*blocks: Block, folded: bool = False) -> str:
-    part = Part(name="p", title="Scores", blocks=blocks, folded=folded)
-    study = Study(title="A study", subtitle="", labels=(), parts=(part,), version="0.1.0")
+    part = SectionContent(name="p", title="Scores", blocks=blocks, folded=folded)
+    study = ReportDocument(title="A study", subtitle="", labels=(), parts=(part,), version="0.1.0")
     text = render(study)["report.md"].decode()
     return text.removeprefix("# A study\n\n## Scores\n\n").removesuffix(
         "\n\nWritten by rlexp 0.1.0.\n"
@@ -56,7 +56,11 @@ def test_a_table_has_intervals_and_notes() -> None:
     table = Table(
         name="t",
         title="Aggregates",
-        columns=(Column(title="label"), Column(title="IQM"), Column(title="runs", digits=0)),
+        columns=(
+            TableColumn(title="label"),
+            TableColumn(title="IQM"),
+            TableColumn(title="runs", digits=0),
+        ),
         rows=(("ppo", interval(0.8, 0.1, coverage=0.88), 12_000), ("a2c", impossible(0.5), None)),
         note="Over 3 tasks.",
     )
@@ -77,25 +81,25 @@ def test_a_table_has_intervals_and_notes() -> None:
 def test_a_notice_is_a_quote() -> None:
     """A notice is an alert with its tone, which GitHub shows."""
     expected = "> [!WARNING]\n> 2 runs failed."
-    assert expected == _report(Notice(tone=Tone.WARNING, text="2 runs\nfailed."))
+    assert expected == _report(Callout(tone=Tone.WARNING, text="2 runs\nfailed."))
 
 
 def test_a_listing_is_fenced() -> None:
     """A listing with a fence of its own stays one listing."""
     expected = "### Patch\n\n````\n```\na  b\n````"
-    assert expected == _report(Listing(name="l", title="Patch", text="```\na  b\n"))
+    assert expected == _report(VerbatimText(name="l", title="Patch", text="```\na  b\n"))
 
 
 def test_a_folded_part_opens_on_demand() -> None:
     """The heading of a folded section stays visible."""
     expected = "<details><summary>Show</summary>\n\n> [!NOTE]\n> x\n\n</details>"
-    assert expected == _report(Notice(tone=Tone.NOTE, text="x"), folded=True)
+    assert expected == _report(Callout(tone=Tone.NOTE, text="x"), folded=True)
 
 
 def test_a_figure_becomes_a_table() -> None:
     """Without drawn figures a table has the last value of each aggregate, and no single run."""
-    line = Line(label="ppo", x=(0.0, 2e4, 3e4), y=(1.0, 250.5, None), low=(0.5, 200.0, None))
-    figure = Lines(
+    line = FigureLine(label="ppo", x=(0.0, 2e4, 3e4), y=(1.0, 250.5, None), low=(0.5, 200.0, None))
+    figure = LineFigure(
         name="f",
         title="CartPole-v1",
         x=Axis(title="steps"),
@@ -115,16 +119,18 @@ def test_a_figure_becomes_a_table() -> None:
 
 def test_points_become_counts_and_ranges() -> None:
     """The table has the count and range of each series, and the number of points not shown."""
-    figure = Scatter(
+    figure = ScatterFigure(
         name="f",
         title="History",
         x=Axis(title="steps", log=True),
         y=Axis(title="return"),
         clouds=(
-            Cloud(label="complete", x=(1.0, 2.0, 0.0), y=(1.5, 20.0, 3.0), names=("", "", "")),
-            Cloud(label="failed", x=(), y=(), names=()),
+            PointSeries(
+                label="complete", x=(1.0, 2.0, 0.0), y=(1.5, 20.0, 3.0), names=("", "", "")
+            ),
+            PointSeries(label="failed", x=(), y=(), names=()),
         ),
-        lines=(Line(label="best", x=(1.0, 2.0), y=(1.5, 20.0)),),
+        lines=(FigureLine(label="best", x=(1.0, 2.0), y=(1.5, 20.0)),),
     )
     expected = (
         "### History\n\n"
@@ -141,10 +147,10 @@ def test_points_become_counts_and_ranges() -> None:
 def test_trials_become_columns() -> None:
     """The table has the marked trials, or else those with the highest and the lowest value."""
     threads = tuple(
-        Thread(name=f"trial {k}", values=(10.0**-k, float(k % 2)), value=value, marked=k == 2)
+        TrialLine(name=f"trial {k}", values=(10.0**-k, float(k % 2)), value=value, marked=k == 2)
         for k, value in enumerate((3.0, -12345.6, 7.0, None))
     )
-    figure = Parallel(
+    figure = ParallelFigure(
         name="f",
         title="Threads",
         coordinates=(Coordinate(title="rate"), Coordinate(title="choice", names=("a", "b"))),

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from study_blocks import impossible, interval
 from study_samples import HOSTILE, typical
 
-from rlexp.reports.drawing.blocks import Axis, HeatMap, Part, Study
+from rlexp.reports.drawing.blocks import Axis, HeatMap, ReportDocument, SectionContent
 from rlexp.reports.drawing.palette import RISING_DARK, RISING_LIGHT
 from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.formats import as_csv, as_json, markdown
@@ -43,11 +43,11 @@ MAP = HeatMap(
 )
 
 
-def study(*figures: HeatMap) -> Study:
+def study(*figures: HeatMap) -> ReportDocument:
     """A study of these maps."""
-    part = Part(name="maps", title="Maps", blocks=figures)
+    part = SectionContent(name="maps", title="Maps", blocks=figures)
     labels = tuple(dict.fromkeys(figure.label for figure in figures))
-    return Study(title="s", subtitle="", labels=labels, parts=(part,), version="0.1.0")
+    return ReportDocument(title="s", subtitle="", labels=labels, parts=(part,), version="0.1.0")
 
 
 def test_the_lowest_row_is_at_the_bottom() -> None:

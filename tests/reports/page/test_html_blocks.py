@@ -7,7 +7,15 @@ from study_blocks import forest as forest_figure
 from study_blocks import impossible, interval, matrix, single
 from study_samples import LABELS
 
-from rlexp.reports.drawing.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    IntervalFigure,
+    IntervalMark,
+    Panel,
+    Table,
+    TableColumn,
+    Value,
+)
 from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.grids import shade_step, shaded_matrix
 from rlexp.reports.page.intervals import forest_plot
@@ -31,13 +39,13 @@ LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
 )
 def test_each_value_looks_like_what_it_is(value: Value, kind: str, text: str) -> None:
     """A boolean is not shown as a number, and a missing value not as zero."""
-    drawn = cell(value, Column(title="x"), LOOKS)
+    drawn = cell(value, TableColumn(title="x"), LOOKS)
     assert (kind, text) == (drawn.kind, drawn.text)
 
 
 def test_a_label_has_its_colour() -> None:
     """A known label in a column of labels is shown with its colour."""
-    column = Column(title="label", label=True)
+    column = TableColumn(title="label", label=True)
     assert ("label", Style(1)) == (
         (drawn := cell("a2c", column, LOOKS)).kind,
         drawn.style,
@@ -48,17 +56,17 @@ def test_a_label_has_its_colour() -> None:
 def test_only_short_coverage_is_marked() -> None:
     """Only intervals with an expected coverage below 90 % are marked with †."""
     marked = [
-        cell(interval(0.5, 0.1, coverage=c), Column(title="x"), LOOKS).too_narrow
+        cell(interval(0.5, 0.1, coverage=c), TableColumn(title="x"), LOOKS).too_narrow
         for c in (0.89, 0.9, 0.95)
     ]
     assert [True, False, False] == marked
     unknown = replace(interval(0.5, 0.1), coverage=None)
-    assert not cell(unknown, Column(title="x"), LOOKS).too_narrow
+    assert not cell(unknown, TableColumn(title="x"), LOOKS).too_narrow
 
 
 def test_numbers_stand_to_the_right() -> None:
     """Columns of numbers are aligned right; texts and booleans are not."""
-    columns = tuple(Column(title=t) for t in "abcd")
+    columns = tuple(TableColumn(title=t) for t in "abcd")
     rows = ((1, "x", True, None), (None, 2, False, None))
     table = Table(name="t", title="t", columns=columns, rows=rows)
     assert [True, False, False, True] == list(drawn_table(table, LOOKS).numeric)
@@ -67,21 +75,21 @@ def test_numbers_stand_to_the_right() -> None:
 
 def test_long_tables_scroll() -> None:
     """A table with more than thirty rows scrolls."""
-    table = Table(name="t", title="t", columns=(Column(title="n"),), rows=((1,),) * 30)
+    table = Table(name="t", title="t", columns=(TableColumn(title="n"),), rows=((1,),) * 30)
     assert not drawn_table(table, LOOKS).long
     assert drawn_table(replace(table, rows=((1,),) * 31), LOOKS).long
 
 
-def panel(*marks: Mark, marked: tuple[tuple[str, float], ...] = ()) -> Intervals:
+def panel(*marks: IntervalMark, marked: tuple[tuple[str, float], ...] = ()) -> IntervalFigure:
     """One panel from 0 to 10."""
     axis = Axis(title="score", low=0, high=10)
     one = Panel(title="IQM", axis=axis, marks=marks, marked=marked)
-    return Intervals(name="f", title="f", panels=(one,))
+    return IntervalFigure(name="f", title="f", panels=(one,))
 
 
 def test_an_interval_lies_on_its_axis() -> None:
     """Intervals, runs and marked values are positioned in per cent of the axis."""
-    mark = Mark(label="ppo", interval=interval(5.0, 2.0), dots=(1.0, 9.0, float("nan")))
+    mark = IntervalMark(label="ppo", interval=interval(5.0, 2.0), dots=(1.0, 9.0, float("nan")))
     (drawn,) = forest_plot(panel(mark, marked=(("solved", 7.5),)), LOOKS).panels
     (row,) = drawn.rows
     assert (50, (30, 70), [10, 90]) == (row.at, row.bar, row.dots)
@@ -92,7 +100,9 @@ def test_an_interval_lies_on_its_axis() -> None:
 
 def test_no_interval_is_an_estimate_alone() -> None:
     """A value without an interval is an estimate, and its tooltip contains the reason."""
-    (drawn,) = forest_plot(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
+    (drawn,) = forest_plot(
+        panel(IntervalMark(label="a2c", interval=impossible(5.0))), LOOKS
+    ).panels
     (row,) = drawn.rows
     assert (None, 50, "no interval") == (row.bar, row.at, row.ends)
     assert "a2c\n5.0 (no interval: one run has no spread" in row.tooltip
@@ -101,7 +111,7 @@ def test_no_interval_is_an_estimate_alone() -> None:
 def test_a_panel_without_numbers_has_no_axis() -> None:
     """The rows of a panel without finite values have texts only."""
     (drawn,) = forest_plot(
-        panel(Mark(label="a2c", interval=impossible(float("nan")))), LOOKS
+        panel(IntervalMark(label="a2c", interval=impossible(float("nan")))), LOOKS
     ).panels
     assert ([], None, "not a number") == (
         list(drawn.ticks),
@@ -116,7 +126,7 @@ def test_a_panel_without_numbers_has_no_axis() -> None:
 )
 def test_panels_share_the_width(panels: int, label: str, expected: int) -> None:
     """As many panels stand side by side as their names leave room for."""
-    one = panel(Mark(label=label, interval=interval(5.0, 2.0)))
+    one = panel(IntervalMark(label=label, interval=interval(5.0, 2.0)))
     figure = replace(one, panels=one.panels * panels)
     assert expected == forest_plot(figure, {label: Style(0)}).columns
 
@@ -125,7 +135,7 @@ def test_the_mark_of_a_forest_plot_is_explained() -> None:
     """The note on † appears only if † is used."""
     figure = forest_figure(LABELS)
     assert ("Dots are runs.",) == forest_plot(figure, LOOKS).notes
-    narrow = panel(Mark(label="ppo", interval=interval(5.0, 2.0, coverage=0.7)))
+    narrow = panel(IntervalMark(label="ppo", interval=interval(5.0, 2.0, coverage=0.7)))
     assert ("† Too narrow: expected coverage below 90 %.",) == forest_plot(narrow, LOOKS).notes
     assert ("Dots are runs.",) == forest_plot(single(figure), LOOKS).notes
 

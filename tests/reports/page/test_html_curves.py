@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_samples import empty
 
-from rlexp.reports.drawing.blocks import Axis, Line, Lines
+from rlexp.reports.drawing.blocks import Axis, FigureLine, LineFigure
 from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.curves import LinePlot, line_plot
 
 LOOK = {"ppo": Style(0), "a2c": Style(1)}
 UNIT = Axis(title="x", low=0, high=4)
 SHARE = Axis(title="y", low=0, high=1)
-RISE = Line(label="ppo", x=(0, 2, 4), y=(0, 0.5, 1))
+RISE = FigureLine(label="ppo", x=(0, 2, 4), y=(0, 0.5, 1))
 
 
-def drawn(*lines: Line) -> LinePlot:
+def drawn(*lines: FigureLine) -> LinePlot:
     """Curves between 0 and 4 in one direction, 0 and 1 in the other."""
-    return line_plot(Lines(name="f", title="f", x=UNIT, y=SHARE, lines=lines), LOOK)
+    return line_plot(LineFigure(name="f", title="f", x=UNIT, y=SHARE, lines=lines), LOOK)
 
 
 def paths(plot: LinePlot) -> list[tuple[str, str]]:
@@ -35,7 +35,7 @@ def test_a_curve_goes_from_point_to_point() -> None:
 
 def test_a_gap_stays_a_gap() -> None:
     """No line crosses a gap, and a point between two gaps is a dot."""
-    line = Line(label="ppo", x=(0, 1, 2, 3, 4), y=(0, 0, None, float("nan"), 1))
+    line = FigureLine(label="ppo", x=(0, 1, 2, 3, 4), y=(0, 0, None, float("nan"), 1))
     assert [("line", "M0 10000L2500 10000"), ("point", "M10000 0L10000 0")] == paths(drawn(line))
 
 
@@ -85,9 +85,9 @@ def test_the_script_gets_aggregates_only() -> None:
 
 def test_zero_has_no_position_on_a_log_axis() -> None:
     """A value without a logarithm appears neither in the path nor in the data."""
-    line = Line(label="ppo", x=(0, 1, 10, 100), y=(5, 2, 0, 1))
+    line = FigureLine(label="ppo", x=(0, 1, 10, 100), y=(5, 2, 0, 1))
     log = Axis(title="x", log=True)
-    plot = line_plot(Lines(name="f", title="f", x=log, y=log, lines=(line,)), LOOK)
+    plot = line_plot(LineFigure(name="f", title="f", x=log, y=log, lines=(line,)), LOOK)
     assert plot.data is not None
     assert [None, 2, None, 1] == plot.data["curves"][0]["y"]
     assert ["point"] == [path.kind for path in plot.paths]
@@ -96,7 +96,7 @@ def test_zero_has_no_position_on_a_log_axis() -> None:
 def test_a_threshold_is_in_view() -> None:
     """The axis includes a marked height, and the mark has its position."""
     bare = Axis(title="y")
-    figure = Lines(
+    figure = LineFigure(
         name="f", title="f", x=UNIT, y=bare, lines=(RISE,), marks=(("solved", 3.0), ("no", -1.0))
     )
     (_, high), (_, low) = line_plot(figure, LOOK).marks
@@ -113,7 +113,7 @@ def test_lines_beyond_the_axes_are_cut() -> None:
 
 def test_nothing_is_drawn_of_nothing() -> None:
     """A figure without lines, or with gaps only, has no paths."""
-    figures = [b for b in empty().parts[0].blocks if isinstance(b, Lines)]
+    figures = [b for b in empty().parts[0].blocks if isinstance(b, LineFigure)]
     plots = [line_plot(figure, LOOK) for figure in figures]
     assert [([], None)] * 2 == [(list(plot.paths), plot.data) for plot in plots]
 
@@ -121,8 +121,8 @@ def test_nothing_is_drawn_of_nothing() -> None:
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=2, max_size=20))
 def test_paths_are_pairs_within_the_square(y: list[float | None]) -> None:
     """Paths consist of pairs of integers, which the script parses."""
-    line = Line(label="a2c", x=tuple(map(float, range(len(y)))), y=tuple(y))
-    figure = Lines(name="f", title="f", x=Axis(title="x"), y=Axis(title="y"), lines=(line,))
+    line = FigureLine(label="a2c", x=tuple(map(float, range(len(y)))), y=tuple(y))
+    figure = LineFigure(name="f", title="f", x=Axis(title="x"), y=Axis(title="y"), lines=(line,))
     plot = line_plot(figure, LOOK)
     assert plot.inside
     points = sum(len(re.findall(r"\d+ \d+", path.d)) for path in plot.paths)

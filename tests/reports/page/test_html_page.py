@@ -18,15 +18,15 @@ from study_pages import text_of
 from study_samples import HOSTILE, LABELS, SAMPLES, typical
 
 from rlexp.reports.drawing.blocks import (
-    Column,
-    Lines,
-    Listing,
-    Notice,
-    Part,
-    Study,
+    Callout,
+    LineFigure,
+    ReportDocument,
+    SectionContent,
     Table,
+    TableColumn,
     Text,
     Tone,
+    VerbatimText,
 )
 from rlexp.reports.page.html import plain_json, render_html
 
@@ -142,16 +142,18 @@ def outline_of_a_letter() -> Outline:
 
 def words(text: str) -> str:
     """A page with the text wherever there is room for words."""
-    table = Table(name="t", title=text, columns=(Column(title=text),) * 2, rows=((text,) * 2,))
+    table = Table(
+        name="t", title=text, columns=(TableColumn(title=text),) * 2, rows=((text,) * 2,)
+    )
     blocks = (
         Text(text=text),
-        Notice(tone=Tone.NOTE, text=text),
-        Listing(name="l", title=text, text=text),
+        Callout(tone=Tone.NOTE, text=text),
+        VerbatimText(name="l", title=text, text=text),
         table,
     )
-    part = Part(name="part", title=f"{text}.", blocks=blocks)
+    part = SectionContent(name="part", title=f"{text}.", blocks=blocks)
     return render_html(
-        Study(
+        ReportDocument(
             title=text,
             subtitle=text,
             labels=(text,),
@@ -197,11 +199,11 @@ def test_every_block_is_on_the_page() -> None:
     """Each figure, table and listing is on the page, in the order of the report."""
     parts = typical().parts
     expected = [
-        f"{'listing' if isinstance(b, Listing) else 'table' if isinstance(b, Table) else 'figure'}"
+        f"{'listing' if isinstance(b, VerbatimText) else 'table' if isinstance(b, Table) else 'figure'}"
         f"-{b.name}"
         for part in parts
         for b in part.blocks
-        if not isinstance(b, Text | Notice)
+        if not isinstance(b, Text | Callout)
     ]
     found = outline("typical").attributes("id")
     assert expected == [p for p in found if p.startswith(("figure-", "table-", "listing-"))]
@@ -246,10 +248,10 @@ def test_a_shared_note_is_said_once() -> None:
     """A shared note stands below the group; different notes stay with their figures."""
     plain = typical()
     curves = next(part for part in plain.parts if part.name == "curves")
-    note = next(block.note for block in curves.blocks if isinstance(block, Lines))
+    note = next(block.note for block in curves.blocks if isinstance(block, LineFigure))
     assert 1 == text_of("typical").count(note)
     (first, *others) = curves.blocks
-    assert isinstance(first, Lines)
+    assert isinstance(first, LineFigure)
     differing = replace(curves, blocks=(replace(first, note="another"), *others))
     page = render_html(replace(plain, parts=(differing,)))
     assert (1, len(others)) == (page.count("another"), page.count(note))

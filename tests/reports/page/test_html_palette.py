@@ -8,7 +8,13 @@ import pytest
 from numpy.typing import NDArray
 from study_samples import LABELS, SAMPLES, many_labels, sweep, typical
 
-from rlexp.reports.drawing.blocks import Axis, Cloud, Part, Scatter, Study
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    PointSeries,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
+)
 from rlexp.reports.drawing.palette import (
     DARK,
     DASHES,
@@ -124,12 +130,12 @@ def test_every_drawn_label_has_a_look(name: str) -> None:
     assert set(study.labels) <= styles(study).keys()
 
 
-def scattered(*labels: str) -> Study:
+def scattered(*labels: str) -> ReportDocument:
     """A figure with a cloud for each label."""
     axis = Axis(title="")
-    clouds = tuple(Cloud(label=label, x=(0,), y=(0,), names=("a",)) for label in labels)
-    figure = Scatter(name="f", title="", x=axis, y=axis, clouds=clouds)
-    return replace(typical(), parts=(Part(name="p", title="", blocks=(figure,)),))
+    clouds = tuple(PointSeries(label=label, x=(0,), y=(0,), names=("a",)) for label in labels)
+    figure = ScatterFigure(name="f", title="", x=axis, y=axis, clouds=clouds)
+    return replace(typical(), parts=(SectionContent(name="p", title="", blocks=(figure,)),))
 
 
 def test_states_of_trials_have_shapes_of_their_own() -> None:

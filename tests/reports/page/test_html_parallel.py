@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from study_samples import HOSTILE, hostile_sweep, one_trial, sweep
 
-from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Thread
+from rlexp.reports.drawing.blocks import Axis, Coordinate, ParallelFigure, TrialLine
 from rlexp.reports.page.html import render_html
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 
@@ -14,23 +14,25 @@ UNIT = Coordinate(title="unit", low=0, high=4)
 CHOICE = Coordinate(title="choice", names=("tanh", "a_name_of_many_letters"))
 
 
-def thread(*values: float | None, value: float | None = 0, name: str = "trial 1") -> Thread:
+def thread(*values: float | None, value: float | None = 0, name: str = "trial 1") -> TrialLine:
     """A thread through as many coordinates."""
-    return Thread(name=name, values=values, value=value)
+    return TrialLine(name=name, values=values, value=value)
 
 
-def marked(*values: float | None, name: str = "default") -> Thread:
+def marked(*values: float | None, name: str = "default") -> TrialLine:
     """A thread that stands in front."""
     return replace(thread(*values, name=name), marked=True)
 
 
 def drawn(
-    *threads: Thread, coordinates: tuple[Coordinate, ...] = (UNIT, UNIT, UNIT)
+    *threads: TrialLine, coordinates: tuple[Coordinate, ...] = (UNIT, UNIT, UNIT)
 ) -> ParallelPlot:
     """Threads through three coordinates, coloured from 0 to 1."""
     colour = Axis(title="return", low=0, high=1)
     return parallel_plot(
-        Parallel(name="f", title="f", coordinates=coordinates, threads=threads, colour=colour)
+        ParallelFigure(
+            name="f", title="f", coordinates=coordinates, threads=threads, colour=colour
+        )
     )
 
 

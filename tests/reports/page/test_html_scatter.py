@@ -9,7 +9,14 @@ import pytest
 from study_samples import HOSTILE, hostile_sweep, one_trial, sweep
 from trial_samples import many_coordinates
 
-from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Part, Scatter, Study
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    FigureLine,
+    PointSeries,
+    ReportDocument,
+    ScatterFigure,
+    SectionContent,
+)
 from rlexp.reports.drawing.palette import FURTHER_SHAPES, SHAPES, Style
 from rlexp.reports.page.html import PATHS, line_break_pieces, render_html
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
@@ -18,8 +25,8 @@ LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style
 UNIT = Axis(title="x", low=0, high=4)
 SHARE = Axis(title="y", low=0, high=1)
 NAMES = ("trial 0", "trial 1")
-CLOUD = Cloud(label="complete", x=(1, 2), y=(0.25, 1), names=NAMES)
-FIGURE = Scatter(name="f", title="f", x=UNIT, y=SHARE, clouds=(CLOUD,))
+CLOUD = PointSeries(label="complete", x=(1, 2), y=(0.25, 1), names=NAMES)
+FIGURE = ScatterFigure(name="f", title="f", x=UNIT, y=SHARE, clouds=(CLOUD,))
 
 
 def drawn(**changes: object) -> ScatterPlot:
@@ -35,10 +42,12 @@ def told(page: str) -> dict[str, object]:
     return known
 
 
-def page_of(*figures: Scatter) -> str:
+def page_of(*figures: ScatterFigure) -> str:
     """A page of these figures."""
-    part = Part(name="p", title="P", blocks=figures)
-    return render_html(Study(title="t", subtitle="", labels=(), parts=(part,), version="0.1.0"))
+    part = SectionContent(name="p", title="P", blocks=figures)
+    return render_html(
+        ReportDocument(title="t", subtitle="", labels=(), parts=(part,), version="0.1.0")
+    )
 
 
 def test_points_are_placed_in_per_cent() -> None:
@@ -49,7 +58,7 @@ def test_points_are_placed_in_per_cent() -> None:
 
 def test_curves_lie_behind_and_marks_have_names() -> None:
     """Step lines keep their height until the next point, and marks have names."""
-    line = Line(label="best", x=(0, 2, 4), y=(0.25, 0.5, 1), steps=True)
+    line = FigureLine(label="best", x=(0, 2, 4), y=(0.25, 0.5, 1), steps=True)
     plot = drawn(lines=(line,), marks=(("solved", 0.75),))
     expected = "M0 7500L5000 7500L5000 5000L10000 5000L10000 0"
     assert [("line", expected)] == [(path.kind, path.d) for path in plot.paths]
@@ -60,7 +69,7 @@ def test_curves_lie_behind_and_marks_have_names() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(100, 0), (101, 1), (400, 1), (401, 2)])
 def test_many_points_are_fainter(count: int, expected: int) -> None:
     """Many points are drawn fainter, so that those behind stay visible."""
-    many = Cloud(label="complete", x=(1.0,) * count, y=(0.5,) * count, names=("a",) * count)
+    many = PointSeries(label="complete", x=(1.0,) * count, y=(0.5,) * count, names=("a",) * count)
     assert expected == drawn(clouds=(many,)).clouds[0].crowd
 
 

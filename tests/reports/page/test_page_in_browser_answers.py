@@ -7,7 +7,7 @@ from browser_questions import TICKS, Open, point
 from playwright.sync_api import Page
 from study_samples import LABELS
 
-from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.axes import AxisScale
 
 pytest_plugins = ("browser_pages",)
 
@@ -79,11 +79,11 @@ def _zooms_and_comes_back(page: Page, figure: str) -> None:
 SPANS = [0.3 * 1.07**k for k in range(400)]
 AXES = [
     *(
-        Scale(start * span, (start + 1) * span)
+        AxisScale(start * span, (start + 1) * span)
         for span in SPANS
         for start in (-2.3, -0.4, 0.0, 7.1)
     ),
-    *(Scale(0.02 * span, span * span, log=True) for span in SPANS[5:200]),
+    *(AxisScale(0.02 * span, span * span, log=True) for span in SPANS[5:200]),
 ]
 
 

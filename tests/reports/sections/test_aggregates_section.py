@@ -17,7 +17,7 @@ from evidence_samples import (
 from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.reports.analysis.estimates import aggregates
-from rlexp.reports.drawing.blocks import Intervals, Tone
+from rlexp.reports.drawing.blocks import IntervalFigure, Tone
 from rlexp.reports.sections.aggregates import AggregatesSection
 from rlexp.stats.interval import Interval
 
@@ -43,7 +43,7 @@ def test_the_table_holds_what_was_estimated() -> None:
 
 def test_the_figure_draws_the_same_numbers() -> None:
     """The figure has a panel per metric and a mark per label, with the numbers of the table."""
-    figure = of_kind(part_of(AggregatesSection(), typical()), Intervals)[0]
+    figure = of_kind(part_of(AggregatesSection(), typical()), IntervalFigure)[0]
     assert ["IQM", "median", "mean", "optimality gap"] == [p.title for p in figure.panels]
     own = table(part_of(AggregatesSection(), typical()), "aggregates")
     for panel in figure.panels:
@@ -64,7 +64,7 @@ def test_units_of_one_task() -> None:
     assert texts(own)[0].startswith("All runs on CartPole-v1, in units of its return.")
     note = table(own, "aggregates").note
     assert "In units of the return; optimality gap in normalised scores." in note
-    axes = [panel.axis.title for panel in of_kind(own, Intervals)[0].panels]
+    axes = [panel.axis.title for panel in of_kind(own, IntervalFigure)[0].panels]
     assert ["return", "return", "return", "normalised score"] == axes
 
 
@@ -74,7 +74,7 @@ def test_a_label_without_an_aggregate_keeps_its_row() -> None:
     assert ("dqn", "5 of 5", None, None, None, None) == table(own, "aggregates").rows[2]
     expected = (Tone.WARNING, "No aggregate: dqn has no planned run on Pendulum-v1.")
     assert expected == notices(own)[0]
-    labels = [m.label for m in of_kind(own, Intervals)[0].panels[0].marks]
+    labels = [m.label for m in of_kind(own, IntervalFigure)[0].panels[0].marks]
     assert ["ppo", "a2c"] == labels
 
 
@@ -82,7 +82,7 @@ def test_a_reason_that_all_share_is_said_once() -> None:
     """One notice names the missing anchors of all labels."""
     own = part_of(AggregatesSection(), without_anchors())
     assert [Tone.PROBLEM] == [tone for tone, _ in notices(own)]
-    assert [] == of_kind(own, Intervals)
+    assert [] == of_kind(own, IntervalFigure)
 
 
 def test_all_failed_says_so_for_every_label() -> None:

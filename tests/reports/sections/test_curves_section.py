@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
 from rlexp.reports.analysis.curves import SHOWN, by_seconds, by_steps
-from rlexp.reports.drawing.blocks import Part, Text
-from rlexp.reports.evidence.runs import Member
+from rlexp.reports.drawing.blocks import SectionContent, Text
+from rlexp.reports.evidence.runs import PlannedRun
 from rlexp.reports.sections.curves import LearningCurvesSection
 
 NAN = float("nan")
@@ -125,7 +125,7 @@ def test_runs_without_an_evaluation_are_counted_by_state() -> None:
         ([run([], 0, ending=Ending.INTERRUPTED)], "(1 interrupted)"),
     ],
 )
-def test_one_evaluation_or_none_is_no_curve(members: list[Member], told: str) -> None:
+def test_one_evaluation_or_none_is_no_curve(members: list[PlannedRun], told: str) -> None:
     """With at most one evaluation a run there are words instead of a figure."""
     part = part_of(evidence(members))
     assert [Text] == [type(block) for block in part.blocks]
@@ -167,7 +167,7 @@ def test_an_experiment_without_runs_has_no_part() -> None:
 
 
 @cache
-def part_of_sample(sample: str) -> Part | None:
+def part_of_sample(sample: str) -> SectionContent | None:
     """The part of a sample, whose runs are in their order."""
     return LearningCurvesSection().part(inquiry(SAMPLES[sample]()))
 

@@ -14,10 +14,10 @@ from rlexp.reports.analysis.curves import (
     runs_in_words,
     thinned,
 )
-from rlexp.reports.evidence.runs import Member
+from rlexp.reports.evidence.runs import PlannedRun
 
 
-def steps_of(*members: Member, points: int = 100) -> tuple[float, ...]:
+def steps_of(*members: PlannedRun, points: int = 100) -> tuple[float, ...]:
     """The common points of the runs of ppo on CartPole."""
     found: LabelCurves = by_steps(evidence(members), "ppo", CARTPOLE)
     return tuple(common_points([found], points).tolist())

@@ -7,7 +7,7 @@ import pytest
 from evidence_samples import empty, incomplete, inquiry, one_label, one_task, typical
 from part_blocks import column, table, texts
 
-from rlexp.reports.drawing.blocks import Part
+from rlexp.reports.drawing.blocks import SectionContent
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.definitions import DEFINITIONS, DefinitionsSection
 
@@ -17,7 +17,7 @@ def defined(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> l
     return column(table(part(own, sections, **settings), "definitions"), "statistic")
 
 
-def part(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> Part:
+def part(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> SectionContent:
     """The part, which must be there."""
     found = DefinitionsSection().part(replace(inquiry(own, **settings), sections=sections))
     assert found is not None

@@ -26,8 +26,8 @@ from measured_samples import (
 from part_blocks import column, notices, of_kind, part_of, table
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Table, Tone
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.drawing.blocks import HeatMap, IntervalFigure, LineFigure, Table, Tone
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.reports.sections.definitions import DefinitionsSection
 from rlexp.reports.sections.generalisation import GeneralisationSection
 from rlexp.stats.interval import Interval
@@ -87,7 +87,7 @@ def test_the_paired_gap_is_the_difference_of_the_means(
         for title in ("in distribution", "held out", "gap")
     )
     assert known - new == pytest.approx(gap, abs=1e-9)
-    assert len(runs) == len(of_kind(found, Intervals)[0].panels[0].marks[0].dots)
+    assert len(runs) == len(of_kind(found, IntervalFigure)[0].panels[0].marks[0].dots)
 
 
 def test_the_interval_of_the_gap_is_paired() -> None:
@@ -184,7 +184,7 @@ def test_mastery_needs_a_threshold() -> None:
 def test_levels_have_no_map() -> None:
     """Numbered levels have a worst case and no map."""
     found = part_of(section(), levels())
-    assert [] == [*of_kind(found, HeatMap), *of_kind(found, Lines)]
+    assert [] == [*of_kind(found, HeatMap), *of_kind(found, LineFigure)]
     assert [10.0, 10.0] == estimates(table(found, "generalisation-contexts"), "worst case")
 
 
@@ -226,7 +226,7 @@ def test_runs_of_different_environments_are_refused() -> None:
     assert [None] == column(table(found, "generalisation"), "gap")
 
 
-def _elsewhere(member: Member) -> Member:
+def _elsewhere(member: PlannedRun) -> PlannedRun:
     spec = member.record.spec
     moved = replace(spec, environment={**spec.environment, "components": {"context": 1}})
     return replace(member, record=replace(member.record, spec=moved))

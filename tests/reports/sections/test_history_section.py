@@ -16,14 +16,14 @@ from sweep_samples import (
     two_sweeps,
 )
 
-from rlexp.reports.drawing.blocks import Scatter
+from rlexp.reports.drawing.blocks import ScatterFigure
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.history import SearchHistorySection
 
 
-def figure(own: Evidence) -> Scatter:
+def figure(own: Evidence) -> ScatterFigure:
     """The only figure of the section."""
-    found = of_kind(part_of(SearchHistorySection(), own), Scatter)
+    found = of_kind(part_of(SearchHistorySection(), own), ScatterFigure)
     assert 1 == len(found)
     return found[0]
 
@@ -104,5 +104,5 @@ def test_where_no_trial_could_win_there_is_no_incumbent() -> None:
 
 def test_several_sweeps_have_a_figure_each() -> None:
     """Each figure has the name of its experiment."""
-    names = [f.name for f in of_kind(part_of(SearchHistorySection(), two_sweeps()), Scatter)]
+    names = [f.name for f in of_kind(part_of(SearchHistorySection(), two_sweeps()), ScatterFigure)]
     assert ["history-sample", "history-other"] == names

@@ -13,13 +13,13 @@ from evidence_samples import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.blocks import Matrix, Notice, Part, Table
+from rlexp.reports.drawing.blocks import Callout, Matrix, SectionContent, Table
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.improvement import ImprovementSection, mirrored
 from rlexp.stats.interval import Interval
 
 
-def part_of(evidence: Evidence) -> Part:
+def part_of(evidence: Evidence) -> SectionContent:
     """The part, which there must be."""
     part = ImprovementSection().part(inquiry(evidence))
     assert part is not None
@@ -100,7 +100,7 @@ def test_only_common_tasks_count() -> None:
 
 def test_separated_labels_give_one_notice() -> None:
     """Labels without overlap of scores share one notice about their intervals."""
-    notices = [b.text for b in part_of(typical()).blocks if isinstance(b, Notice)]
+    notices = [b.text for b in part_of(typical()).blocks if isinstance(b, Callout)]
     assert 1 == len(notices)
     assert notices[0].startswith("ppo against a2c and ppo against dqn: ")
 

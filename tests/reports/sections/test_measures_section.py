@@ -8,7 +8,7 @@ from measured_samples import grid_tested, levels, odd_measures, partly_measured,
 from part_blocks import column, of_kind, part_of, table
 
 from rlexp.reports.analysis.generalisation import ordered
-from rlexp.reports.drawing.blocks import Intervals
+from rlexp.reports.drawing.blocks import IntervalFigure
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.measures import MeasuresSection
 from rlexp.stats.interval import Interval
@@ -49,7 +49,7 @@ def test_success_stays_between_zero_and_one() -> None:
     (value,) = column(table(found, "measures"), "mean")
     assert isinstance(value, Interval)
     assert 1.0 == value.high
-    axis = of_kind(found, Intervals)[0].panels[0].axis
+    axis = of_kind(found, IntervalFigure)[0].panels[0].axis
     assert (0.0, 1.0) == (axis.low, axis.high)
     wide = measured({"success": (0.0, 2.0)}, {"success": (2.0, 2.0)}, {"success": (2.0, 2.0)})
     (value,) = column(table(part_of(MeasuresSection(), wide), "measures"), "mean")
@@ -81,7 +81,7 @@ def test_rows_by_task_then_measure_then_label() -> None:
     assert ["success", "cost", "return/speed"] == list(dict.fromkeys(column(own, "measure")))
     assert ["ppo", "a2c", "dqn"] * 6 == column(own, "label")
     assert [CARTPOLE] * 9 == column(own, "task")[:9]
-    figures = of_kind(found, Intervals)
+    figures = of_kind(found, IntervalFigure)
     assert ["measures-1", "measures-2"] == [figure.name for figure in figures]
     assert [5, 5, 5] == [len(mark.dots) for mark in figures[0].panels[0].marks]
 

@@ -17,20 +17,20 @@ from sweep_samples import (
     trial,
 )
 
-from rlexp.reports.drawing.blocks import Parallel, Thread
+from rlexp.reports.drawing.blocks import ParallelFigure, TrialLine
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import parallel
 from rlexp.reports.sections.parallel import ParallelCoordinatesSection
 
 
-def figure(own: Evidence) -> Parallel:
+def figure(own: Evidence) -> ParallelFigure:
     """The only figure of the section."""
-    found = of_kind(part_of(ParallelCoordinatesSection(), own), Parallel)
+    found = of_kind(part_of(ParallelCoordinatesSection(), own), ParallelFigure)
     assert 1 == len(found)
     return found[0]
 
 
-def thread(own: Parallel, name: str) -> Thread:
+def thread(own: ParallelFigure, name: str) -> TrialLine:
     """The thread of a trial."""
     return next(t for t in own.threads if t.name == name)
 

@@ -7,26 +7,26 @@ from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores, reordered, t
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.blocks import Lines, Notice, Part
+from rlexp.reports.drawing.blocks import Callout, LineFigure, SectionContent
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.profiles import PerformanceProfilesSection
 
 
-def part_of(evidence: Evidence, **changes: object) -> Part:
+def part_of(evidence: Evidence, **changes: object) -> SectionContent:
     """The part, which there must be."""
     part = PerformanceProfilesSection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
 
-def figure_of(evidence: Evidence, **changes: object) -> Lines:
+def figure_of(evidence: Evidence, **changes: object) -> LineFigure:
     """The figure of the part, which there must be."""
-    return next(b for b in part_of(evidence, **changes).blocks if isinstance(b, Lines))
+    return next(b for b in part_of(evidence, **changes).blocks if isinstance(b, LineFigure))
 
 
 def words_of(evidence: Evidence) -> str:
     """All that the part's notices say."""
-    return " ".join(b.text for b in part_of(evidence).blocks if isinstance(b, Notice))
+    return " ".join(b.text for b in part_of(evidence).blocks if isinstance(b, Callout))
 
 
 def test_steps_stand_at_the_scores() -> None:

@@ -20,7 +20,7 @@ from sweep_samples import SPACE, default_won, searching, sweep, swept, swept_evi
 
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.space import Space
-from rlexp.reports.drawing.blocks import Listing, Tone, Value
+from rlexp.reports.drawing.blocks import Tone, Value, VerbatimText
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.protocol import ProtocolSection
 
@@ -140,5 +140,5 @@ def test_the_whole_space_is_listed() -> None:
     part = part_of(ProtocolSection(), swept())
     own = table(part, "ranges")
     assert ("agent.width", "one of 32, 64", "agent.network is mlp", "64") == own.rows[-1]
-    listing = next(block for block in of_kind(part, Listing) if block.name == "space")
+    listing = next(block for block in of_kind(part, VerbatimText) if block.name == "space")
     assert SPACE == Space.from_plain([json.loads(line) for line in listing.text.splitlines()])

@@ -18,7 +18,7 @@ from evidence_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table
 
-from rlexp.reports.drawing.blocks import Listing, Table, Tone
+from rlexp.reports.drawing.blocks import Table, Tone, VerbatimText
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.provenance import ProvenanceSection
 
@@ -69,7 +69,7 @@ def test_hardware_is_listed_with_threads_and_device() -> None:
 def test_commands_are_listed_once() -> None:
     """Equal commands are listed once, quoted for a shell."""
     own = part_of(ProvenanceSection(), mixed(command=["rlexp", "run", "experiment=a b"]))
-    listing = next(b for b in of_kind(own, Listing) if b.name == "commands")
+    listing = next(b for b in of_kind(own, VerbatimText) if b.name == "commands")
     assert "rlexp run 'experiment=a b'\nrlexp run algorithm=ppo,a2c,dqn" == listing.text
 
 
@@ -77,7 +77,7 @@ def test_every_configuration_is_listed_whole() -> None:
     """A configuration lists all settings of a run except its seed."""
     found = [
         b
-        for b in of_kind(part_of(ProvenanceSection(), typical()), Listing)
+        for b in of_kind(part_of(ProvenanceSection(), typical()), VerbatimText)
         if b.name != "commands"
     ]
     assert 6 == len(found)
@@ -99,7 +99,7 @@ def test_what_was_never_run_has_only_its_configuration() -> None:
     """Planned runs have a configuration, without tables and warnings."""
     own = part_of(ProvenanceSection(), nothing_run())
     assert ([], []) == (of_kind(own, Table), notices(own))
-    assert 2 == len(of_kind(own, Listing))
+    assert 2 == len(of_kind(own, VerbatimText))
 
 
 def test_it_is_folded_and_in_no_order_of_runs() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
-from rlexp.reports.drawing.blocks import Part, Table, Value
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.drawing.blocks import SectionContent, Table, Value
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.reports.sections.reliability import WORST_ALONE, ReliabilitySection
 from rlexp.stats.interval import Interval
 
@@ -21,7 +21,7 @@ UNSTEADY = (0.0, 0.5, 0.2, 0.6, 0.6)
 """Normalised evaluations, each a fifth of training apart."""
 
 
-def part_of(evidence: Evidence, **changes: object) -> Part:
+def part_of(evidence: Evidence, **changes: object) -> SectionContent:
     """The part, which there must be."""
     part = ReliabilitySection().part(inquiry(evidence, **changes))
     assert part is not None
@@ -46,7 +46,7 @@ def returns(shares: Sequence[float]) -> list[float]:
     return [22.5 + (475.0 - 22.5) * share for share in shares]
 
 
-def steady_run(shares: Sequence[float], seed: int = 0, label: str = "ppo") -> Member:
+def steady_run(shares: Sequence[float], seed: int = 0, label: str = "ppo") -> PlannedRun:
     """A run of five evaluations with these normalised means."""
     return run(returns(shares), seed, label=label, steps=5000)
 
@@ -231,7 +231,7 @@ def test_an_experiment_without_runs_has_no_part() -> None:
 
 
 @cache
-def part_of_sample(sample: str) -> Part | None:
+def part_of_sample(sample: str) -> SectionContent | None:
     """The part of a sample, whose runs are in their order."""
     return ReliabilitySection().part(inquiry(SAMPLES[sample]()))
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Failure
-from rlexp.reports.drawing.blocks import Lines, Notice, Part, Table, Value
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.drawing.blocks import Callout, LineFigure, SectionContent, Table, Value
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.reports.sections.sample_efficiency import ALL_TASKS, SampleEfficiencySection
 from rlexp.stats.interval import Interval
 
@@ -20,7 +20,7 @@ FULL = {CARTPOLE: 475.0, PENDULUM: -150.0}
 """Returns that are normalised to a half and to one."""
 
 
-def part_of(evidence: Evidence, **changes: object) -> Part:
+def part_of(evidence: Evidence, **changes: object) -> SectionContent:
     """The part, which there must be."""
     part = SampleEfficiencySection().part(inquiry(evidence, **changes))
     assert part is not None
@@ -33,9 +33,9 @@ def rows_of(evidence: Evidence) -> dict[tuple[Value, Value], tuple[Value, ...]]:
     return {(row[0], row[1]): row[2:] for row in table.rows}
 
 
-def figure_of(evidence: Evidence, **changes: object) -> Lines:
+def figure_of(evidence: Evidence, **changes: object) -> LineFigure:
     """The figure over all tasks, which there must be."""
-    return next(b for b in part_of(evidence, **changes).blocks if isinstance(b, Lines))
+    return next(b for b in part_of(evidence, **changes).blocks if isinstance(b, LineFigure))
 
 
 def area(row: tuple[Value, ...]) -> Interval:
@@ -44,7 +44,7 @@ def area(row: tuple[Value, ...]) -> Interval:
     return row[1]
 
 
-def both_tasks() -> list[Member]:
+def both_tasks() -> list[PlannedRun]:
     """Two runs on each of two tasks, from a half to one."""
     return [
         run([HALF[task], FULL[task]], seed, task=task)
@@ -126,7 +126,7 @@ def test_a_label_without_a_task_is_named() -> None:
 def test_tasks_without_anchors_are_not_put_together() -> None:
     """Without anchors a notice stands for the figure, and no row is over all tasks."""
     part = part_of(SAMPLES["without_anchors"]())
-    assert isinstance(part.blocks[0], Notice)
+    assert isinstance(part.blocks[0], Callout)
     assert "Pendulum-v1 cannot be normalised" in part.blocks[0].text
     assert not [task for task, _ in rows_of(SAMPLES["without_anchors"]()) if task == ALL_TASKS]
 
@@ -153,7 +153,7 @@ def test_an_experiment_without_runs_has_no_part() -> None:
 
 
 @cache
-def part_of_sample(sample: str) -> Part | None:
+def part_of_sample(sample: str) -> SectionContent | None:
     """The part of a sample, whose runs are in their order."""
     return SampleEfficiencySection().part(inquiry(SAMPLES[sample]()))
 

@@ -20,7 +20,7 @@ from grid_samples import (
 from part_blocks import column, notices, part_of, table, texts
 from sweep_samples import SWEEPS
 
-from rlexp.reports.drawing.blocks import Part, Tone
+from rlexp.reports.drawing.blocks import SectionContent, Tone
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.definitions import DefinitionsSection
 from rlexp.reports.sections.sensitivity import SensitivitySection
@@ -32,7 +32,7 @@ HIGH = {CARTPOLE: 460.0, PENDULUM: -225.0}
 ESTIMATES = ["P (best setting per task)", "C (one setting for all tasks)", "sensitivity Φ"]
 
 
-def found(own: Evidence) -> Part:
+def found(own: Evidence) -> SectionContent:
     """The part, which must be there."""
     return part_of(SensitivitySection(), own)
 

@@ -19,15 +19,17 @@ from sweep_samples import (
     two_sweeps,
 )
 
-from rlexp.reports.drawing.blocks import Scatter
+from rlexp.reports.drawing.blocks import ScatterFigure
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import slices
 from rlexp.reports.sections.slices import SlicesSection
 
 
-def figures(own: Evidence) -> dict[str, Scatter]:
+def figures(own: Evidence) -> dict[str, ScatterFigure]:
     """The figures of the section by title."""
-    return {figure.title: figure for figure in of_kind(part_of(SlicesSection(), own), Scatter)}
+    return {
+        figure.title: figure for figure in of_kind(part_of(SlicesSection(), own), ScatterFigure)
+    }
 
 
 @pytest.mark.parametrize("sample", [typical, none_succeeded])
@@ -86,7 +88,7 @@ def test_only_the_most_important_parameters_are_drawn(monkeypatch: pytest.Monkey
 
 def test_several_sweeps_have_separate_figures() -> None:
     """Figures are named by parameter and experiment."""
-    names = [f.name for f in of_kind(part_of(SlicesSection(), two_sweeps()), Scatter)]
+    names = [f.name for f in of_kind(part_of(SlicesSection(), two_sweeps()), ScatterFigure)]
     assert 8 == len(set(names))
     assert f"slice-{EPOCHS}-other" in names
 

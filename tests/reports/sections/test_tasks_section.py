@@ -19,7 +19,7 @@ from evidence_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table
 
-from rlexp.reports.drawing.blocks import Intervals, Tone
+from rlexp.reports.drawing.blocks import IntervalFigure, Tone
 from rlexp.reports.sections.tasks import TasksSection
 
 
@@ -41,7 +41,7 @@ def test_least_and_greatest_run_by_hand() -> None:
 
 def test_the_figure_has_a_panel_a_task_and_a_dot_a_run() -> None:
     """The panels have random and threshold scores as lines."""
-    figure = of_kind(part_of(TasksSection(), typical()), Intervals)[0]
+    figure = of_kind(part_of(TasksSection(), typical()), IntervalFigure)[0]
     assert [CARTPOLE, PENDULUM] == [panel.title for panel in figure.panels]
     for panel in figure.panels:
         assert [5, 5, 5] == [len(mark.dots) for mark in panel.marks]
@@ -67,7 +67,7 @@ def test_a_label_without_planned_runs_keeps_its_row() -> None:
 def test_all_failed_has_a_table_and_no_figure() -> None:
     """The rows have the states of the failed runs."""
     own = part_of(TasksSection(), all_failed())
-    assert [] == of_kind(own, Intervals)
+    assert [] == of_kind(own, IntervalFigure)
     assert "ppo has no score on CartPole-v1 (3 failed (nan))" == table(own, "tasks").rows[0][-1]
 
 
@@ -92,7 +92,7 @@ def test_a_capped_metric_alone_is_of_normalised_scores() -> None:
     own = TasksSection().part(replace(asked, metrics={"gap": asked.metrics["optimality_gap"]}))
     assert own is not None
     assert "optimality gap in normalised scores" in table(own, "tasks").note
-    panel = of_kind(own, Intervals)[0].panels[0]
+    panel = of_kind(own, IntervalFigure)[0].panels[0]
     assert ("normalised score", (), ()) == (panel.axis.title, panel.marks[0].dots, panel.marked)
 
 
@@ -112,7 +112,7 @@ def test_narrow_intervals_are_warned_of() -> None:
 
 def test_one_run_has_a_mark_without_an_interval() -> None:
     """The mark of a single run has the estimate and a dot."""
-    mark = of_kind(part_of(TasksSection(), one_run()), Intervals)[0].panels[0].marks[0]
+    mark = of_kind(part_of(TasksSection(), one_run()), IntervalFigure)[0].panels[0].marks[0]
     assert (400.0, None, (400.0,)) == (mark.interval.estimate, mark.interval.low, mark.dots)
 
 

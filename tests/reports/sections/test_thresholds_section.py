@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
-from rlexp.reports.drawing.blocks import Line, Lines, Part, Table, Text, Value
-from rlexp.reports.evidence.runs import Evidence, Member
+from rlexp.reports.drawing.blocks import FigureLine, LineFigure, SectionContent, Table, Text, Value
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThresholdSection, follow
 from rlexp.stats.interval import Interval
 
@@ -19,7 +19,7 @@ LOW, HIGH = 400.0, 475.0
 """Below CartPole's threshold, and at it."""
 
 
-def part_of(evidence: Evidence) -> Part:
+def part_of(evidence: Evidence) -> SectionContent:
     """The part, which there must be."""
     part = TimeToThresholdSection().part(inquiry(evidence))
     assert part is not None
@@ -40,9 +40,9 @@ def note_of(evidence: Evidence) -> str:
     return next(b.note for b in blocks if isinstance(b, Table) and b.name == "thresholds")
 
 
-def line_of(evidence: Evidence, label: str = "ppo") -> Line:
+def line_of(evidence: Evidence, label: str = "ppo") -> FigureLine:
     """The curve of a label in the first figure."""
-    figure = next(b for b in part_of(evidence).blocks if isinstance(b, Lines))
+    figure = next(b for b in part_of(evidence).blocks if isinstance(b, LineFigure))
     return next(line for line in figure.lines if line.label == label)
 
 
@@ -52,7 +52,7 @@ def interval(value: Value) -> Interval:
     return value
 
 
-def half_reach() -> list[Member]:
+def half_reach() -> list[PlannedRun]:
     """Four runs of four evaluations: two reach the threshold, at 1,000 and at 3,000 steps."""
     return [
         run([HIGH, LOW, LOW, LOW], 0),
@@ -224,7 +224,7 @@ def test_one_label_has_no_pairs(sample: str) -> None:
 def test_nothing_run_has_rows_of_dashes() -> None:
     """Without a run there is no figure, and each label stands in the table."""
     part = part_of(SAMPLES["nothing_run"]())
-    assert not [b for b in part.blocks if isinstance(b, Lines)]
+    assert not [b for b in part.blocks if isinstance(b, LineFigure)]
     rows = rows_of(SAMPLES["nothing_run"]())
     assert ["ppo", "a2c"] == [row["label"] for row in rows]
     assert ["3 without an evaluation (3 planned)"] * 2 == [row["remark"] for row in rows]

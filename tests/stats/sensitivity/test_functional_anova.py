@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats.sensitivity.functional_anova import (
     Forest,
-    Grid,
+    UnitGrid,
     bagged,
     cross_validated_r2,
     grow,
@@ -24,9 +24,9 @@ def forest(boxes: list[tuple[list[int], list[int], float]], trees: int = 1) -> F
 
 def grown(
     points: NDArray[np.float64], values: NDArray[np.float64], cells: int = 32
-) -> tuple[Forest, Grid]:
+) -> tuple[Forest, UnitGrid]:
     """A forest of 64 trees, from points of the unit cube."""
-    grid = Grid.from_unit(points, [cells] * points.shape[1])
+    grid = UnitGrid.from_unit(points, [cells] * points.shape[1])
     return grow(grid, values, bagged(np.arange(len(values)), 64, seeded(0, 2))), grid
 
 
@@ -84,6 +84,6 @@ def test_r2_of_what_can_be_foreseen_and_of_noise() -> None:
     """Near 1 for a line, not above 0 for noise."""
     generator = np.random.default_rng(1)
     points = generator.random((200, 2))
-    grid = Grid.from_unit(points, [32, 32])
+    grid = UnitGrid.from_unit(points, [32, 32])
     assert cross_validated_r2(grid, points[:, 0], 16, seeded(0, 1)) > 0.95
     assert cross_validated_r2(grid, generator.standard_normal(200), 16, seeded(0, 1)) < 0.1

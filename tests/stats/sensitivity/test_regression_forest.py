@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.sensitivity.functional_anova import LEAST, Forest, Grid, bagged, grow
+from rlexp.stats.sensitivity.functional_anova import LEAST, Forest, UnitGrid, bagged, grow
 
 SIZES = (5, 3, 8)
 
 
-def random_forest(seed: int, trials: int = 40) -> tuple[Forest, Grid]:
+def random_forest(seed: int, trials: int = 40) -> tuple[Forest, UnitGrid]:
     """Three trees of random trials."""
     generator = np.random.default_rng(seed)
-    grid = Grid.from_unit(generator.random((trials, 3)), SIZES)
+    grid = UnitGrid.from_unit(generator.random((trials, 3)), SIZES)
     values = generator.standard_normal(trials)
     return grow(grid, values, bagged(np.arange(trials), 3, generator)), grid
 
@@ -22,7 +22,7 @@ def test_a_step_is_found() -> None:
     """Below the third cell 1, from there on 5: two leaves, whichever trials are drawn."""
     cells = np.repeat(np.arange(6), 4)[:, np.newaxis]
     values = np.where(cells[:, 0] < 3, 1.0, 5.0)
-    own = grow(Grid(cells, (6,)), values, np.arange(24)[np.newaxis])
+    own = grow(UnitGrid(cells, (6,)), values, np.arange(24)[np.newaxis])
     assert [[0], [3]] == own.low.tolist()
     assert [[3], [6]] == own.high.tolist()
     assert [1.0, 5.0] == pytest.approx(list(own.value))
@@ -32,14 +32,14 @@ def test_a_step_is_found() -> None:
 def test_a_split_stands_in_the_middle_of_a_gap() -> None:
     """Trials in the cells 0 and 9 only: the boundary is at 5, as in CART."""
     cells = np.repeat([0, 9], 5)[:, np.newaxis]
-    own = grow(Grid(cells, (10,)), np.repeat([0.0, 1.0], 5), np.arange(10)[np.newaxis])
+    own = grow(UnitGrid(cells, (10,)), np.repeat([0.0, 1.0], 5), np.arange(10)[np.newaxis])
     assert [[0], [5]] == own.low.tolist()
 
 
 def test_equal_values_are_one_leaf() -> None:
     """A tree of trials with equal values has a single leaf."""
     cells = np.arange(10)[:, np.newaxis]
-    own = grow(Grid(cells, (10,)), np.full(10, 0.1), np.arange(10)[np.newaxis])
+    own = grow(UnitGrid(cells, (10,)), np.full(10, 0.1), np.arange(10)[np.newaxis])
     assert [0.1] == pytest.approx(list(own.value))
 
 
@@ -47,7 +47,7 @@ def test_a_leaf_holds_three_drawn_trials_or_more() -> None:
     """Four trials cannot be divided, six can."""
     cells = np.arange(6)[:, np.newaxis]
     values = np.arange(6.0)
-    grid = Grid(cells, (6,))
+    grid = UnitGrid(cells, (6,))
     assert 1 == len(grow(grid, values, np.arange(2 * LEAST - 2)[np.newaxis]).value)
     assert 2 == len(grow(grid, values, np.arange(2 * LEAST)[np.newaxis]).value)
 
@@ -66,7 +66,7 @@ def test_the_leaves_of_a_tree_fill_the_grid(seed: int) -> None:
 def test_trees_do_not_depend_on_the_batch() -> None:
     """A tree is the same if it grows alone or in a batch."""
     generator = np.random.default_rng(3)
-    grid = Grid.from_unit(generator.random((900, 2)), (32, 32))
+    grid = UnitGrid.from_unit(generator.random((900, 2)), (32, 32))
     values = generator.standard_normal(900)
     draws = bagged(np.arange(900), 9, generator)
     alone = [grow(grid, values, draws[k : k + 1]).predictions[0].tolist() for k in range(9)]
@@ -76,4 +76,4 @@ def test_trees_do_not_depend_on_the_batch() -> None:
 def test_cells_are_of_equal_width() -> None:
     """The ends belong to the first and the last; what has no value stands in the middle."""
     points = np.array([[0.0], [0.24], [0.25], [1.0], [np.nan]])
-    assert [[0], [0], [1], [3], [2]] == Grid.from_unit(points, [4]).cells.tolist()
+    assert [[0], [0], [1], [3], [2]] == UnitGrid.from_unit(points, [4]).cells.tolist()

@@ -5,12 +5,18 @@ from typing import Any
 import pytest
 from sequential_cases import FAMILIES, GOLDEN, WORDS, blocks_of, design_of, walker_blocks
 
-from rlexp.stats.sequential.comparison import Design, Family, Outcome, decide, every_pair
+from rlexp.stats.sequential.comparison import (
+    Design,
+    Family,
+    SequentialDecision,
+    decide,
+    every_pair,
+)
 
 CASES = pytest.mark.parametrize("case", GOLDEN["cases"], ids=[c["id"] for c in GOLDEN["cases"]])
 
 
-def outcome(case: dict[str, Any], family: Family = "maxt") -> Outcome:
+def outcome(case: dict[str, Any], family: Family = "maxt") -> SequentialDecision:
     """What is decided from all scores of a case."""
     return decide(design_of(case, family), blocks_of(case))
 
