@@ -11,7 +11,10 @@ from warm_processes import warm_process
 
 from rlexp.cli import app
 
-HEAVY = ("gymnasium", "hydra", "numpy", "omegaconf", "stable_baselines3", "torch", "yaml")
+HEAVY = (
+    *("gymnasium", "hydra", "numpy", "omegaconf", "stable_baselines3", "torch", "yaml"),
+    *("rlexp.engine", "rlexp.store"),
+)
 PROBE = f"""
 import sys
 from rlexp.cli import main
@@ -42,7 +45,7 @@ def imported(*words: str) -> str:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """Help is printed without importing a framework."""
+    """Help is printed without importing a framework, or what supervises and stores runs."""
     assert "0 []" == imported("--help")
 
 
