@@ -78,6 +78,7 @@ class BackgroundMirror:
             began = monotonic()
             if self._attempt():
                 took = monotonic() - began
+                # After work of t seconds a pause of 9 t makes the work a tenth of the time.
                 pause = min(max(took / SHARE - took, PAUSE[0]), PAUSE[1])
             else:
                 pause = min(max(2 * pause, PAUSE[0]), PAUSE[1])
@@ -103,6 +104,7 @@ class BackgroundMirror:
             newest, number = self._newest, self._offered
         problem = None
         try:
+            # Outside of the lock: `offer` must not wait for a slow database.
             self._mirror.open() if newest is None else self._mirror.sync(newest)
         except Exception as error:  # noqa: BLE001 drivers raise any type
             problem = (
@@ -127,6 +129,7 @@ class BackgroundMirror:
 
 def _reason(error: BaseException) -> str:
     """The original cause of an error, in one line."""
+    # SQLAlchemy keeps the driver's error in `orig`.
     while (cause := getattr(error, "orig", None) or error.__cause__) is not None:
         error = cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -74,6 +74,7 @@ class Database:
         url = self.url.render_as_string(hide_password=False)
         self._storage = RDBStorage(
             url.replace("{", "{{").replace("}", "}}"),  # Optuna formats the text
+            # A server may close an idle connection: the ping replaces it before it is used.
             engine_kwargs={"pool_pre_ping": True, "connect_args": _connect_args(self.url)},
         )
         return self._storage
@@ -121,9 +122,11 @@ def _parse(text: str) -> "URL":
             f"sweep.storage: the database {kind} is not supported; write {FORMS}"
             f"{did_you_mean(kind, ('postgresql', 'mysql', 'sqlite'))}"
         )
+    # A database in memory has no file that other processes could read or lock.
     if kind == "sqlite" and (not url.database or url.database.startswith((":", "file:"))):
         raise ConfigError("sweep.storage: SQLite needs a file: write sqlite:///FILE")
     if url.drivername == "postgresql":
+        # SQLAlchemy would choose psycopg2, but rlexp's extra installs psycopg 3.
         url = url.set(drivername="postgresql+psycopg")
     _check_driver(url)
     return url
@@ -155,6 +158,7 @@ def _connect_args(url: "URL") -> dict[str, Any]:
     limits: dict[str, int] = {
         "sqlite": {"timeout": TIMEOUT},
         "mysql": {"connect_timeout": TIMEOUT},
+        # libpq reads `tcp_user_timeout` in milliseconds and the other times in seconds.
         "postgresql": {"connect_timeout": TIMEOUT, "tcp_user_timeout": 20_000, **keep_alive},
     }[url.get_backend_name()]
     return {key: value for key, value in limits.items() if key not in url.query}

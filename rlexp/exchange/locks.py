@@ -26,6 +26,8 @@ def file_lock(path: Path) -> Iterator[None]:
     # Opening a symbolic link would create a file wherever it leads.
     if path.is_symlink():
         path.unlink()
+    # The file is never deleted: a process that waits for the deleted file and one that creates it
+    # anew would both hold a lock.
     with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

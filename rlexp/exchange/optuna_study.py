@@ -65,6 +65,7 @@ def redirect_library_logs(log: Callable[[str], None] | None = None) -> None:
     optuna.logging.disable_default_handler()
     for name in LIBRARIES:
         logger = logging.getLogger(name)
+        # A second handler would pass each message on twice.
         for handler in [h for h in logger.handlers if isinstance(h, _Forward)]:
             logger.removeHandler(handler)
         logger.addHandler(_Forward(log))
@@ -265,6 +266,7 @@ class OptunaStudyMirror:
             "directions": directions,
             "space": space.plain(),
         }
+        # A study returns JSON, in which tuples have become lists: both sides must compare equal.
         self._definition = json.loads(json.dumps(definition))
         self._log = log
         self._writer = uuid4().hex

@@ -49,6 +49,7 @@ def _range(domain: Domain) -> "BaseDistribution":
 
     match domain:
         case Real():
+            # Optuna has no `flipped_log` scale: such a range is shown as linear.
             return Float(float(domain.low), float(domain.high), log=domain.scale == "log")
         case Integer():
             return Int(domain.low, domain.high, log=domain.log)
@@ -179,6 +180,7 @@ def to_optuna(trial: MirroredTrial, space: Space, study: Ranges) -> "FrozenTrial
         values=list(trial.values) or None,
         params=values,
         distributions=distributions,
+        # As the storage returns them: in JSON, tuples are lists and keys are texts.
         user_attrs=json.loads(json.dumps(attributes)),
         system_attrs={NUMBER: trial.number},
         intermediate_values={int(s): float(v) for s, v in sorted(trial.intermediate.items())},

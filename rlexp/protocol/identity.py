@@ -23,6 +23,7 @@ HASHED = ("group", "name", "version")
 """Keys of `plug_in` that are part of the identity."""
 LONGEST_NAME = 100
 """Largest number of letters of a plug-in's name in the name of a folder."""
+# Python would write NaN, which is no JSON: other programs could not compute the identity.
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -51,6 +51,7 @@ class Real:
             case "log":
                 return math.log(value)
             case "flipped_log":
+                # For small values 1 − value would lose digits, which `log1p` and `expm1` keep.
                 return -math.log1p(-value)
             case _:
                 return value
@@ -83,6 +84,7 @@ class Integer:
         """The value at a fraction in [0, 1] of the range, on its scale."""
         low, high = self._ends()
         value = low + share * (high - low)
+        # The scale ends half a unit outside of the range, where rounding can give a value outside.
         return min(max(round(math.exp(value) if self.log else value), self.low), self.high)
 
     def to_unit(self, value: Any) -> float | None:
@@ -114,6 +116,7 @@ class Choice:
 
     def from_unit(self, share: float) -> Any:
         """The value at a fraction in [0, 1], which is divided into equal parts, one per value."""
+        # The fraction 1 would be an index past the end.
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
     def to_unit(self, value: Any) -> float | None:
@@ -157,6 +160,7 @@ class Parameter:
     def is_active(self, values: Mapping[str, Any]) -> bool:
         """Whether the parameter is active, given the values of the parameters before it."""
         return all(
+            # Compared as JSON, because `1 == True` in Python.
             key in values and canonical(values[key]) in {canonical(v) for v in allowed}
             for key, allowed in self.when.items()
         )

@@ -151,6 +151,8 @@ class RunSpec:
         """
         values = {name: mapping[name] for name in (*ALWAYS, "phase", "root", "seed")}
         for name in ("root", "seed"):
+            # For `isinstance`, JSON's `true` is an integer, but it is hashed to another identity
+            # than 1.
             if type(values[name]) is not int:
                 raise ValueError(f"{name}={values[name]!r} is no whole number")
         values |= {name: mapping.get(name) for name in CONFIGURATION if name not in ALWAYS}

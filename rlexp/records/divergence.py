@@ -80,6 +80,7 @@ def _facts(record: RunRecord, until: float) -> Iterator[_Fact]:
     """All comparable events, in chronological order."""
     logged = [m for m in record.measurements if m.step <= until]
     happened: list[Evaluated | Measured] = [*record.evaluations, *logged]
+    # Both executions need one order of the events at a step: they are compared pair by pair.
     for event in sorted(happened, key=lambda e: (e.step, isinstance(e, Measured))):
         yield _metrics(event) if isinstance(event, Measured) else _evaluation(event)
     if record.final is not None:
@@ -119,6 +120,7 @@ def _compare(a: _Fact | None, b: _Fact | None) -> Divergence | None:
             first=_named(a),
             second=_named(b),
         )
+    # A set of texts has another order in each process: the first difference would vary.
     for field in dict.fromkeys((*a.values, *b.values)):
         first, second = a.values.get(field), b.values.get(field)
         if not _same(first, second):

@@ -221,6 +221,7 @@ def from_plain(mapping: Mapping[str, Any]) -> Event:
             values = {key: value for key, value in values.items() if key not in OF_THE_JOURNAL}
         values["time"] = float(values["time"])
         if kind is not RunStarted:
+            # `int` raises OverflowError for an infinite number.
             values["step"] = int(values["step"])
         if convert := _CONVERSIONS.get(kind):
             convert(values)
@@ -230,6 +231,7 @@ def from_plain(mapping: Mapping[str, Any]) -> Event:
 
 
 def _of_measured(values: dict[str, Any]) -> None:
+    # `float` also reads the strings that stand for NaN and infinities.
     values["metrics"] = {k: float(v) for k, v in values["metrics"].items()}
 
 

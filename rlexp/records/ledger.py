@@ -17,6 +17,7 @@ ATTEMPT_FILES = (
 DOCUMENTS = ("experiment.json", "selection.json", "adaptive.json")
 """Files of an experiment whose checksums are entered before they are written."""
 SUM = re.compile(r"[0-9a-f]{64}")
+# No name begins with a dot: this excludes `..` and rlexp's own hidden files.
 _FOLDER = re.compile(r"[^/.\0][^/\0]{0,254}")
 
 
@@ -157,6 +158,7 @@ def _folder(name: Any) -> str:
 
 
 def _sum(text: Any) -> str:
+    # `fullmatch`, because `$` would also match before a final line break.
     if not isinstance(text, str) or not SUM.fullmatch(text):
         raise ValueError(f"sha256 {text!r}")
     return text
@@ -232,5 +234,6 @@ class ExpectedRecords:
         if entry.late:
             self.gone[entry.run] = {**self.gone.get(entry.run, {}), **attempts}
         else:
+            # `rlexp rm` removed the run on purpose, so that it no longer counts as missing.
             self.gone.pop(entry.run, None)
             self.anew.discard(entry.run)

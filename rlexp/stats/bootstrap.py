@@ -46,6 +46,7 @@ def student_quantile(probability: float, freedom: float) -> float:
         return float(stdtrit(freedom, probability))
     if probability == 0.5:
         return 0.0
+    # The distribution is symmetric: only the half right of the median is solved.
     tail, t = min(probability, 1 - probability), 0.0
     for _ in range(MOST_STEPS):
         step = (upper_tail(t, freedom) - tail) / _density(t, freedom)
@@ -269,6 +270,7 @@ def _coverage(resampled: Resampled, resampling: Resampling, method: str) -> floa
 def _ends(resampled: Resampled, resampling: Resampling, method: str) -> Ends:
     if not np.isfinite(resampled.values).all():
         return "a resample gives no finite number"
+    # Equal values can differ by rounding errors, which would become a tiny interval.
     if np.ptp(resampled.values) <= ROUNDING * np.abs(resampled.values).max():
         return "all resamples give the same value"
     return ENDS[method](resampled, resampling)
@@ -308,6 +310,7 @@ def bca_ends(resampled: Resampled, resampling: Resampling, accelerated: float) -
     # make all other values count as equal to the estimate.
     slack = ROUNDING * np.median(np.abs(resampled.values))
     below = float((resampled.values < resampled.estimate - slack).mean())
+    # The normal quantile of 0 or 1 is infinite.
     if below in {0, 1}:
         return "every resample lies on one side of the estimate"
     bias = ndtri(below)

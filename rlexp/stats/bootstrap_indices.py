@@ -37,6 +37,7 @@ class Draws:
     @cached_property
     def positions(self) -> NDArray[np.int64]:
         """Position of each drawn run among the runs of all tasks, of shape (rows, N)."""
+        # The product of a 32-bit word and a number of runs fits into 64 bits.
         drawn = self.bits.astype(np.int64)
         drawn *= np.repeat(self.sizes, self.sizes)
         drawn >>= 32
@@ -93,6 +94,7 @@ def distinct_draws(sizes: tuple[int, ...], resampling: Resampling) -> DistinctDr
     With few runs the same draw occurs in thousands of repetitions, and its statistic is computed
     once. The result is cached because all labels with the same numbers of runs share it.
     """
+    # n runs have C(2n − 1, n) different draws of n runs if the order is irrelevant.
     most, n = prod(comb(2 * size - 1, size) for size in sizes), sum(sizes)
     if n > MOST_CODED or most > MOST_DISTINCT or most * LEAST_REPEATS > resampling.repetitions:
         return None

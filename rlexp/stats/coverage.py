@@ -110,6 +110,7 @@ def _between(
     high, low = value(above), value(below)
     if high is None or low is None:
         return None
+    # The size itself was simulated. Between two equal sizes the share would be 0 / 0.
     if above == below:
         return high
     share = (scale(size) - scale(below)) / (scale(above) - scale(below))

@@ -191,6 +191,7 @@ def align(curves: Sequence[Curve], grid: ArrayLike) -> Array:
         steps, values = checked_curve(curve)
         if len(steps):
             inside = (steps[0] <= at) & (at <= steps[-1])
+            # "right" minus one is the latest evaluation at or before the step.
             row[inside] = values[np.searchsorted(steps, at[inside], "right") - 1]
     return aligned
 

@@ -54,6 +54,7 @@ def welch_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
     statistic = difference.value / difference.standard_error
     return SignificanceTest(
         method=method,
+        # The lower tail of −|t| keeps the digits of a tiny p-value, which 1 − F(|t|) would lose.
         p=min(2 * float(stdtr(difference.degrees_of_freedom, -abs(statistic))), 1.0),
         statistic=statistic,
         degrees_of_freedom=difference.degrees_of_freedom,
@@ -81,9 +82,12 @@ def _ranks_of_one_task(pair: Pair) -> SignificanceTest:
     pool = np.concatenate(pair)
     _, where, counts = np.unique(pool, return_inverse=True, return_counts=True)
     u = _wins(where[: len(a)], counts)
+    # SciPy's `mannwhitneyu` applies the same rule with method="auto".
     exact = min(len(a), len(b)) <= 8 and len(counts) == len(pool)
     return SignificanceTest(
         method=f"Mann–Whitney U test ({'exact' if exact else 'asymptotic'})",
+        # The continuity correction can move a central U past the middle: twice the tail is above
+        # 1.
         p=min(_exact_p(pair) if exact else _normal_p(u, len(a), len(b), counts), 1.0),
         statistic=u,
         smallest_p=2 / comb(len(pool), len(a)) if exact else 0.0,
@@ -116,6 +120,7 @@ def _wins(where: NDArray[np.intp], counts: NDArray[np.intp]) -> float:
         where: Index of each of these runs among the distinct scores of both labels.
         counts: Number of runs of both labels with each distinct score.
     """
+    # Tied runs share the mean of the ranks that they occupy.
     midranks = np.cumsum(counts) - (counts - 1) / 2
     return float(midranks[where].sum()) - len(where) * (len(where) + 1) / 2
 

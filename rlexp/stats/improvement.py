@@ -46,6 +46,7 @@ class PairRanks:
     @property
     def mean(self) -> float:
         """Fraction of pairs of runs in which x beats y; a tie counts half."""
+        # A win is in both sums and a tie in one: the doubled number of wins is an exact integer.
         doubled = int(self.below.sum() + self.reached.sum())
         return doubled / (len(self.below) * self.k) / 2
 
@@ -64,7 +65,9 @@ class PairRanks:
             d: Number of times that the first 0, 1, … k runs of y are drawn, of shape
                 (k + 1, rows).
         """
+        # All indices are in range: `clip` only skips NumPy's test of each index.
         wins = np.einsum("ib,ib->b", c, np.take(d, self.below, axis=0, mode="clip"))
+        # Without ties both sums are the same, so that one is enough.
         if (self.below == self.reached).all():
             return np.asarray(2 * wins)
         return np.asarray(
@@ -239,6 +242,8 @@ def _add_task(
         task: Number of the task.
     """
     drawn, others = (
+        # Each number of runs starts the same generator anew. A pair's draws thus do not depend on
+        # which other pairs are computed.
         {size: resampling.generator(side, task) for size in sorted(set(sizes))}
         for side, sizes in enumerate(zip(*(pair.sizes for pair in ranks.values()), strict=True))
     )

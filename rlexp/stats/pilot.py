@@ -181,6 +181,7 @@ def further_seeds(
     equivalent = None
     if margin is not None:
         enough = partial(_shows_equivalence, margin, value, within, alpha, power)
+        # More seeds than those that detect the difference are of no interest.
         equivalent = fewest_seeds(enough, low, different or high)
     return _further(n, different, equivalent, limit)
 

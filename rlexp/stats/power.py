@@ -80,6 +80,7 @@ def detectable_effect(n: int, *, power: float = 0.8, alpha: float = 0.05) -> flo
 
     check_levels(alpha, power)
     high = 1.0
+    # `brentq` needs an end at which the power is reached.
     while _power(high, n, alpha) < power:
         high *= 2
     return float(brentq(lambda effect: _power(effect, n, alpha) - power, 0, high, xtol=1e-13))

@@ -131,6 +131,7 @@ def _thresholds(thresholds: ArrayLike) -> Array:
 
 def _runs_above(scores: TaskScores, thresholds: Array) -> Integers:
     """Runs of each task above each threshold, of shape (T, m)."""
+    # "right" counts equal scores as below: only scores strictly above the threshold count.
     below = [np.searchsorted(np.sort(task), thresholds, "right") for task in scores.by_task()]
     return np.asarray(scores.sizes) - np.stack(below, axis=-1)
 
@@ -181,6 +182,7 @@ def _quantiles(above: Integers, lattice: Lattice, tail: float) -> Integers:
     step = max(1, CELLS // (tables.shape[1] * above.shape[1]))
     for first in range(0, len(above), step):
         product = np.multiply.reduce(tables[index[first : first + step]], axis=1)
+        # The number of points is given, because `irfft` would assume an even one.
         cumulative = np.cumsum(np.fft.irfft(product, points, axis=-1), axis=-1)
         for end, probability in enumerate((tail, 1 - tail)):
             # A cumulative probability equal to the tail may be off in its last bits.

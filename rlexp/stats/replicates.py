@@ -41,6 +41,7 @@ def exact_sums_possible(scores: TaskScores) -> bool:
     The largest score determines the unit: beside an outlier all others would lose their digits.
     """
     size = np.abs(scores.values)
+    # A zero is an integer of every unit. As the smallest score it would forbid exact sums.
     some = size[size > 0]
     if not len(some):
         return True
@@ -69,6 +70,7 @@ class ExactSums:
     def of(cls, scores: TaskScores) -> "ExactSums":
         """The weighted scores of shape (N,), rounded to integers."""
         runs_beside = len(scores.sizes) * np.repeat(scores.sizes, scores.sizes)
+        # The unit is a power of two, so that `ldexp` changes exponents only and rounds nothing.
         exponent = int(np.frexp(np.abs(scores.values).max())[1]) - BITS
         values = np.rint(np.ldexp(scores.values / runs_beside, -exponent))
         return cls(values.astype(np.int64), exponent)
@@ -80,6 +82,7 @@ class ExactSums:
     def median(self, draws: Draws) -> Array:
         """Median of the task means, of shape (rows,)."""
         sums = np.add.reduceat(self.values.take(draws.positions), draws.starts, axis=-1)
+        # The weights contain 1/m for the mean over m tasks. A median over tasks does not need it.
         return np.asarray(np.median(self.scaled(sums), axis=-1) * len(draws.sizes))
 
     def scaled(self, sums: Integers) -> Array:
@@ -122,6 +125,7 @@ class PooledRuns:
         """The runs of scores of shape (N,), sorted once for all repetitions."""
         weights = run_weights(scores.sizes)
         order = pooled_order(scores.values, weights)
+        # The argsort of a permutation is its inverse: the rank of each run.
         ranks = np.argsort(order).astype(np.int32)
         sums = ExactSums.of(scores)
         return cls(ranks, weights[order], ExactSums(sums.values[order], sums.exponent), compiled)
@@ -132,6 +136,8 @@ class PooledRuns:
         total, low, below, high, above = middle
         kept = total - self._parts(low, below) - self._parts(high, above)
         weight = int(self.weights.sum())
+        # The quarter is a whole number of weights: the kept share of the total can be above one
+        # half.
         return np.asarray(self.sums.scaled(kept) / ((weight - 2 * self.quarter) / weight))
 
     @property
@@ -158,6 +164,7 @@ class PooledRuns:
         """The array that `sum_middle_halves` writes, of shape (5, rows), computed by NumPy."""
         ranks = self.ranks.take(draws.positions)
         ranks.sort(axis=-1)
+        # With equal weights no run is cut in part, so that the last four rows stay 0.
         if len(set(draws.sizes)) > 1:
             return self._weighted_sums(ranks)
         sums = np.zeros((5, len(ranks)), np.int64)
@@ -174,6 +181,7 @@ class PooledRuns:
         total = (self.sums.values.take(ranks) * inside).sum(axis=-1)
         rows = np.arange(len(ranks))
         low = (rows, inside.argmax(axis=-1))
+        # `argmax` finds the first True of a row. In the reversed row this is the last one.
         high = (rows, inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=-1))
         cut = (weights - above)[low], (weights - below)[high]
         return np.stack([total, ranks[low], cut[0], ranks[high], cut[1]])
@@ -229,6 +237,7 @@ def sum_middle_halves(
         while counts[low] * weights[low] <= room:
             room -= counts[low] * weights[low]
             low += np.uint64(1)
+        # A run that is drawn several times can be cut in some of its copies, and in part of one.
         counts[low] -= room // weights[low]
         sums[1, row], sums[2, row] = np.int64(low), room % weights[low]
         high, room = np.uint64(len(counts) - 1), quarter
@@ -252,6 +261,7 @@ def _compiled(*, cache: bool) -> Sums | None:
     try:
         from numba import njit
 
+        # With a signature numba compiles here, and not at the first call outside of this `try`.
         made: Sums = njit(SIGNATURE, nogil=True, cache=cache)(sum_middle_halves)
     except Exception:  # noqa: BLE001 - numba raises many types on platforms it does not support
         return None
@@ -286,6 +296,7 @@ def replicates(
     Returns:
         An array of shape (repetitions,) for each statistic.
     """
+    # Draws that differ in order only have equal sums to the bit only if these sums are exact.
     if all(_is_exact(statistic, scores) for statistic in statistics.values()):
         few = distinct_draws(scores.sizes, resampling)
         if few is not None:
@@ -349,6 +360,7 @@ def worthwhile_threads(cells: int) -> int:
     """Number of cores that this process may use; 1 if the work is too small for threads."""
     if cells < WORTH_THREADS or not hasattr(os, "sched_getaffinity"):
         return 1
+    # A batch system may restrict a process to some cores, which `os.cpu_count` ignores.
     return len(os.sched_getaffinity(0))
 
 

@@ -44,6 +44,7 @@ class TuningModel:
     def reliability(self) -> float:
         """Fraction τ² / (τ² + σ²/n) of the variance of tuning scores that is due to true means."""
         total = self.spread**2 + self.noise**2 / self.seeds
+        # Without any variance each tuning score is the true mean.
         return self.spread**2 / total if total else 1.0
 
     @property
@@ -74,6 +75,7 @@ def expected_maximum(count: int) -> float:
     from scipy.special import log_ndtr
 
     def above(x: float) -> float:
+        # 1 − Φ(x)^K would lose all digits for large x, where Φ(x)^K is close to 1.
         return float(-np.expm1(count * log_ndtr(x)))
 
     def below(x: float) -> float:

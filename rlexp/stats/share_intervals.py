@@ -26,6 +26,7 @@ def resamples(
     The generator continues after the draw, so that a statistic of the sample can be random too.
     """
     for number in range(repetitions):
+        # The numbers 0 to 2 belong to other draws from the same seed, those of the importances.
         generator = seeded(seed, 3, number)
         yield np.sort(generator.integers(0, count, size=count)), generator
 

@@ -93,6 +93,7 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, level: float = 0.95) -> 
     followed, reached = checked_runs(times, observed)
     z = normal_quantile(level)
     at = np.unique(followed[reached])
+    # By convention a run that is censored at the time of an event is still at risk then.
     at_risk = (followed[:, np.newaxis] >= at).sum(axis=0)
     events = (followed[reached][:, np.newaxis] == at).sum(axis=0)
     survival = np.cumprod(1 - events / at_risk)
@@ -153,6 +154,7 @@ def restricted_mean(curve: SurvivalCurve, horizon: float) -> Interval:
     areas = _areas_after(curve, horizon)
     before = curve.times <= horizon
     d = int(curve.events[before].sum())
+    # Greenwood's term is NaN where no run is left. The area after that time is 0: so is its part.
     spread = areas[1:] ** 2 * np.nan_to_num(_greenwood(curve.at_risk, curve.events))[before]
     ends = _t_ends(float(areas[0]), float(spread.sum()), d, horizon, curve.level)
     return Interval(

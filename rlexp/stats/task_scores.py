@@ -57,6 +57,7 @@ class TaskScores:
         if not arrays or not all(len(array) for array in arrays):
             raise ValueError("every task needs at least one score")
         values = np.concatenate(arrays)
+        # Written in this way the test refuses NaN too: each comparison with NaN is False.
         if not (np.abs(values) <= LARGEST_SCORE).all():
             raise ValueError("a score must be a finite number up to 1e150: leave out failed runs")
         return cls(values, tuple(len(array) for array in arrays))

@@ -55,6 +55,7 @@ def time_to_threshold(curve: Curve, threshold: float, *, stays: int = 1) -> tupl
         raise ValueError(
             f"threshold must be a finite number and stays at least 1, not {threshold} and {stays}"
         )
+    # Differences of a running count give the hits in each window of `stays` evaluations at once.
     above = np.concatenate([[0], np.cumsum(values >= threshold)])
     starts = np.flatnonzero(above[stays:] - above[:-stays] == stays)
     return (float(steps[starts[0]]), True) if len(starts) else (float(steps[-1]), False)
@@ -78,12 +79,14 @@ def log_rank(times: tuple[ArrayLike, ArrayLike], observed: tuple[ArrayLike, Arra
     events = event_a + (b[others][:, np.newaxis] == at).sum(axis=0)
     risk = risk_a + risk_b
     excess = float((event_a - events * risk_a / risk).sum())
+    # If one run is at risk, the numerator is 0 too: the maximum only prevents 0 / 0.
     ties = (risk - events) / np.maximum(risk - 1, 1)
     variance = float((events * ties * risk_a * risk_b / risk**2).sum())
     if variance == 0:
         reason = "no run reached the threshold" if not len(at) else "no time at which runs differ"
         return LogRank(statistic=None, p_value=None, n=n, reason=reason)
     statistic = excess**2 / variance
+    # χ² with one degree of freedom is a squared normal number, whose tail needs no SciPy.
     return LogRank(statistic=statistic, p_value=math.erfc(math.sqrt(statistic / 2)), n=n)
 
 
@@ -110,6 +113,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     half = math.sqrt(square * spread) / (1 + square / n)
     return Interval(
         estimate=share,
+        # The formula gives exactly 0 or 1 at the extremes, but rounding would miss them.
         low=centre - half if successes else 0.0,
         high=centre + half if successes < n else 1.0,
         level=level,

@@ -97,6 +97,7 @@ def _text(
     left: float, top: float, text: str, weight: str = "normal", anchor: str = "start"
 ) -> Iterator[str]:
     attributes = f'x="{left:.1f}" y="{top:.1f}" text-anchor="{anchor}" font-weight="{weight}"'
+    # A label is the user's text and could otherwise put a script into a page of the service.
     yield f"<text {attributes}>{escape(text)}</text>"
 
 

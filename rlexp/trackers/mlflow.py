@@ -262,6 +262,7 @@ def _json(content: Mapping[str, Any]) -> str:
 
 
 def _digest(text: str) -> str:
+    # File names that are not UTF-8 contain surrogates, which cannot be encoded.
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 

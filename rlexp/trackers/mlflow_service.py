@@ -301,6 +301,7 @@ class Service:
     def find(self, run_id: str) -> list[MLflowRun]:
         """The runs with this tag: normally one, several after requests that timed out."""
         with tracker_errors(self._location):
+            # Ids consist of hexadecimal digits, so that nothing in them can end the quotes.
             runs = self._client.search_runs(
                 [self._experiment], f"tags.`{ID}` = '{run_id}'", max_results=20
             )
@@ -388,6 +389,7 @@ class Service:
             if registered:
                 return
             self._make_model(name)
+            # By default MLflow would wait up to five minutes until the version is ready.
             self._client.create_model_version(
                 name, f"{run.artifacts}/{folder}", run.id, dict(tags), await_creation_for=0
             )
@@ -422,6 +424,7 @@ class Service:
 
 
 def _as_run(run: "Run") -> MLflowRun:
+    # `run.data.metrics` has values only, without their times.
     metrics: Iterable[Any] = run.to_proto().data.metrics
     return MLflowRun(
         id=run.info.run_id,

@@ -106,6 +106,7 @@ class SummaryWriter:
             return
         for name, what in content.items():
             self.service.upload(parent.id, name, what)
+        # Written last: an upload that breaks off has no digest and is repeated.
         self.service.write(parent.id, [(SENT, digest)])
 
     def _register(

@@ -77,6 +77,7 @@ class TensorBoardSink:
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
         """Continue at the sync position, or start the file again; see `Sink.begin`."""
+        # TensorBoard reads only files whose names contain `tfevents`.
         path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
         length = int(reached.kept.get("length") or 0)
         # A shorter file lost bytes that had counted as stored (a crash of the machine, another copy

@@ -273,11 +273,14 @@ class WandBProcess:
         self._temporary.mkdir(parents=True, exist_ok=True)
         self.life += 1
         self._process = subprocess.Popen(
+            # `-P` keeps the current folder out of `sys.path`: a file json.py there is never
+            # executed.
             [sys.executable, "-P", "-m", "rlexp.trackers.wandb_process", str(self._temporary)],
             env=self._environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # In its own session the process gets no Ctrl-C from the terminal; `kill` ends it.
             start_new_session=True,
         )
         self.call({"do": "open", **settings}, seconds)
@@ -308,6 +311,7 @@ class WandBProcess:
         """End the process, if there is one, together with W&B's core process."""
         if self._process is None:
             return
+        # The end of its input asks the process to end by itself.
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 # Closing flushes the buffer, which fails if the process is dead.
@@ -334,6 +338,7 @@ class WandBProcess:
             ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise TrackerUnreachable("W&B does not answer")
+            # A buffered read could take bytes of which `select` then knows nothing.
             read = os.read(output, 1 << 16)
             if not read:
                 raise TrackerUnreachable("the W&B process ended without an answer")
@@ -524,6 +529,7 @@ class WandBSink:
             "model": str(model) if model else None,
         }
         self._call("end", id=run.id, **request)
+        # Only now: if the call fails, it is repeated and needs the rows that are not stored yet.
         del self._open[run.id]
         return SyncPosition(step=opened.taken)
 

@@ -43,12 +43,14 @@ def error_answer(error: Exception, key: str | None) -> dict[str, str]:
     """The answer for an error: one line, without the key."""
     text = " ".join(str(error).split())
     if key:
+        # The key is masked before the text is cut: a part of the key would not be recognised.
         text = text.replace(key, "********")
     text = re.sub(r"(?<=://)[^/@\s]*@", "", text)[:300]
     if isinstance(error, TrackerUnreachable):
         return {"unreachable": text}
     if isinstance(error, TrackerRefused):
         return {"refused": text}
+    # A status that W&B still retries is no final answer.
     status = 0 if "while retrying" in text else _status(error, text)
     if status in {401, 403}:
         advice = "check the key (wandb login) and tracker.wandb.entity"
@@ -63,6 +65,7 @@ def error_answer(error: Exception, key: str | None) -> dict[str, str]:
 def _is_final(error: Exception, text: str, status: int) -> bool:
     """Whether a later try would fail in the same way."""
     if status:
+        # 408 (timeout) and 429 (too many requests) ask the client to try again.
         return 400 <= status < 500 and status not in {408, 429}
     if "while retrying" in text or isinstance(error, TimeoutError):
         return False
@@ -124,6 +127,7 @@ class OfflineFolders:
     def finish(self, run_id: str, last: int) -> None:
         """Mark a folder as finished and move it to where `wandb sync` sees it."""
         for folder in self._of(self.unfinished / "wandb", run_id):
+            # The mark comes first: each folder that `wandb sync` can see has one.
             (folder / MARK).write_text(json.dumps({"last": last}) + "\n", encoding="utf-8")
             folder.rename(self._free(folder.name))
 
@@ -145,6 +149,7 @@ class OfflineFolders:
 
     @staticmethod
     def _of(folder: Path, run_id: str) -> Iterator[Path]:
+        # A list, because the callers rename and remove folders while they iterate.
         yield from list(folder.glob(f"*run-*-{run_id}*"))
 
 
@@ -385,6 +390,7 @@ def main() -> None:
     # W&B's core would continue to upload for a second, at the same time as the next process.
     for child in psutil.Process().children(recursive=True):
         child.kill()
+    # `os._exit` calls no exit handlers: that of the wandb package would wait for uploads.
     os._exit(0)
 
 

@@ -69,6 +69,7 @@ def _by_duckdb(sheet: Sheet, columns: Sequence[list[CellValue]], path: Path) -> 
     duckdb: Any = import_module("duckdb")
     kinds = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
     declared = ", ".join(f'"{name}" {kinds[kind]}' for name, kind in sheet.columns)
+    # The path becomes part of the SQL text, in which a quote would end the string.
     quoted = str(path).replace("'", "''")
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE sheet ({declared})")

@@ -36,6 +36,7 @@ def expression(value: Any) -> str:  # noqa: PLR0911
         case None | bool() | int():
             return repr(value)
         case float() if isfinite(value):
+            # The repr of a NumPy number would be a call: `np.float64(0.5)`.
             return repr(float(value))
         case str():
             return ascii(str(value))
@@ -427,6 +428,7 @@ def _build(learner: ScriptLearner) -> Iterator[str]:
     """The source of the function `build`, which calls the class with keyword arguments."""
     values = dict(learner.hyperparameters)
     room = ""
+    # A parameter of `build`, because an evaluation needs no buffer: a full one can take gigabytes.
     if "buffer_size" in values:
         room = f", buffer_size={expression(values['buffer_size'])}"
         values["buffer_size"] = Expression("buffer_size")
@@ -466,6 +468,7 @@ def _imports(recipe: Recipe) -> Iterator[str]:
     vectors = "DummyVecEnv, VecFrameStack, VecNormalize"
     unwrap = ", unwrap_vec_normalize" if task.normalises else ""
     yield f"from stable_baselines3.common.vec_env import {vectors}{unwrap}"
+    # `_import_used` searches for `name(`, but torch's classes are written as `nn.NAME`.
     yield from _import_used("torch", ("nn",), used.replace("nn.", "nn("))
     yield ""
     yield "HERE = Path(__file__).resolve().parent"

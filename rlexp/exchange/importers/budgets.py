@@ -36,6 +36,7 @@ def bin_points(points: Sequence[EvaluationPoint], steps: int) -> list[Evaluation
     points = [point for point in points if not point.final]
     bins: dict[int, list[EvaluationPoint]] = {}
     for point in points:
+        # Integers only: a rounded quotient could put a step at a border into the next bin.
         number = max(1, -(-point.step * BINS // steps))
         bins.setdefault(-(-number * steps // BINS), []).append(point)
     last = points[-1].step if points else 0

@@ -88,6 +88,8 @@ def _names(cells: Sequence[str]) -> list[str]:
 def _rows(
     loaded: LoadedFile, options: ImportOptions, unit: StepUnit, left_out: list[str]
 ) -> Iterator[EpisodeRow]:
+    # csv itself must see the line breaks inside of quotes. Only `strict` makes it refuse malformed
+    # quotes.
     reader = csv.reader(StringIO(loaded.text(), newline=""), strict=True)
     columns: list[str] = []
     try:
@@ -168,6 +170,7 @@ def _run(
     by_point: dict[tuple[int, bool], list[EpisodeRow]] = {}
     for row in rows:
         by_point.setdefault((row.step, row.final), []).append(row)
+    # False sorts before True: at one step the final evaluation comes last.
     points = tuple(_point(episodes) for _, episodes in sorted(by_point.items()))
     kept, trouble = until_not_finite(points)
     return ImportedRun(

@@ -31,6 +31,7 @@ def parse_literal(text: str) -> Any:
     try:
         tree = ast.parse(text.strip(), mode="eval")
         return _value(tree.body)
+    # Deeply nested text makes Python's parser raise RecursionError or MemoryError.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, NotLiteral):
             raise

@@ -35,6 +35,7 @@ def read_mlflow_server(address: str, options: ImportOptions) -> ImportedStudy:
             code="missing_package",
             command="pip install mlflow-skinny",
         ) from error
+    # The part before the @ may contain a password.
     name = address.rpartition("@")[2]
     with _short_timeouts():
         try:

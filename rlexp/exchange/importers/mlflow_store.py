@@ -65,6 +65,7 @@ def read_mlflow_store(files: Sequence[SourceFile], options: ImportOptions) -> Im
             "mlflow", "", f"give the one SQLite file of a store (there are: {names})"
         )
     loaded = stores[0].load(LARGEST_STORE)
+    # Quoted, because ? and % in a path have a meaning in a URI.
     address = f"file:{quote(str(stores[0].path.absolute()))}?mode=ro"
     try:
         connection = sqlite3.connect(address, uri=True, timeout=5)
@@ -88,6 +89,7 @@ def _guarded(name: str, connection: sqlite3.Connection) -> Store:
     """The store, protected against code that its file defines (views, triggers, virtual tables)."""
     until = time.monotonic() + PATIENCE
     connection.row_factory = sqlite3.Row
+    # SQLite interrupts the query when the handler returns True.
     connection.set_progress_handler(lambda: time.monotonic() > until, EVERY)
     store = Store(name, connection)
     store.rows("PRAGMA trusted_schema = OFF")
@@ -153,6 +155,7 @@ def _runs(store: Store, experiment: int) -> Iterator[SourceRun]:
         settings = {}
         for table in ("tags", "params"):
             pairs = store.rows(
+                # The table's name comes from the loop above and never from the file.
                 f"SELECT key, value FROM {table} WHERE run_uuid = ?",  # noqa: S608
                 run,
             )

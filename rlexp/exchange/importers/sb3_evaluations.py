@@ -139,6 +139,7 @@ def _array(archive: ZipFile, key: str, name: str) -> NDArray[Any]:
             name, key, f"it holds {dtype}, and not numbers: Python objects are never loaded"
         )
     data = content[file.tell() :]
+    # Python's integers cannot overflow, as NumPy's would for a forged shape.
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
         raise malformed_error(
             name, key, f"{len(data):,} bytes do not fill an array of shape {shape}"

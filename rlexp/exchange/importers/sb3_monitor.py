@@ -72,6 +72,7 @@ def run_of(name: str, files: Sequence[SourceFile], options: ImportOptions) -> Im
         MalformedError: A file has another form, or the files are of several tasks.
     """
     monitors = [read_monitor(file.load(), options.unit or ENVIRONMENT) for file in files]
+    # `merge` needs sorted inputs: the steps of one environment only grow.
     points = list(merge(*(m.episodes for m in monitors), key=lambda p: (p.step, p.time)))
     scaled = tuple(_times(point, len(monitors)) for point in points)
     kept, trouble = until_not_finite(scaled)
@@ -107,6 +108,7 @@ def read_monitor(loaded: LoadedFile, unit: StepUnit = ENVIRONMENT) -> Monitor:
     return Monitor(
         loaded=loaded,
         started=started,
+        # Stable-Baselines3 writes the text None for an environment that was not made by its id.
         task=None if task in {None, "None"} else parse_name(task, loaded.name, "line 1", "env_id"),
         episodes=tuple(_episodes(table, started, unit, loaded.name)),
     )
@@ -133,6 +135,7 @@ def _episodes(table: str, started: float, unit: StepUnit, name: str) -> Iterator
     steps = 0
     try:
         _check_columns(next(rows, []), name)
+        # Line 1 is the JSON header, and line 2 names the columns.
         for number, row in enumerate(rows, start=3):
             where = f"line {number}"
             if len(row) < len(COLUMNS):

@@ -124,6 +124,7 @@ def _zip(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _check_kind(entry: ZipInfo, path: Path) -> None:
     mode = entry.external_attr >> 16
+    # Some tools store permissions without a file type, which are below 1 << 12.
     if mode and not (S_ISREG(mode) or S_ISDIR(mode) or mode < 1 << 12):
         raise malformed_error(path.name, entry.filename, "it is a link or a device")
 
@@ -131,6 +132,7 @@ def _check_kind(entry: ZipInfo, path: Path) -> None:
 def _tar(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     with _opened(path) as file:
         _check_headers(file, path)
+    # Stream mode (`r|`) reads from front to back, as `_check_headers` did, and never jumps.
     with _opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isreg() else None
@@ -170,6 +172,7 @@ def _check_headers(file: IO[bytes], path: Path) -> None:
 
 def _size(header: bytes, path: Path) -> int:
     text = header[124:136].strip(b" \0")
+    # GNU tar writes sizes above 8 GiB in base 256. They are refused like any other size here.
     if len(header) < RECORD or not set(text) <= set(b"01234567"):
         raise malformed_error(path.name, "", "it is damaged: a header is invalid")
     return int(text or b"0", 8)
@@ -254,6 +257,7 @@ def _walk(path: Path, name: str, depth: int) -> Iterator[tuple[str, Path]]:
                 f"{name} is nested deeper than {DEEPEST} folders: give a folder further inside"
             )
         with os.scandir(path) as entries:
+            # The order of `scandir` differs between machines.
             names = sorted(entry.name for entry in entries)
         for inner in names:
             yield from _walk(path / inner, f"{name}/{inner}", depth + 1)

@@ -33,6 +33,7 @@ class LoadedFile:
             MalformedError: The file is not UTF-8.
         """
         try:
+            # Spreadsheets begin a UTF-8 file with a byte order mark.
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise malformed_error(

@@ -80,6 +80,7 @@ def _together(texts: Sequence[bytes], length: int) -> list[int]:
 
 
 def _mask(value: int) -> int:
+    # TFRecord masks sums, because a CRC of data that contain CRCs is weak.
     return ((value >> 15 | value << 17) + MASK) & WHOLE
 
 
@@ -235,6 +236,7 @@ def _varint(text: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        # A 64-bit number has ten bytes at most. Without a limit a forged one would never end.
         if shift > 63:
             raise ValueError("a number is too long")
 
@@ -312,6 +314,7 @@ def _run(
 def parse_folder_name(name: str) -> FolderName:
     """The parts of a folder's name; all are None if it is not a name of CleanRL."""
     path = PurePosixPath(name)
+    # Split from the right: a task's id may contain two underscores.
     pieces = path.name.rsplit("__", 3)
     if len(pieces) != 4 or not all(pieces) or not pieces[2].isdecimal() or len(pieces[2]) > 12:
         return FolderName()

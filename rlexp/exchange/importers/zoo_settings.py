@@ -151,6 +151,7 @@ def translate_zoo_settings(
 def _minibatch(settings: Mapping[str, Any], available: Collection[str]) -> dict[str, Any]:
     """Limit the minibatch to the rollout, as the library does."""
     size, steps = settings.get("algorithm.batch_size"), settings.get("algorithm.n_steps")
+    # With a replay buffer, minibatches are drawn from the buffer and not from the rollout.
     if not isinstance(size, int) or not isinstance(steps, int) or "buffer_size" in available:
         return {}
     rollout = steps * settings.get("environment.vector.count", 1)
@@ -221,6 +222,7 @@ def _wrappers(value: Any) -> Settings:
         single = isinstance(entry, Mapping) and len(entry) == 1
         name, arguments = next(iter(entry.items())) if single else (entry, None)
         module, _, kind = str(name).rpartition(".")
+        # The dot at the end excludes a module whose name only begins in the same way.
         if not f"{module}.".startswith(tuple(f"{module_name}." for module_name in WRAPPERS)):
             raise Untranslatable(
                 f"the wrapper {shown_value(name)} is not in {' or '.join(WRAPPERS)}; "

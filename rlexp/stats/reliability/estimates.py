@@ -108,6 +108,7 @@ def metric_of_runs(
         note: A remark that is needed to interpret the metric.
     """
     try:
+        # Sorted, so that no sum depends on the order of the runs.
         values = np.sort(compute())
     except ValueError as error:
         return impossible(name, str(error))

@@ -57,6 +57,7 @@ class LearningCurves:
             raise ValueError("curves must be finite: use steps at which all runs were evaluated")
         if (np.diff(at) <= 0).any():
             raise ValueError("steps must be strictly ascending: sort the evaluations")
+        # `lexsort` takes its last key first: reversed, the first evaluation decides the order.
         return cls(at, curves[np.lexsort(curves.T[::-1])])
 
 
@@ -202,6 +203,7 @@ def low_pass(curves: LearningCurves, period: float) -> LearningCurves:
             f"a period of {period:g} steps is at most two evaluations: give a longer period"
         )
     cutoff = 2 * gaps.mean() / period
+    # Second-order sections, because one polynomial of order 8 would be numerically unstable.
     sections = butter(FILTER_ORDER, cutoff, output="sos")
     smooth = sosfiltfilt(sections, curves.values, axis=-1, padlen=least - 1)
     return LearningCurves(curves.steps, np.asarray(smooth))

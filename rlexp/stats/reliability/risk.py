@@ -49,6 +49,7 @@ def worst_count(n: int, share: float = SHARE) -> int:
 
     The worst 5 % of 20 outcomes or fewer are a single outcome.
     """
+    # The product can be a whole number less a rounding error, which `int` would cut off.
     return int((n - 1) * share + ROUNDING) + 1
 
 

@@ -116,8 +116,10 @@ class _Growth:
     def __init__(self, grid: UnitGrid, values: Numbers, draws: Places) -> None:
         trees, trials = len(draws), len(values)
         self.grid = grid
+        # Centred values keep digits: the squares of a large common offset would hide the gains.
         self.values = values - values.mean()
         self.origin = values.mean()
+        # One number for tree and trial together, so that a single `bincount` counts all draws.
         flat = draws + trials * np.arange(trees)[:, np.newaxis]
         self.weight = np.bincount(flat.ravel(), minlength=trees * trials).astype(np.float64)
         self.predictions = np.zeros(trees * trials)
@@ -201,6 +203,7 @@ class _Best:
             return
         right = count[:, np.newaxis] - left
         allowed = (left >= LEAST) & (right >= LEAST)
+        # Empty sides divide by 0. Such splits are not allowed and are replaced below.
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = sums**2 / left + (total[:, np.newaxis] - sums) ** 2 / right
         gain = np.where(allowed, gain, -np.inf)
@@ -267,6 +270,7 @@ def _marginal(forest: Forest, sizes: tuple[int, ...], d: int) -> Numbers:
     # Each box adds its value from its first cell on and subtracts it after its last one; the
     # cumulative sum fills the boxes.
     weight = forest.value * _shares(forest, sizes, (d,)) / forest.trees
+    # One more place than cells: a box that reaches the last cell ends after it.
     length = sizes[d] + 1
     steps = np.bincount(forest.low[:, d], weight, length)
     steps -= np.bincount(forest.high[:, d], weight, length)

@@ -176,6 +176,7 @@ def _student(estimate: float, values: Array, cells: SettingRuns, resampling: Res
         return "all resamples give the same value"
     # The mean of the resamples minus the estimate is the estimated bias, which is subtracted.
     middle = estimate - (float(values.mean()) - estimate)
+    # The setting with fewest runs gives the degrees of freedom, because any setting can be best.
     freedom = cells.there.shape[1] * (min(cells.runs.sizes) - 1)
     half = float(stdtrit(freedom, 1 - resampling.tail)) * float(values.std())
     return middle - half, middle + half
@@ -195,6 +196,7 @@ def _quantiles(values: Array, resampling: Resampling) -> Ends:
     if np.isnan(values).any():
         return "the tuned score of a resample is not above 0"
     tails = [resampling.tail, 1 - resampling.tail]
+    # The dimensionality is a whole number, and this method never interpolates.
     low, high = np.quantile(values, tails, method="inverted_cdf").tolist()
     return low, high
 

@@ -80,6 +80,7 @@ class Relabellings:
             return np.asarray(_every_way(self.group)[number])
         signs = np.tile(np.repeat([1.0, -1.0], self.group), (self.count, 1))
         generator = Resampling(seed=self.seed).generator(block)
+        # The first row stays as it is: it is the true relabelling.
         generator.permuted(signs[1:], axis=1, out=signs[1:])
         return signs
 

@@ -134,6 +134,7 @@ def _boundary(values: Array, budget: Array) -> Array:
     count = values.shape[-1]
     # Rounding must not lose a relabelling where budget times count is an integer.
     may_cross = np.floor(budget * count + count * ROUNDING).astype(np.int64)
+    # A budget of 1 or a negative one would lead out of the sorted values.
     index = np.clip(count - 1 - may_cross, 0, count - 1)
     return np.take_along_axis(np.sort(values, axis=-1), index[..., None], axis=-1)[..., 0]
 
