@@ -54,7 +54,7 @@ def permute(value: int, root: int) -> int:
     """The image of a 32-bit number under a bijection: a Feistel network keyed by `root`."""
     # A Feistel network is a bijection for any round function; blake2b makes it look random.
     left, right = value >> 16, value & 0xFFFF
-    # The root 0 needs one byte, because an empty key means none. blake2b accepts 64 bytes.
+    # The root 0 needs one byte, because an empty key means none. blake2b takes at most 64.
     key = root.to_bytes((root.bit_length() + 7) // 8 or 1, "little")[:64]
     for turn in range(ROUNDS):
         # The number of the turn makes each round another function. Two bytes are half of 32 bits.

@@ -17,7 +17,7 @@ ATTEMPT_FILES = (
 DOCUMENTS = ("experiment.json", "selection.json", "adaptive.json")
 """Files of an experiment whose checksums are entered before they are written."""
 SUM = re.compile(r"[0-9a-f]{64}")
-# No name begins with a dot: this excludes `..` and rlexp's own hidden files.
+# No name begins with a dot: this excludes `..` and hidden files.
 _FOLDER = re.compile(r"[^/.\0][^/\0]{0,254}")
 
 

@@ -117,10 +117,12 @@ def _dominance(pair: Pair) -> float:
     a, b = pair
     wins = int(np.searchsorted(b, a, side="left").sum())
     losses = int(np.searchsorted(a, b, side="left").sum())
+    # A quotient of two integers: swapping the labels changes the sign and no bit.
     return (wins - losses) / (len(a) * len(b))
 
 
 def _correction(freedom: int) -> float:
+    # Γ itself overflows a float for arguments above 171.
     return exp(lgamma(freedom / 2) - lgamma((freedom - 1) / 2) - log(freedom / 2) / 2)
 
 

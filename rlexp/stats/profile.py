@@ -217,6 +217,7 @@ def _normal(above: Integers, sizes: tuple[int, ...], tail: float) -> tuple[Array
 
     n = np.asarray(sizes)
     p = above / n
+    # Sorted, so that the rounding of the sum does not depend on the order of the tasks.
     variance = np.sort(p * (1 - p) / n, axis=-1).sum(axis=-1) / len(sizes) ** 2
     half = -ndtri(tail) * np.sqrt(variance)
     centre = _fractions(above, sizes)

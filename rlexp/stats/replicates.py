@@ -296,7 +296,7 @@ def replicates(
     Returns:
         An array of shape (repetitions,) for each statistic.
     """
-    # Draws that differ in order only have equal sums to the bit only if these sums are exact.
+    # Draws of the same runs in another order give the same bits only if sums are exact.
     if all(_is_exact(statistic, scores) for statistic in statistics.values()):
         few = distinct_draws(scores.sizes, resampling)
         if few is not None:

@@ -154,7 +154,7 @@ def restricted_mean(curve: SurvivalCurve, horizon: float) -> Interval:
     areas = _areas_after(curve, horizon)
     before = curve.times <= horizon
     d = int(curve.events[before].sum())
-    # Greenwood's term is NaN where no run is left. The area after that time is 0: so is its part.
+    # Greenwood's term is NaN where no run is left. The area after that time is 0 anyway.
     spread = areas[1:] ** 2 * np.nan_to_num(_greenwood(curve.at_risk, curve.events))[before]
     ends = _t_ends(float(areas[0]), float(spread.sum()), d, horizon, curve.level)
     return Interval(

@@ -152,6 +152,7 @@ def _out_of_reach(member: FamilyMember) -> str:
     test = member.comparison.test(member.primary)
     least = f"{_p(member.adjusted_smallest_p, member)}, above {member.alpha:g}"
     if test.repetitions:
+        # With B random relabellings, the smallest two-sided p-value is 2 / (B + 1).
         needed = ceil(2 * member.pairs / member.alpha) - 1
         return (
             f"with {test.repetitions} random relabellings the smallest possible p-value is "

@@ -69,7 +69,7 @@ def readable(text: str, length: int) -> str:
 
     A text that was cut ends in a hash of the whole.
     """
-    # PostgreSQL stores no NUL character, and no database a lone surrogate.
+    # PostgreSQL refuses NUL characters, and UTF-8 cannot encode lone surrogates.
     clean = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     if len(clean) <= length:
         return clean

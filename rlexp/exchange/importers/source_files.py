@@ -172,7 +172,7 @@ def _check_headers(file: IO[bytes], path: Path) -> None:
 
 def _size(header: bytes, path: Path) -> int:
     text = header[124:136].strip(b" \0")
-    # GNU tar writes sizes above 8 GiB in base 256. They are refused like any other size here.
+    # GNU tar writes sizes above 8 GiB in base 256 instead of octal digits: too large here anyway.
     if len(header) < RECORD or not set(text) <= set(b"01234567"):
         raise malformed_error(path.name, "", "it is damaged: a header is invalid")
     return int(text or b"0", 8)

@@ -80,7 +80,7 @@ def _together(texts: Sequence[bytes], length: int) -> list[int]:
 
 
 def _mask(value: int) -> int:
-    # TFRecord masks sums, because a CRC of data that contain CRCs is weak.
+    # TFRecord masks each sum, because the CRC of data that contain a CRC is weak.
     return ((value >> 15 | value << 17) + MASK) & WHOLE
 
 

@@ -203,7 +203,7 @@ def low_pass(curves: LearningCurves, period: float) -> LearningCurves:
             f"a period of {period:g} steps is at most two evaluations: give a longer period"
         )
     cutoff = 2 * gaps.mean() / period
-    # Second-order sections, because one polynomial of order 8 would be numerically unstable.
+    # Second-order sections, because one polynomial of order 8 can be numerically unstable.
     sections = butter(FILTER_ORDER, cutoff, output="sos")
     smooth = sosfiltfilt(sections, curves.values, axis=-1, padlen=least - 1)
     return LearningCurves(curves.steps, np.asarray(smooth))

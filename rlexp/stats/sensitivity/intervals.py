@@ -176,7 +176,7 @@ def _student(estimate: float, values: Array, cells: SettingRuns, resampling: Res
         return "all resamples give the same value"
     # The mean of the resamples minus the estimate is the estimated bias, which is subtracted.
     middle = estimate - (float(values.mean()) - estimate)
-    # The setting with fewest runs gives the degrees of freedom, because any setting can be best.
+    # The smallest number of runs counts: fewer degrees of freedom only make the interval wider.
     freedom = cells.there.shape[1] * (min(cells.runs.sizes) - 1)
     half = float(stdtrit(freedom, 1 - resampling.tail)) * float(values.std())
     return middle - half, middle + half
