@@ -390,7 +390,7 @@ def main() -> None:
     # W&B's core would continue to upload for a second, at the same time as the next process.
     for child in psutil.Process().children(recursive=True):
         child.kill()
-    # `os._exit` calls no exit handlers: that of the wandb package would wait for uploads.
+    # `os._exit` calls no exit handlers: that of the wandb package waits for its service process.
     os._exit(0)
 
 
