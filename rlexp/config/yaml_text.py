@@ -63,5 +63,6 @@ def front_matter(content: Mapping[str, Any]) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 
     Quoting.add_representer(str, quoted)
+    # Without a limit of width, PyYAML would break long texts into several lines.
     text = yaml.dump(dict(content), Dumper=Quoting, sort_keys=False, width=inf)
     return f"---\n{text}---\n"

@@ -304,6 +304,7 @@ class TrainingRun:
                 self.listener,
                 budget,
                 self.step,
+                # The training is complete at the final evaluation, so a stop would save little time.
                 obey=lambda request: not final and self.scheduler.may_end(request),
                 earlier=self.earlier,
             ),
