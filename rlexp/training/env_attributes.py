@@ -82,7 +82,7 @@ class ValueDigest:
     def add(self, value: Any, depth: int = 0) -> None:
         """Add a value and its parts."""
         match value:
-            # Special types come first: an IntEnum is also an int, and a np.float64 is also a float.
+            # Special types come first: an IntEnum is also an int, and a np.float64 also a float.
             case Enum():
                 self._put(value, b"")
                 self.add(value.value, depth)
@@ -94,7 +94,7 @@ class ValueDigest:
             case float():
                 self._put(value, struct.pack("<d", value))
             case int():
-                # Python limits the length of decimal texts of integers, but not of hexadecimal ones.
+                # Python limits the length of decimal texts of integers, not of hexadecimal ones.
                 self._put(value, f"{int(value):x}".encode())
             case bytes() | bytearray():
                 self._put(value, value)
@@ -176,7 +176,7 @@ class ValueDigest:
     def _add_bits(self, bits: np.random.BitGenerator, depth: int) -> None:
         """Add the state of a bit generator and the number of generators spawned from it."""
         self.add(bits.state, depth)
-        # `spawn` depends on this counter only, which is not part of the state.
+        # `spawn` continues from this counter, which the state of the generator does not hold.
         self.add(getattr(bits.seed_seq, "n_children_spawned", None), depth)
 
     def _read_object(self, value: Any, depth: int) -> None:

@@ -54,7 +54,7 @@ class EpisodeLog:
             The queue to which every action is added: an array as bytes, a number unchanged.
         """
         self._seeded = seed is not None
-        # Later episodes keep the seed of the first one, because a replay repeats that reset as well.
+        # Later episodes keep the seed of the first one, whose reset a replay repeats as well.
         self._seed = self._seed if seed is None else seed
         self._gap = None
         self._actions.clear()
