@@ -27,6 +27,7 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
                     continue
                 check_yaml(path)
                 settings = yaml.safe_load(text)
+            # A damaged file of another environment must not stop the command.
             except (ConfigError, yaml.YAMLError, OSError, ValueError):
                 continue
             if isinstance(settings, dict) and settings.get("id") == task:

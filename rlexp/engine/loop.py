@@ -216,7 +216,7 @@ class Loop:
                 self.elsewhere.append(running.spec)
             return
         record = read_run(paths, running.spec).record
-        # A process that dies before its first event leaves the run in the state PLANNED.
+        # These are the states of a run whose last attempt has no recorded end.
         if record.state in {State.RUNNING, State.LOST, State.PLANNED}:
             try:
                 write_verdict(running.attempt, self._verdict(running, ended))
@@ -224,6 +224,7 @@ class Loop:
                 self.disk_error = error
             record = read_run(paths, running.spec).record
         self._seal(running)
+        # Further runs would fail on the same disk, so no run is started any more.
         if record.failure is Failure.DISK:
             self.disk_error = OSError(f"{paths.folder.name}: {record.reason}")
         again = record.state is State.FAILED and record.may_run() and self._may_submit()

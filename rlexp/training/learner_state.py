@@ -184,7 +184,7 @@ def fill_buffer(
     reached = max(0, end - buffer.buffer_size)
     arrays = _arrays(buffer)
     for stretch in stretches:
-        # Later stretches cannot close this gap, so the check below the loop fails.
+        # Later stretches cannot close a gap, which the check below the loop reports.
         if stretch.begin > reached:
             break
         reached = max(reached, stretch.end)
