@@ -102,7 +102,7 @@ def cells_of(content: Mapping[str, Any], name: str, where: str, folder: Path) ->
             _check_option("algorithm", algorithm, at, folder)
             overrides = _settings_overrides(settings or {}, f"{at}.{ALGORITHMS}.{algorithm}")
             choices = (("environment", task), ("algorithm", algorithm))
-            # The last override of a key wins, so settings of the algorithm follow those of the task.
+            # The last override of a key wins: the algorithm's settings follow those of the task.
             cells.append(
                 MatrixCell(
                     (f"algorithm={algorithm}", *_last_agent([*common, *overrides])), choices, name
