@@ -62,6 +62,7 @@ class CNN:
                 ortho_init=self.ortho_init,
                 normalize_images=self.normalize_images,
                 share_features_extractor=self.share_features_extractor,
+                # An empty dictionary would replace the one that `policy_kwargs` may hold.
                 features_extractor_kwargs=features or None,
             ),
         }

@@ -171,8 +171,10 @@ def _files_in(arguments: list[str]) -> list[str]:
     """
     files = []
     for position, argument in enumerate(arguments):
+        # An option such as `--config=file.yaml` names its file after the sign.
         name = argument.rpartition("=")[2]
         if position and arguments[position - 1] == "-m":
+            # `python -m` takes the name of a module, which stands for one of these files.
             module = argument.replace(".", "/")
             files += [n for n in (f"{module}.py", f"{module}/__main__.py") if Path(n).is_file()]
         elif (position or not Path(name).is_absolute()) and _is_file(name):
@@ -183,6 +185,7 @@ def _files_in(arguments: list[str]) -> list[str]:
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
+    # A text may be too long for a path, or hold a null character.
     except (OSError, ValueError):
         return False
 
@@ -190,6 +193,7 @@ def _is_file(name: str) -> bool:
 def _matched(patterns: Iterable[str]) -> list[str]:
     names: set[str] = set()
     for pattern in patterns:
+        # `Path.glob` refuses absolute patterns.
         is_pattern = "*" in pattern and not Path(pattern).is_absolute()
         matches = Path().glob(pattern) if is_pattern else [Path(pattern)]
         files = [str(path) for path in matches if _is_file(str(path))]

@@ -98,6 +98,7 @@ def construct(
             device=device,
             **values,
         )
+    # stable-baselines3 checks many of its arguments with assertions.
     except (AssertionError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{library.__name__} refuses this configuration: {reason}") from error

@@ -39,6 +39,7 @@ class OnPolicy(LibraryAlgorithm):
                 f"algorithm.batch_size={batch} is more than a rollout holds ({rollout}): "
                 f"set batch_size to {size} or less, or raise n_steps"
             )
+        # The standard deviation of a single number is NaN in torch.
         if self.normalize_advantage and min(size, batch or size) < 2:
             raise ConfigError(
                 f"a single advantage cannot be normalised (batch_size={batch}, {rollout}): "

@@ -25,6 +25,7 @@ TrainFrequency: TypeAlias = Count | tuple[Count, Literal["step", "episode"]]
 def is_auto_or_auto_with_initial_value(text: str) -> bool:
     """Whether the text is `auto` or has the form `auto_0.1` (learned, with initial value 0.1)."""
     match = re.fullmatch(r"auto(?:_(\d+(?:\.\d*)?(?:e-?\d+)?))?", text)
+    # stable-baselines3 learns the logarithm, so the initial value must be above 0.
     return match is not None and (match[1] is None or float(match[1]) > 0)
 
 

@@ -41,6 +41,7 @@ class TQC(MaximumEntropy):
 
 
 def _check_quantiles(member: TQC, arguments: dict[str, Any]) -> None:
+    # 25 is the default of the policies of TQC in sb3-contrib.
     quantiles = arguments.get("n_quantiles", 25)
     dropped = member.top_quantiles_to_drop_per_net
     if dropped >= quantiles:

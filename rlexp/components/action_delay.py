@@ -49,6 +49,7 @@ class LateActions(gym.Wrapper[Any, Any, Any, Any]):
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
         """Reset, and discard the actions under way."""
         result = self.env.reset(**settings)
+        # After the reset, which seeds the generator that draws the delay.
         self._line.begin(self._initial, self._line.delay.most, self.np_random)
         return result
 
@@ -64,6 +65,7 @@ def _initial(space: gym.Space[Any], value: float) -> Any:
             f"component action_delay needs actions that are numbers or arrays of them, not "
             f"{type(space).__name__}: leave it out, or take another environment"
         )
+    # `[()]` turns an array without dimensions into a number, as Discrete spaces have them.
     action = np.full(space.shape or (), value, dtype=space.dtype)[()]
     # The cast to an integer type would silently cut a fraction off.
     whole = np.issubdtype(space.dtype, np.floating) or float(value).is_integer()

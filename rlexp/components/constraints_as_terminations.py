@@ -121,6 +121,7 @@ class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         for name, worst in self._worst.items():
             before = self._learnt.get(name)
             learnt = worst if before is None else decay * before + (1 - decay) * worst
+            # Later violations are divided by this number, which must not be 0.
             if learnt > 0:
                 self._learnt[name] = learnt
         self._worst = {}

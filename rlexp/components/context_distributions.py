@@ -69,6 +69,7 @@ def axis(distribution: Distribution, points: int) -> tuple[float, ...]:
     low, high = distribution.low, distribution.high
     spaced = np.geomspace if distribution.scale == "log_uniform" else np.linspace
     if points == 1:
+        # The middle of three points is the middle on the scale of the range.
         return (_rounded(spaced(low, high, 3)[1]),)
     inner = spaced(low, high, points)[1:-1]
     # The bounds themselves, because geomspace may miss its ends by a rounding error.
@@ -97,6 +98,7 @@ def normalised(distribution: Distribution, number: float) -> float:
     """Scale a number so that the distribution ranges from -1 to 1; a constant becomes 0."""
     low, high = bounds(distribution)
     if low == high:
+        # A constant has no width, so a test value is shown relative to the constant itself.
         return (number - low) / (abs(low) or 1.0)
     if isinstance(distribution, Range) and distribution.scale == "log_uniform":
         low, high, number = math.log(low), math.log(high), math.log(number)

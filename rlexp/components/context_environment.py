@@ -64,6 +64,7 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._listed = listed
         self._position, self._stride = 0, 1
         self._planned: NDArray[np.float64] | None = None
+        # NaN differs from every number, so the first context is always written.
         self._context = np.full(len(dials), np.nan)
         self._visible = visible
         if visible:
@@ -141,6 +142,7 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
             normalised(dial.training, float(value))
             for dial, value in zip(self._dials, self._context, strict=True)
         ]
+        # Without this type, `append` would turn observations of float32 into float64.
         return np.append(observation, np.asarray(shown, dtype=observation.dtype))
 
 
@@ -152,6 +154,7 @@ def _with_context(space: Any, count: int) -> gym.spaces.Box:
             "a context can be visible only beside observations that are a row of numbers (a Box "
             f"of floats), not {space}: set environment.components.context.visible=false"
         )
+    # Test contexts may lie outside of the training range, so there are no bounds.
     infinite = np.full(count, np.inf)
     low, high = np.append(space.low, -infinite), np.append(space.high, infinite)
     kind: Any = space.dtype.type

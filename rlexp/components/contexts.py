@@ -152,6 +152,7 @@ class Contexts:
         """Refuse test contexts that are all training contexts, so that nothing is held out."""
         for parameter in self.parameters.values():
             trained, tested = values(parameter.training), values(parameter.test)
+            # One parameter with further values suffices for contexts that training never sees.
             if trained is None or tested is None or not set(tested) <= set(trained):
                 return
         raise ConfigError(

@@ -67,6 +67,7 @@ class DelayLine:
 
     def __init__(self, delay: Delay) -> None:
         self.delay = delay
+        # An item that is older than the largest delay is never returned.
         self.under_way: deque[Any] = deque(maxlen=delay.most + 1)
         self.age = 0
         self.steps = 0

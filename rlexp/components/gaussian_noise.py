@@ -32,6 +32,7 @@ class GaussianNoise:
         noisy = value + self.deviations * generator.standard_normal(self.deviations.shape)
         noisy = np.clip(noisy, self.space.low, self.space.high)
         if self.space.dtype.kind in "iu":
+            # A cast alone would round towards 0, which would bias the noise.
             noisy = np.rint(noisy)
         return noisy.astype(self.space.dtype)  # type: ignore[no-any-return]
 
@@ -77,6 +78,7 @@ def gaussian_noise(
         numbers.reshape(box.shape) if numbers.ndim else numbers, box.shape
     )
     if unit == "absolute":
+        # `broadcast_to` returns a read-only view whose entries share memory.
         return GaussianNoise(deviations.copy(), box)
     ranges = np.where(np.isfinite(box.low) & np.isfinite(box.high), 1.0, np.nan)
     endless = np.flatnonzero(np.isnan(ranges) & (deviations > 0))

@@ -125,6 +125,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         mean = fmean(self._returns)
         # The first mean has nothing to be compared with, and passes.
         best = mean if self._best is None else self._best
+        # The size of the best mean, because a negative return would reverse the tolerance.
         if mean >= best - self._settings.tolerance * abs(best):
             self._stages_done += 1
             self._returns.clear()

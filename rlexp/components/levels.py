@@ -83,6 +83,7 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         continues from its state before the reset, and draws levels and random events.
         """
         if seed is not None:
+            # This reset seeds the generator that draws the level.
             self.env.reset(seed=seed, options=options)
         self._level = self._next()
         # Without this, equal levels would also have equal random events in their episodes.

@@ -68,6 +68,7 @@ class Shaping:
         Raises:
             ConfigError: The function cannot be loaded, or observations have no such entries.
         """
+        # At every stage, so that an evaluation also refuses a potential that does not fit.
         potential = self._potential(environment)
         if stage is not Stage.TRAINING or self.scale == 0:
             return environment
@@ -122,6 +123,7 @@ def _check_allowed(function: str, imports: tuple[str, ...]) -> None:
             "module:function"
         )
     packages = sorted({allowed.partition(".")[0] for allowed in imports})
+    # The import runs code, so a configuration must name the package openly in its imports.
     if (package := module.partition(".")[0]) not in packages:
         raise ConfigError(
             f"environment.components.shaping.function={function!r} may not be loaded: "

@@ -189,9 +189,12 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
 
         flat = np.stack([np.asarray(each, dtype=np.float64).ravel() for each in seen])
         spread = flat.std(axis=0)
+        # An entry that never changes has the deviation 0: the division by 1 keeps it at 0.
         scaled = (flat - flat.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        # There cannot be more clusters than different points.
         count = min(self._settings.clusters, len(np.unique(scaled, axis=0)))
         generator = np.random.default_rng(self._settings.seed)
         _, labels = kmeans2(scaled, count, minit="++", seed=generator)
         groups = [numbers[labels == label] for label in range(count)]
+        # `kmeans2` may leave a cluster empty, from which no snapshot can be drawn.
         return [group for group in groups if group.size]

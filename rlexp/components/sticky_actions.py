@@ -46,5 +46,6 @@ class StickyEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         """Step with this action or with the last one."""
         if self._before is not None and self.np_random.random() < self._probability:
             action = self._before
+        # The action that was taken, not the requested one: a repeated action may repeat again.
         self._before = action
         return self.env.step(action)

@@ -118,6 +118,7 @@ def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[ComposedCo
     composed = []
     try:
         fixed, groups, values = _split_overrides(cell.overrides, folder)
+        # Composing takes long: only choices of groups compose again, values are set on a copy.
         for group_choices in itertools.product(*groups):
             config = load([*fixed, *(word for _, word in group_choices)])
             for value_choices in itertools.product(*values):
@@ -174,6 +175,7 @@ def _split_overrides(
             )
         name = parsed.get_key_element()
         options = [(parsed, f"{name}={value}") for value in choice_texts(word, parsed)]
+        # `_apply` changes existing keys, so Hydra itself must add a key that is written with `+`.
         (group_choices if key in group_names or parsed.is_add() else value_choices).append(options)
     return fixed, group_choices, value_choices
 
@@ -200,6 +202,7 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
     folders = search_path(folder)
     check_yaml_files(folders)
     install_yaml_check()
+    # Quoted, because Hydra's grammar would split a path that holds a comma or a bracket.
     roots = ",".join(quoted(f"file://{path}") for path in folders)
 
     def load(overrides: Sequence[str], *, hydra: bool = False) -> Any:
@@ -257,6 +260,7 @@ def _explain_hydra_error(
         others = [w for w in overrides if split_override(w)[0] != key and not w.startswith("~")]
         if len(others) == len(overrides):
             return _wrong_defaults_list(text, key, folder)
+        # Composed without the wrong override, so that the error can list the existing keys.
         with hydra_session(folder, entry) as load:
             base = load(others)
         return _unknown_override(text, key, base, folder)

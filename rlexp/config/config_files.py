@@ -41,6 +41,7 @@ def options(group: str, folder: Path) -> list[Option]:
             command="rlexp config list",
         )
     paths: dict[str, Path] = {}
+    # The study's folder stands first in the path: in reverse, its files replace packaged ones.
     for root in reversed(search_path(folder)):
         paths |= {path.stem: path for path in (root / group).glob("*.yaml")}
     ours = packaged_root()
@@ -122,6 +123,7 @@ def install_yaml_check() -> None:
 
 
 def _check(folder: str, name: str, file: str) -> None:
+    # A defaults list in a foreign study could otherwise name any file of the machine.
     if ".." in Path(name).parts or Path(name).is_absolute():
         raise ConfigError(
             f"the yaml file {name!r} lies outside of {folder}: move the file into conf/"
@@ -151,7 +153,9 @@ def packaged_root() -> Path:
 def search_path(folder: Path) -> list[Path]:
     """The folders that may hold groups: the study's `conf/` first, then the packaged one."""
     packaged = packaged_root()
+    # Folders beside `conf/` are searched, too, because `sweeps/` lies there.
     places = [folder.resolve() / "conf", packaged / "conf", folder.resolve(), packaged]
+    # In a checkout of rlexp, the study's folder and the packaged one can be the same.
     return [p for p in dict.fromkeys(places) if p.is_dir()]
 
 
@@ -165,6 +169,7 @@ def group_options(group: str, folder: Path) -> list[str]:
 
 def groups(folder: Path) -> list[str]:
     """The names of all groups, sorted."""
+    # Beside `conf/`, folders with yaml files may be anything, and need not be groups.
     roots = [root for root in search_path(folder) if root.name == "conf"]
     return sorted({p.parent.name for conf in roots for p in conf.glob("*/*.yaml")})
 
@@ -199,6 +204,7 @@ def _expanded_size(path: Path) -> tuple[int, int]:
     sizes: dict[int, tuple[int, int]] = {}
 
     def measure(node: yaml.Node, trail: frozenset[int]) -> tuple[int, int]:
+        # A node that contains itself (`&a [*a]`) has no end: report more than the limits.
         if id(node) in trail:
             return MAX_NODES + 1, MAX_DEPTH + 1
         if id(node) in sizes:
@@ -223,6 +229,7 @@ def _expanded_size(path: Path) -> tuple[int, int]:
 
 def _check_keys(node: Any, path: Path) -> None:
     """Refuse a key that stands twice in a mapping: readers of yaml differ in which one wins."""
+    # The value of a complex key (`? [a, b]`) is a list, which cannot be counted.
     keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
     for key, count in keys.items():
         if count > 1:

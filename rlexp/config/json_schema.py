@@ -51,6 +51,7 @@ def attributes(kind: type) -> dict[str, str]:
     from inspect import cleandoc
 
     descriptions: dict[str, str] = {}
+    # A class stands before its bases in `__mro__`: in reverse, its own descriptions win.
     for base in reversed(kind.__mro__):
         section = ATTRIBUTES.search(cleandoc(base.__doc__ or "") + "\n")
         fields = ATTRIBUTE.findall(section[1]) if section else []

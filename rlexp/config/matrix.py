@@ -58,6 +58,7 @@ def matrix_file(name: str, folder: Path) -> Path | None:
     Raises:
         ConfigError: The file cannot be read.
     """
+    # Left to the check of the files that Hydra loads, which refuses such a path.
     if ".." in Path(name).parts:
         return None
     paths = (root / "benchmark" / f"{name}.yaml" for root in search_path(folder))
@@ -101,6 +102,7 @@ def cells_of(content: Mapping[str, Any], name: str, where: str, folder: Path) ->
             _check_option("algorithm", algorithm, at, folder)
             overrides = _settings_overrides(settings or {}, f"{at}.{ALGORITHMS}.{algorithm}")
             choices = (("environment", task), ("algorithm", algorithm))
+            # The last override of a key wins: the algorithm's settings follow those of the task.
             cells.append(
                 MatrixCell(
                     (f"algorithm={algorithm}", *_last_agent([*common, *overrides])), choices, name
@@ -158,6 +160,7 @@ def select_cells(
                 )
         selected = [cell for cell in selected if dict(cell.choices)[group] in options]
     for group, options in requested.items():
+        # Each option alone may have cells although no cell has the requested pair.
         left = {dict(cell.choices)[group] for cell in selected}
         for option in options:
             if option not in left:
@@ -266,6 +269,7 @@ def _read(path: Path) -> dict[str, Any]:
 
     check_yaml(path)
     try:
+        # A reference (`${…}`) can only be resolved later, in the configuration of a cell.
         content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except (OmegaConfBaseException, OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
@@ -347,6 +351,7 @@ def _option_names(named: Iterable[Any]) -> list[str]:
 def _option_texts(word: str, parsed: Any) -> list[str]:
     if parsed.is_sweep_override():
         values = [f"{parsed.key_or_group}={text}" for text in choice_texts(word, parsed)]
+        # Parsed once more, because the text of a choice still has its quotes.
         return [str(item.value()) for item in parse_overrides(values)]
     value = parsed.value()
     return [str(element) for element in value] if isinstance(value, list) else [str(value)]

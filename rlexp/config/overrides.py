@@ -60,6 +60,7 @@ def format_override(key: str, value: Any) -> str:
         ConfigError: The value holds a key that Hydra's grammar cannot express.
     """
     word = f"{key}={_format_value(value, key)}"
+    # A free-form key may exist or not: `++` is right in both cases, `+` and no sign in one each.
     return f"++{word}" if FREE_FORM_KEYS.match(word) else word
 
 
@@ -81,6 +82,7 @@ def quoted(text: str) -> str:
     """A text in quotes for Hydra's grammar."""
     # Hydra keeps a backslash as it is, except before a quote, where two stand for one.
     escaped = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    # Backslashes at the end stand before the closing quote, so they are doubled as well.
     return "'" + re.sub(r"(\\+)$", r"\1\1", escaped) + "'"
 
 

@@ -81,6 +81,7 @@ def read_entry(key: str, value: Any) -> ParameterEntry | None:
 def _dotted_entries(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
     for part, value in space.items():
         key = f"{path}{part}"
+        # A mapping with `values` or `when` is a parameter; any other is one level of a dotted key.
         if isinstance(value, Mapping) and not set(value) & set(ENTRY_KEYS):
             yield from _dotted_entries(value, f"{key}.")
         else:
@@ -149,6 +150,7 @@ def _check_length(text: str, value: Any) -> None:
     if not isinstance(value, RangeSweep) or value.start is None or value.stop is None:
         return
     low, high, step = float(value.start), float(value.stop), float(value.step)
+    # The quotient is also positive for a range that counts down with a negative step.
     if step and (high - low) / step > MOST_CHOICES:
         raise ConfigError(
             f"{text} has more than {MOST_CHOICES:,} values: write interval({low:g}, {high:g})"
@@ -201,6 +203,7 @@ def _interval(interval: Any, default: Any) -> Domain:
 def _is_whole(low: Any, high: Any, default: Any) -> bool:
     if isinstance(low, int) and isinstance(high, int):
         return True
+    # In Python, True is an integer, too.
     meant = isinstance(default, int) and not isinstance(default, bool)
     return meant and float(low).is_integer() and float(high).is_integer()
 

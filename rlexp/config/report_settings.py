@@ -40,6 +40,7 @@ def read_report(
         ConfigError: An override is unknown, mistyped or out of range.
     """
     settings = compose_one("report_entry", overrides, folder)
+    # Before the plug-ins are taken out, and before values of environment variables are filled in.
     composed = json.dumps(settings, default=repr)
     metrics, sections = (
         build_named(settings.pop(group, {}), group, allowed) for group in REPORT_GROUPS

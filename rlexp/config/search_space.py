@@ -45,6 +45,7 @@ class SearchedGroups:
         there = self.admits(combination, when)
         if there:
             yield from ({**combination, group: option} for option in domain.values)
+        # A condition on another parameter may fail in a trial, which then lacks the group.
         if not there or set(when) - set(self.domains):
             yield dict(combination)
 
@@ -61,6 +62,7 @@ class SearchedGroups:
         now, missing = dict(chosen), {}
         for group, domain in self.domains.items():
             if domain.position(now.get(group)) is None and self.admits(now, self.whens[group]):
+                # Conditions of later groups must see the option that is chosen here.
                 now[group] = missing[group] = domain.values[0]
         return missing
 

@@ -23,6 +23,7 @@ def fill_variables(value: Any) -> Any:
         return [fill_variables(item) for item in value]
     if not isinstance(value, str):
         return value
+    # A default of `null` means no value, but inside a longer text it is the word null.
     alone = _VARIABLE.fullmatch(value)
     if alone and alone[2] == "null" and alone[1] not in os.environ:
         return None

@@ -79,6 +79,7 @@ def _with_conditions(before: ParameterEntry | None, entry: ParameterEntry) -> Pa
 
 def _is_fixed(key: str, fixed: Collection[str], groups: Collection[str]) -> bool:
     """Whether an override sets the key, or a mapping that contains it."""
+    # An override of a group chooses an option, which leaves the keys below it searched.
     return any(
         key == word or (word not in groups and key.startswith(f"{word}.")) for word in fixed
     )
@@ -95,6 +96,7 @@ def drop_settled_conditions(remaining: MergedSpace, lookup: Lookup) -> dict[str,
     """
     entries = dict(remaining.entries)
     gone: set[str] = set()
+    # Parents come first, because a parameter is dropped together with its parent.
     for key in ordered({k: e.when or {} for k, e in entries.items()}):
         when = entries[key].when or {}
         if any(
@@ -217,6 +219,7 @@ def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> S
 
 
 def _check_package(base: Composition, name: str | None) -> None:
+    # Without its package line, Hydra puts the content of a file below the name of its group.
     if {DEFINITIONS, "space"} & set(base.settings):
         raise ConfigError(
             f"sweeps/{name}.yaml must begin with the line '# @package _global_', and a file with "

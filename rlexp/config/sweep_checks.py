@@ -192,6 +192,7 @@ def _check_parameter(
 
 def _build(settings: Mapping[str, Any], key: str, allowed: Sequence[str]) -> None:
     group = key.split(".", maxsplit=1)[0]
+    # Building the one plug-in that has the key is faster than validating everything.
     if group in PLUG_INS:
         build(settings[group], group, allowed)
     else:
@@ -216,6 +217,7 @@ def _example(request: SweepRequest, forced: Mapping[str, Any]) -> dict[str, Any]
     """The parameters of a trial: forced values, then defaults, then the middle of the domain."""
     values: dict[str, Any] = {}
     for parameter in request.space.parameters:
+        # Parents stand first in a space, so `values` holds them already.
         if parameter.is_active(values):
             values[parameter.key] = (
                 forced[parameter.key]

@@ -61,8 +61,10 @@ def compose_overrides(overrides: Sequence[str], folder: Path) -> Composition:
     choices = {
         str(group): str(option)
         for group, option in config.hydra.runtime.choices.items()
+        # Hydra lists its own groups as well, such as those of its launcher and its logging.
         if isinstance(option, str) and not str(group).startswith("hydra/")
     }
+    # Resolved first: the next call removes the keys of the sweep from the same object.
     settings = resolve(_without(config, "hydra"))
     of_a_run = _without(config, *SWEEP_KEYS)
     return Composition(settings, choices, of_a_run if _has_references(of_a_run) else None)
@@ -109,6 +111,7 @@ class Configurations:
         """
         overrides = tuple(
             self._word(group, option)
+            # Sorted, so that one combination has one key in the cache.
             for group, option in sorted(chosen.items())
             if self.base.choices.get(group) != option
         )
@@ -208,6 +211,7 @@ def _updated(source: Any, values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in values:
         free = FREE_FORM_KEYS.match(f"{key}=") is not None
         try:
+            # A mapping replaces the default one, as in `set_value`; a merge would keep old keys.
             OmegaConf.update(copy, key, copy_values(value), merge=False, force_add=free)
         except (OmegaConfBaseException, AttributeError) as error:
             raise unknown_key(key, copy) from error

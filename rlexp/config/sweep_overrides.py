@@ -62,12 +62,14 @@ def sort_overrides(overrides: Sequence[str], folder: Path) -> SweepOverrides:
     texts = normalise_overrides(overrides)
     for word, parsed in zip(texts, parse_overrides(texts), strict=True):
         key = parsed.key_or_group
+        # With a dot at its end, `sweep.space` itself matches, and `sweep.spaces` does not.
         if f"{key}.".startswith(SPACE):
             result.search(_space_entries(word, parsed))
         elif parsed.is_sweep_override():
             check_override(word, parsed, group_names)
             check_searchable(key, word)
             result.search({key: ParameterEntry(split_override(word)[1])})
+        # Hydra must not get a switch, which is not a key of a configuration.
         elif key.startswith(SWITCH):
             result.hold(key, parsed.value())
         else:

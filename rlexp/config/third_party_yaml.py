@@ -36,6 +36,7 @@ def read_third_party_entries(path: Path) -> list[HyperparameterEntry]:
     """
     import yaml
 
+    # First, because it checks the limits of the file; `compose` alone has none.
     values = read_third_party_yaml(path)
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     if not isinstance(values, Mapping) or not isinstance(root, yaml.MappingNode) or not values:
@@ -57,6 +58,7 @@ def _merged(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of an entry, which win over those of the entries merged into it."""
     others = settings.get(MERGE, [])
     below: dict[str, Any] = {}
+    # In yaml, the first of several merged entries wins, so it is applied last.
     for other in reversed(others if isinstance(others, list) else [others]):
         below |= _merged(other) if isinstance(other, Mapping) else {MERGE: other}
     return {**below, **{key: value for key, value in settings.items() if key != MERGE}}
@@ -71,6 +73,7 @@ def _lines(node: Any) -> Iterator[tuple[str, int]]:
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
+        # Merged lines first: in the dictionary of the caller, the entry's own lines replace them.
         if key.value == MERGE:
             yield from _lines(value)
     for key, _ in node.value:
@@ -91,6 +94,7 @@ def environment_options(folder: Path) -> dict[str, str]:
             check_yaml(path)
             settings = yaml.safe_load(path.read_text(encoding="utf-8"))
             if isinstance(settings, dict) and isinstance(settings.get("id"), str):
+                # The study's folder stands first in the path, so its option stays.
                 options.setdefault(settings["id"], path.stem)
     return options
 
@@ -177,5 +181,6 @@ def _scalar(node: Any) -> Any:
     if node.tag not in SCALAR_TAGS:
         return str(node.value)
     value = yaml.constructor.SafeConstructor().construct_object(node)
+    # NaN fails every comparison, so the negated comparison finds it as well.
     is_number = isinstance(value, int | float)
     return str(node.value) if is_number and not -MAX_NUMBER <= value <= MAX_NUMBER else value

@@ -162,6 +162,7 @@ def _secret_errors(settings: Mapping[str, Any]) -> list[ConfigError]:
 def _combined(mistakes: Sequence[ConfigError]) -> ConfigError:
     """All mistakes as one error, with the code, the key and the allowed values of the first."""
     first = mistakes[0] if mistakes else ConfigError()
+    # A mistake quotes the given value, which may come from a secret environment variable.
     return first.rephrased(mask("; ".join(map(str, mistakes)), secret_values(os.environ)))
 
 
@@ -231,6 +232,7 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
         PLUG_IN_PACKAGES.get(group, f"rlexp.{group}s."),
         *(f"{package}." for package in allowed),
     )
+    # Checked before the import, which would run code that a foreign configuration names.
     if not isinstance(path, str) or not path.startswith(prefixes):
         raise ConfigError(
             f"{group}._target_={path!r} is not allowed: it must start with "
@@ -295,6 +297,7 @@ def _repair(settings: Any, problems: Sequence[Any]) -> Any:
         path = _location(item, settings)
         for part in path[:-1]:
             node = node[part]
+        # A union reports a value once for each member: after the first time it is an integer.
         if node[path[-1]] == value and isinstance(node[path[-1]], float):
             node[path[-1]], repaired = int(value), True
     return copy if repaired else None

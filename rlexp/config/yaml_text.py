@@ -27,6 +27,7 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
                     continue
                 check_yaml(path)
                 settings = yaml.safe_load(text)
+            # A damaged file of another environment must not stop the command.
             except (ConfigError, yaml.YAMLError, OSError, ValueError):
                 continue
             if isinstance(settings, dict) and settings.get("id") == task:
@@ -63,5 +64,6 @@ def front_matter(content: Mapping[str, Any]) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 
     Quoting.add_representer(str, quoted)
+    # Without a limit of width, PyYAML would break long texts into several lines.
     text = yaml.dump(dict(content), Dumper=Quoting, sort_keys=False, width=inf)
     return f"---\n{text}---\n"

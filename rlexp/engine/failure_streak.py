@@ -41,6 +41,7 @@ def first_failed_run(search: Search) -> RunRecord | None:
 def _failures(search: Search) -> Iterator[tuple[int, str, bool]]:
     """The number of each failed trial, the reason, and whether its configuration is the cause."""
     for entry in search.entries:
+        # A later trial may have ended first: without this stop, the streak would depend on speed.
         if entry.trial is None:
             return
         if entry.trial.state is TrialState.FAILED:

@@ -90,6 +90,7 @@ class Loop:
         """Record the runs whose processes ended with the session as interrupted."""
         for running in self.running.values():
             running.stopped = True
+            # A process may have recorded its end before it ended with the session.
             if read_run(self.experiment.run(running.spec.name), running.spec).record.ended is None:
                 ended = Exit(str(running.attempt.folder), None, SIGKILL)
                 write_verdict(running.attempt, self._verdict(running, ended))
@@ -215,6 +216,7 @@ class Loop:
                 self.elsewhere.append(running.spec)
             return
         record = read_run(paths, running.spec).record
+        # These are the states of a run whose last attempt has no recorded end.
         if record.state in {State.RUNNING, State.LOST, State.PLANNED}:
             try:
                 write_verdict(running.attempt, self._verdict(running, ended))
@@ -222,6 +224,7 @@ class Loop:
                 self.disk_error = error
             record = read_run(paths, running.spec).record
         self._seal(running)
+        # Further runs would fail on the same disk, so no run is started any more.
         if record.failure is Failure.DISK:
             self.disk_error = OSError(f"{paths.folder.name}: {record.reason}")
         again = record.state is State.FAILED and record.may_run() and self._may_submit()

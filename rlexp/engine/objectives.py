@@ -80,12 +80,14 @@ class Objectives:
         """Environment steps of the first evaluation at the threshold; the budget without one."""
         if self.threshold is None:
             return None
+        # A diverged evaluation exceeds every score, and does not mean that the task is solved.
         reached = (e.step for e in record.evaluations if self.threshold <= e.mean <= LARGEST_SCORE)
         return float(next(reached, record.spec.budget["steps"]))
 
 
 def _is_value(value: float | None) -> TypeGuard[float]:
     """Whether a value can be compared: a number no larger than a score can be."""
+    # Every comparison with NaN is false, so NaN is no value, either.
     return value is not None and abs(value) <= LARGEST_SCORE
 
 

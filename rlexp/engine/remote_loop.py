@@ -197,6 +197,7 @@ class Dispatch:
         """Look at some of the runs in turn, so that each is looked at every few seconds."""
         for _ in range(min(ceil(len(self.rounds) * POLL / LOOK_EVERY), LOOKS)):
             name = self.rounds.popleft()
+            # A run that has ended leaves `out` at once, and this queue at its next turn only.
             if name not in self.out:
                 continue
             self.rounds.append(name)
@@ -206,10 +207,12 @@ class Dispatch:
         """Read a run's new events and progress, and act if it has ended or lost its worker."""
         name, paths = out.spec.name, self.experiment.run(out.spec.name)
         self._follow_attempt(out, paths)
+        # A dead process writes no end event; another process writes the verdict in its place.
         is_over = out.begun and (
             read_new_events(self.experiment, out) or out.attempt.verdict.exists()
         )
         if out.begun:
+            # A progress file that cannot be read counts as 0 steps, which must not undo progress.
             out.step = max(read_progress(out.attempt.progress)[0], out.step)
         if out.last is not None:
             source.evaluated(out.spec, out.evaluations)

@@ -14,6 +14,7 @@ from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import Lease
 from rlexp.store.runs import read_run
 
+# Byte order and sizes are fixed, because a worker may write the file on another machine.
 PROGRESS = struct.Struct("<qq")
 """Format of a progress file: environment steps, and a counter of heartbeats."""
 

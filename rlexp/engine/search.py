@@ -177,6 +177,7 @@ class PruningContext:
 def best_merits(entries: Sequence[TrialProgress], question: SearchProblem) -> tuple[float, ...]:
     """The first objective of each run of the best complete trial; empty without such a trial."""
     complete = [
+        # The minus makes the lower number win between equal values.
         (e.trial.values[0], -e.proposal.number, e)
         for e in entries
         if e.trial is not None
@@ -365,8 +366,10 @@ class Search:
         # Vectorised environments evaluate slightly after each multiple: trials are compared at
         # the multiple itself, so that different numbers of environments stay comparable.
         step = min(evaluation.step, steps) // every * every
+        # An evaluation at the last step belongs to the whole run, which is judged separately.
         if value is None or max(step, evaluation.step) >= steps:
             return
+        # Steps count on over the seeds, so that a seed does not replace values of an earlier one.
         entry.intermediate[entry.position * steps + step] = value
         if reason := self.pruner.prunes(self._point(entry, step, value)):
             self._stop(entry, evaluation.step, reason)

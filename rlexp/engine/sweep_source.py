@@ -316,6 +316,7 @@ class SweepSource:
         self.configurations[number] = configuration
         seeds = self.seeds.seeds(Phase.TUNING)
         specs = [configuration.spec(Phase.TUNING, self.seeds.root, seed) for seed in seeds]
+        # Equal configurations share all their runs, so the first run finds the owner.
         owner = self._owners.get(specs[0].id)
         self.search.add(proposal, twin=None if owner is None else owner[0])
         for position, spec in enumerate(specs):

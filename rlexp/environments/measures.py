@@ -49,6 +49,7 @@ class EpisodeMeasure(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self._key in info:
             self._add(info[self._key])
         if terminated or truncated:
+            # With `last`, a value of an earlier step is not the value at the end of the episode.
             if not self._values or (self._take == "last" and self._key not in info):
                 raise EnvironmentFault(self._missing(info))
             info.setdefault(MEASURES, {})[self._name] = self._taken()

@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import seeding
 
+# NumPy draws 64-bit integers with a sign, so this is the largest possible bound.
 _SEEDS = 2**63
 
 

@@ -18,6 +18,7 @@ class Suite:
     """Module that can be imported if the extra is installed."""
     home: str
     """Package of the entry points of the suite."""
+    # This pattern matches no text.
     ids: str = "(?!)"
     """Pattern of the ids that `module` registers when it is imported."""
     others: tuple[str, ...] = ()
@@ -70,6 +71,7 @@ SUITES = (
         home="mo_gymnasium",
         ids=r"mo-.+|(deep-sea-treasure|minecart|four-room|fruit-tree|resource-gathering"
         r"|water-reservoir|fishwood|breakable-bottles)-.*v\d+",
+        # No version is below 0, so every version conflicts.
         beside=("pygame-ce", "<0"),
         apart="mo-gymnasium brings pygame, which overwrites files of pygame-ce",
     ),
@@ -114,6 +116,7 @@ def installation_conflict(suite: Suite) -> str:
         installed = version(package)
     except PackageNotFoundError:
         return ""
+    # By default, a set of versions contains no pre-releases.
     fits = SpecifierSet(harmless).contains(installed, prereleases=True)
     return "" if fits else f"{suite.apart}, and {package} {installed} is installed"
 

@@ -54,6 +54,7 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
     """
     module, _ = _split(wrapper.name)
     package = module.partition(".")[0]
+    # The import runs code, so a configuration must name the package openly in its imports.
     if module not in {"", *_ALWAYS_ALLOWED} and package not in packages:
         raise ConfigError(
             f"wrapper '{wrapper.name}' may not be loaded: '{package}' is not in "
@@ -151,6 +152,7 @@ def imported(module: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
+        # The missing module may be another one, which the named module imports.
         suite = suite_of_module(error.name or "")
         if suite is None:
             raise ConfigError(_not_imported(module, error)) from error

@@ -34,6 +34,7 @@ class Hyperband:
     def weights(self) -> tuple[int, ...]:
         """Number of trials of each bracket in a cycle: ⌈B ηˢ / (s + 1)⌉ with s = B − 1 … 0."""
         brackets = len(rungs(self.minimum, self.eta))
+        # Two signs make a ceiling of the floor division, without any rounding of floats.
         return tuple(-(-brackets * self.eta**s // (s + 1)) for s in range(brackets - 1, -1, -1))
 
     def bracket(self, number: int) -> int:

@@ -66,6 +66,7 @@ class Recorder(BaseCallback):
         self._scheduler = scheduler
         self._restored = restored
         self._earlier = restored.progress.seconds if restored else 0.0
+        # Evaluations up to the checkpoint are stored in it, so they are not repeated.
         self._evaluated = self._evaluations_due(restored.step) if restored else 0
         self._rollouts = 0
         self._last_rollout = 0

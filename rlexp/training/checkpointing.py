@@ -101,6 +101,7 @@ class CheckpointScheduler:
 
     def _is_due(self, step: int, now: float) -> bool:
         every, minutes = self.budget.checkpoint_every, self.budget.checkpoint_minutes
+        # A rollout rarely starts exactly at a multiple of `every`: passed multiples are compared.
         if every is not None and step // every > self.published // every:
             return True
         return minutes is not None and now - self.published_at >= 60 * minutes

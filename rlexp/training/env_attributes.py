@@ -82,16 +82,19 @@ class ValueDigest:
     def add(self, value: Any, depth: int = 0) -> None:
         """Add a value and its parts."""
         match value:
+            # Special types come first: an IntEnum is also an int, and a np.float64 also a float.
             case Enum():
                 self._put(value, b"")
                 self.add(value.value, depth)
             case np.ndarray() | np.generic():
                 self._add_array(value, depth)
             case str():
+                # A text may hold half of a surrogate pair, which UTF-8 alone refuses.
                 self._put(value, value.encode(errors="surrogatepass"))
             case float():
                 self._put(value, struct.pack("<d", value))
             case int():
+                # Python limits the length of decimal texts of integers, not of hexadecimal ones.
                 self._put(value, f"{int(value):x}".encode())
             case bytes() | bytearray():
                 self._put(value, value)
@@ -173,6 +176,7 @@ class ValueDigest:
     def _add_bits(self, bits: np.random.BitGenerator, depth: int) -> None:
         """Add the state of a bit generator and the number of generators spawned from it."""
         self.add(bits.state, depth)
+        # `spawn` continues from this counter, which the state of the generator does not hold.
         self.add(getattr(bits.seed_seq, "n_children_spawned", None), depth)
 
     def _read_object(self, value: Any, depth: int) -> None:
@@ -244,6 +248,7 @@ def restore_numbers(stack: Sequence[Any], present: dict[str, str], past: dict[st
         number, _, name = key.split(" ", 2)
         held = vars(stack[int(number)])
         with suppress(ValueError, SyntaxError):
+            # The past value comes from a file: `literal_eval` reads values and runs no code.
             now, then = literal_eval(present[key]), literal_eval(past[key])
             if name in held and type(now) is type(then):
                 held[name] = then
@@ -275,6 +280,7 @@ def _short(value: Any) -> str | None:
 
 def _hashed(value: Any, home: str, layers: dict[int, int]) -> str | None:
     """Return the digest of a value, or None where it has no readable content."""
+    # A copy, because a digest numbers further objects, and attributes must not affect each other.
     digest = ValueDigest(home, layers.copy())
     if value is None or not digest.can_read(value):
         return None

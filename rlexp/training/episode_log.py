@@ -54,6 +54,7 @@ class EpisodeLog:
             The queue to which every action is added: an array as bytes, a number unchanged.
         """
         self._seeded = seed is not None
+        # Later episodes keep the seed of the first one, whose reset a replay repeats as well.
         self._seed = self._seed if seed is None else seed
         self._gap = None
         self._actions.clear()
@@ -108,6 +109,7 @@ class EpisodeLog:
         """Return the logged actions (steps × shape of one action)."""
         if type(last) is np.ndarray and self._actions:
             actions = np.frombuffer(b"".join(self._actions), dtype=last.dtype)
+            # An array on bytes is read-only, so a copy is returned.
             return actions.reshape(len(self._actions), *last.shape).copy()
         return np.asarray(list(self._actions))
 

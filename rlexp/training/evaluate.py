@@ -115,6 +115,7 @@ def _play(
             deterministic=deterministic,
             **extra,
         )
+        # A vector resets an environment in the step that ends its episode: an end is also a start.
         observations, _, starts, infos = vector.step(actions)
         beat()
         for i in np.flatnonzero(starts):

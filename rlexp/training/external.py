@@ -414,12 +414,14 @@ def _died(code: int, script: Script, *, by_kernel: bool) -> ScriptFault:
     last_line = script.last_words()
     number = -code if code < 0 else code - SHELL
     try:
+        # A script may choose an exit code above 128 itself, to which no signal belongs.
         name = Signals(number).name if number > 0 else ""
     except ValueError:
         name = ""
     detail = f": {last_line}" if last_line else ""
     if not name:
         return ScriptFault(Failure.USER, f"the script ended with code {code}{detail}")
+    # A user or a scheduler may also send SIGKILL: only the kernel's counter shows the cause.
     memory = number == SIGKILL and by_kernel
     failure = Failure.OUT_OF_MEMORY if memory else Failure.CRASHED
     return ScriptFault(failure, f"the script was killed by signal {number} ({name}){detail}")

@@ -67,6 +67,7 @@ def unpack(content: bytes) -> Any:
 def _without_arrays(tree: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     match tree:
         case dict():
+            # JSON turns other keys into strings, and the key ARRAY marks the place of an array.
             if not all(type(key) is str for key in tree) or ARRAY in tree:
                 raise TypeError(f"keys of a tree are strings, not {list(tree)}")
             return {key: _without_arrays(value, arrays) for key, value in tree.items()}
@@ -183,6 +184,7 @@ def fill_buffer(
     reached = max(0, end - buffer.buffer_size)
     arrays = _arrays(buffer)
     for stretch in stretches:
+        # Later stretches cannot close a gap, which the check below the loop reports.
         if stretch.begin > reached:
             break
         reached = max(reached, stretch.end)

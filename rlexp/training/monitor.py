@@ -95,6 +95,7 @@ class WatchedEnvironment(Monitor):
         except Exception as error:  # noqa: BLE001
             info = self._report_fault(error, "reset")
             return self.observation_space.sample(), info
+        # A wrapper may step within a reset: such rewards are part of no episode.
         self._tap.look()
         self._observation = observation
         return observation, info

@@ -17,6 +17,7 @@ def tensors(model: BaseAlgorithm) -> Iterator[tuple[str, torch.Tensor]]:
 
     The latter are variables such as `log_ent_coef` of SAC, which `state_dict` leaves out.
     """
+    # Sorted, so that the digest does not depend on the order in which modules were made.
     yield from sorted(model.policy.state_dict().items())
     for name in sorted(model._get_torch_save_params()[1]):  # noqa: SLF001
         value: Any = model

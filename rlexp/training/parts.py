@@ -43,6 +43,7 @@ class Training:
             self.environment,
             [self.streams.training(i) for i in range(count)],
             [self.streams.process(i) for i in range(count)],
+            # ARS has no discount: 0.99 is the default of VecNormalize.
             getattr(self.algorithm, "gamma", 0.99),
             folder,
         )
@@ -55,6 +56,7 @@ class Training:
                 device=self.compute.device,
             )
             _check_device(model, self.compute.device)
+        # Without this, the processes of the environments would outlive the failed build.
         except BaseException:
             vector.close()
             raise

@@ -195,6 +195,7 @@ def random_actions(vector: VecEnv, seed: int) -> ActionSampler:
 def _as_gymnasium(space: gym.Space[Any], mask: Array | None) -> Any:
     """Convert the action mask of a learner to the form that `Space.sample` takes."""
     if mask is None or isinstance(space, gym.spaces.Discrete):
+        # Gymnasium accepts masks of this type only.
         return None if mask is None else mask.astype(np.int8)
     if isinstance(space, gym.spaces.MultiDiscrete):
         parts = np.split(mask.ravel().astype(np.int8), np.cumsum(space.nvec.ravel())[:-1])

@@ -37,6 +37,7 @@ class ReplayableEnvironment(WatchedEnvironment):
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
         """Reset, and start a new episode log."""
+        # Before the reset, which uses up the seed and draws from the generators.
         self._past = self._log.begin(self._seed)
         return super().reset(**settings)
 
@@ -114,6 +115,7 @@ class ReplayableEnvironment(WatchedEnvironment):
         """Take a logged step again, without a line in Monitor's file."""
         assert self._past is not None
         self._action = action
+        # The next checkpoint of this attempt needs the whole episode, with its replayed part.
         self._past.append(action.tobytes() if isinstance(action, np.ndarray) else action)
         try:
             self._observation, _, terminated, truncated, _ = self.env.step(action)

@@ -131,6 +131,7 @@ def _write(owner: Any, state: dict[str, Any]) -> None:
     name = state["bit_generator"]
     generator = owner._np_random  # noqa: SLF001
     if generator is None or type(generator.bit_generator).__name__ != name:
+        # The name comes from a file, so only known classes are created by their name.
         if name not in _BIT_GENERATORS:
             raise TypeError(f"the bit generator {name} is not supported")
         generator = np.random.Generator(getattr(np.random, name)())

@@ -22,6 +22,7 @@ class EnvironmentDied(Exception):  # noqa: N818
     """The process of an environment has ended."""
 
     def __init__(self, process: BaseProcess) -> None:
+        # The exit code of a process is unknown until the process was joined.
         process.join(1.0)
         code = process.exitcode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else "ended"

@@ -304,6 +304,7 @@ class TrainingRun:
                 self.listener,
                 budget,
                 self.step,
+                # The training is complete at the final evaluation, which is therefore not stopped.
                 obey=lambda request: not final and self.scheduler.may_end(request),
                 earlier=self.earlier,
             ),

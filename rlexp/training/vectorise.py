@@ -33,6 +33,7 @@ def watched(
     kind: type[Watched] = WatchedEnvironment,  # type: ignore[assignment]
 ) -> Watched:
     """Make one environment inside a wrapper of class `kind`."""
+    # `make` puts further wrappers around the tap, so the tap is handed out through a list.
     taps: list[RewardTap] = []
 
     def tap(inner: Env) -> Env:

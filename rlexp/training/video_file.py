@@ -90,6 +90,7 @@ class Gif:
         if self._seen % self._every == 0:
             image = Image.fromarray(frame)
             image.thumbnail((LARGEST_GIF, LARGEST_GIF))
+            # A GIF has 256 colours at most, and such a frame takes a third of the memory.
             self._frames.append(image.quantize())
         self._seen += 1
         if len(self._frames) > MOST_GIF_FRAMES:

@@ -82,6 +82,7 @@ class CmaDistribution:
 
         bounds = np.array([[0.0, 1.0]] * len(mean))
         start = np.array(mean)
+        # Any seed will do, because a copy is seeded again before it draws.
         return cls(CMA(start, sigma, bounds=bounds, seed=0, population_size=population))
 
     def sample(self, count: int, seed: int) -> list[UnitPoint]:
@@ -94,6 +95,7 @@ class CmaDistribution:
     ) -> "CmaDistribution":
         """The distribution after a generation, from the ranks of its points."""
         optimiser = self._copy(seed)
+        # The library minimises, so the best point gets the smallest number.
         optimiser.tell([(np.array(points[i]), float(rank)) for rank, i in enumerate(order)])
         return CmaDistribution(optimiser)
 
@@ -135,6 +137,7 @@ class MixedDistribution:
         real, whole, choices = _indices_by_kind(domains)
         start = np.array([mean[i] for i in (*real, *whole)])
         optimiser = CatCMAwM(
+            # The library takes None, not an empty list, for a kind that the space does not have.
             x_space=[[0.0, 1.0]] * len(real) or None,
             z_space=[listed_shares(domains[i]) for i in whole] or None,
             c_space=[len(_as_choice(domains[i]).values) for i in choices] or None,
@@ -183,6 +186,7 @@ class MixedDistribution:
             shares.update(zip(indices, () if values is None else values.tolist(), strict=True))
         for row, i in enumerate(choices):
             position = int(solution.c[row].argmax())
+            # The middle of a choice's part of the interval decodes to the choice despite rounding.
             shares[i] = (position + 0.5) / len(_as_choice(self.domains[i]).values)
         return tuple(shares[i] for i in range(len(self.domains)))
 
@@ -192,6 +196,7 @@ class MixedDistribution:
 
         real, whole, choices = _indices_by_kind(self.domains)
         x, z = (np.array([point[i] for i in indices]) for indices in (real, whole))
+        # The library keeps all choices in one matrix, which is as wide as the longest choice.
         most = max((len(_as_choice(self.domains[i]).values) for i in choices), default=0)
         c = np.zeros((len(choices), most), dtype=bool)
         for row, i in enumerate(choices):

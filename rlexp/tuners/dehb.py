@@ -110,6 +110,7 @@ def make_child(
         random: The random generator.
     """
     if len(pool) < MUTANT_PARENTS:
+        # One more than needed, because `mutate` leaves out the parent if it is in the pool.
         count = MUTANT_PARENTS - len(pool) + 1
         added = [mutate(everyone, parent, factor, random) for _ in range(count)]
         pool = np.concatenate((pool, added))

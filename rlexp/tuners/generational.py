@@ -148,6 +148,7 @@ class ReplaySuggester(Generic[MethodState]):
 
     def _forget(self, rounds: int) -> None:
         """Drop every cached state and candidate that depends on a round after the first `rounds`."""
+        # There is one more state than rounds, because state 0 comes before the first round.
         del self._replayed[rounds:], self._states[rounds + 1 :]
         self._candidates = {
             i: c for i, c in self._candidates.items() if self.schedule.reads(i) <= rounds

@@ -107,6 +107,7 @@ class _GaussianProcessSuggester:
         from rlexp.tuners.optuna_trials import finite_values, internal_values, middle_values
 
         params = internal_values(self.problem.space, trial.parameters)
+        # A value after fewer steps cannot be compared with one at the full budget.
         if params is None or trial.steps < self.problem.steps:
             return None
         params = {**middle_values(self.problem.space), **params}
@@ -137,6 +138,7 @@ class _GaussianProcessSuggester:
             seed=seed,
             independent_sampler=RandomSampler(seed=seed),
             n_startup_trials=0,
+            # Two runs of one configuration differ, so the noise is fitted as well.
             deterministic_objective=False,
             constraints_func=None,
             warn_independent_sampling=False,
@@ -160,6 +162,7 @@ def scaled_values(
     # Scaling first keeps differences of values near the largest float finite.
     seen /= np.maximum(np.abs(seen).max(axis=0), np.finfo(float).tiny)
     low, high = seen.min(axis=0), seen.max(axis=0)
+    # All values of an objective may be equal: the division by 1 then leaves zeros.
     seen = (seen - low) / np.where(high > low, high - low, 1.0)
     scaled = np.full((len(values), seen.shape[1]), FAILED_SHARE)
     scaled[complete] = seen
@@ -182,6 +185,7 @@ def select_trials(values: NDArray[np.float64], most: int) -> list[int]:
         return list(range(len(values)))
     best = np.argsort(_count_dominating(values), kind="stable")[: most // 2].tolist()
     others = sorted(set(range(len(values))) - set(best))
+    # The other positions are ascending, so a negative start takes the latest of them.
     return sorted([*best, *others[len(best) - most :]])
 
 

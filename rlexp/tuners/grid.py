@@ -47,6 +47,7 @@ def levels(domain: Domain, points: int) -> list[Any]:
         case Integer() if domain.high - domain.low < points:
             return list(range(domain.low, domain.high + 1))
         case _:
+            # Two points of an integer range on a logarithmic scale may round to the same integer.
             return list(dict.fromkeys(map(domain.from_unit, _shares(domain, points))))
 
 

@@ -118,6 +118,7 @@ class _TrialTable:
         encoded = [space.encode(parameters) for parameters, _ in finite]
         points = np.array(encoded, dtype=np.float64).reshape(-1, len(space.parameters))
         values = _scaled_to_unit(np.array([value for _, value in finite], dtype=np.float64))
+        # −1 lies outside of the unit interval, so an inactive parameter differs from every value.
         order = np.lexsort((*np.nan_to_num(points, nan=-1.0).T, values))
         lacking = len(trials) - len(finite)
         return cls(space=space, points=points[order], values=values[order], left_out=lacking)
@@ -188,6 +189,7 @@ def _observed(domain: Domain, shares: Numbers) -> Observed:
             points = np.floor(filled * size)
         case _:
             size, points = STEPS, np.ceil(filled * (STEPS - 1) - 0.5)
+    # A share of exactly 1 would otherwise fall behind the last cell.
     inside = np.clip(points, 0, size - 1).astype(np.intp)
     return Observed(np.where(is_active, inside, -1), size, ordered=not isinstance(domain, Choice))
 
@@ -236,6 +238,7 @@ def _subsample(trials: _TrialTable, seed: int) -> _TrialTable:
     """At most `MAX_FOREST_TRIALS` trials, drawn at random, so that forests take seconds."""
     if len(trials.values) <= MAX_FOREST_TRIALS:
         return trials
+    # Sorted, so that the sample stays in the canonical order of the table.
     rows = np.sort(seeded(seed, 0).choice(len(trials.values), MAX_FOREST_TRIALS, replace=False))
     return replace(trials, points=trials.points[rows], values=trials.values[rows])
 

@@ -39,6 +39,7 @@ def non_dominated_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
         The fronts, of shape (n,).
     """
     no_worse: NDArray[np.bool_] = np.all(values[:, None] >= values[None], axis=2)
+    # Equal points are no worse than each other, so neither of them dominates.
     dominates = no_worse & ~no_worse.T
     ranks = np.full(len(values), -1)
     rank = 0
@@ -110,6 +111,7 @@ class NSGA2:
                 "tuner=nsga2 needs several objectives, and sweep.objective has one: "
                 "choose tuner=tpe, or write several objectives"
             )
+        # Trial 0 is the default configuration, which the first generation has in addition.
         generations = Generations(initial=1 + self.population, size=self.population)
         method = GeneticMethod(self, generations, problem.space, problem.seed)
         return ReplaySuggester(problem.space, generations, method)
@@ -232,6 +234,7 @@ def polynomial_mutation(share: float, draw: float, index: float) -> float:
         step: float = (2 * draw + (1 - 2 * draw) * (1 - share) ** power) ** (1 / power) - 1
     else:
         step = 1 - (2 * (1 - draw) + (2 * draw - 1) * share**power) ** (1 / power)
+    # Rounding of the powers may leave the interval by a bit.
     return min(max(share + step, 0.0), 1.0)
 
 

@@ -34,6 +34,7 @@ class OptunaHistory(InMemoryStorage):
 
 def sampler_seed(seed: int, number: int) -> int:
     """The 32-bit seed of the sampler that suggests trial `number`."""
+    # Optuna passes the seed to NumPy's legacy generator, which takes 32 bits.
     return int(trial_generator(seed, number).integers(2**32))
 
 

@@ -56,6 +56,7 @@ def to_internal(domain: Domain, value: Any) -> Internal | None:
             return domain.position(value)
         case Integer() if _is_narrow(domain):
             share = domain.to_unit(value)
+            # To the unit interval and back, which moves a value outside of the range to its end.
             return None if share is None else domain.from_unit(share)
         case _:
             return domain.to_unit(value)

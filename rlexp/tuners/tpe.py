@@ -108,6 +108,7 @@ class _Parzen:
             # argument as experimental, which is no reason to warn users of rlexp.
             warnings.simplefilter("ignore", ExperimentalWarning)
             return TPESampler(
+                # The trials at the start are Sobol' points, which `suggest` makes itself.
                 n_startup_trials=0,
                 n_ei_candidates=self.tuner.candidates,
                 seed=sampler_seed(self.problem.seed, number),

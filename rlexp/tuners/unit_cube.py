@@ -7,6 +7,7 @@ from rlexp.errors import ConfigError
 
 MAX_DIMENSIONS = 21_201
 """The number of available direction numbers (Joe and Kuo, 2008)."""
+# SciPy computes the sequence with 30 bits by default.
 MAX_POINTS = 2**30
 SCRAMBLING_STREAM = 0
 """Trial 0 is never suggested, so its random stream scrambles the sequence for all trials."""
@@ -14,6 +15,7 @@ SCRAMBLING_STREAM = 0
 
 def trial_generator(seed: int, number: int) -> np.random.Generator:
     """The random generator of one trial, independent of those of other trials."""
+    # PCG64 by name, because NumPy may give `default_rng` another generator in a later release.
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
 
 
@@ -49,6 +51,7 @@ def sobol_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
     from scipy.stats.qmc import Sobol
 
     sequence = Sobol(dimensions, scramble=True, seed=trial_generator(seed, SCRAMBLING_STREAM))
+    # In a fresh sequence, SciPy skips n − 1 points after the first, which is −1 for n = 0.
     if number > 1:
         sequence.fast_forward(number - 1)
     point: NDArray[np.float64] = sequence.random(1)[0]

@@ -111,8 +111,10 @@ def fit(points: Array, gaussians: int, seed: int) -> Mixture:
         fitted = [GaussianMixture(number, random_state=seed).fit(points) for number in numbers]
         best = min(fitted, key=lambda mixture: mixture.aic(points))
     return Mixture(
+        # Rounding may make a mean slightly negative, which is not valid as a probability.
         progress=np.maximum(best.means_[:, -1], 0.0),
         means=best.means_[:, :-1],
+        # The last dimension is the progress, which is not part of a task.
         covariances=best.covariances_[:, :-1, :-1],
     )
 

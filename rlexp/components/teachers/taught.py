@@ -77,6 +77,7 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._task = self._as_trained(self._lessons.propose())
         self._return = 0.0
         self._plan_next(self._task.copy())
+        # Without the seed, which would replace the generator that the lessons draw from.
         return self.env.reset(options=options)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
