@@ -151,6 +151,7 @@ class MirrorClient:
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        # Not forever: a grandchild outside the group may still hold the other end of the pipe.
         self._reader.join(1.0)
         if self._process.stdin is not None:
             with suppress(OSError):
@@ -211,6 +212,7 @@ def mirroring(
         yield
         return
     mirror = MirrorClient(paths, MirrorRequest(trackers=trackers), workspace, observer)
+    # Before the first run: a required tracker must not be found missing after hours of training.
     mirror.require()
     try:
         yield
