@@ -352,6 +352,7 @@ def _findings(target: DeterminismTarget, settings: RepetitionSettings) -> Iterat
     if not repeats or likeness(first, hashed) is not Likeness.IDENTICAL:
         environment_finding = _environment(spec, settings)
         yield environment_finding
+        # Only if the environment repeats, the difference must come from the learner.
         if environment_finding.status is FindingStatus.OK and not repeats:
             yield _learner(spec, settings)
 

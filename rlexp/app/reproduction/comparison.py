@@ -162,6 +162,7 @@ def _machine(provenance: Mapping[str, Any]) -> Iterator[EnvironmentChange]:
 def _findable(folder: Path) -> Iterator[None]:
     """Append a folder to Python's module path inside a `with` block."""
     before = list(sys.path)
+    # At the end, as in runs: a module of the workspace must not shadow an installed one.
     sys.path.append(str(folder))
     invalidate_caches()
     try:

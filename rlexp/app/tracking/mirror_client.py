@@ -132,6 +132,7 @@ class MirrorClient:
         """Let the mirror push the remaining records within its time; returns its last answers."""
         self._finishing = True
         waits = [t.wait for t in self._request.trackers.built.values()]
+        # The trackers wait in parallel, so the longest wait is that of all.
         longest = max(waits) if self._request.wait is None else self._request.wait
         if not self._request.once:
             self._send({"wait": self._request.wait})

@@ -184,6 +184,7 @@ class Uploader:
         try:
             tracked = self._begin(name, run)
             rows = run.reader.complete_rows(record)
+            # After each part the cursor moves, so an interruption repeats only one part.
             for start in range(0, len(rows), ROWS_PER_PUSH):
                 self._take(name, run, tracked, rows[start : start + ROWS_PER_PUSH])
             if record is not None:
