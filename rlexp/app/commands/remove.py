@@ -55,7 +55,7 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
     _require_inside(folder, workspace.layout.root)
     name = str(folder.relative_to(workspace.layout.root))
     command = shlex.join(["rlexp", "rm", name, "--yes"])
-    # A part of a name may match another run tomorrow, so a removal needs the whole name.
+    # A part of a name may match another run later, so a removal needs the whole name.
     if yes and folder.name != target.rstrip("/").rpartition("/")[2]:
         raise RecordError(
             f"{target!r} is only a part of the name {name}; to remove that run: {command}"

@@ -157,8 +157,7 @@ def _trajectory(environment: Environment, seed: int, log: ProbeLog) -> Trajector
     for number in range(STEPS):
         with log.during("seeding", f"step {number} of another one"):
             result = env.step(random_action(env))
-        # A copy, because an environment may return the same array at every step. Info is not
-        # compared.
+        # A copy, because an environment may return the same array at every step.
         trajectory.append(deepcopy(result[:4]))
         if result[2] or result[3] or perf_counter() > deadline:
             break

@@ -226,8 +226,7 @@ def random_action(env: "Env") -> Any:
     import gymnasium
 
     space = env.action_space
-    # Masks of a MultiDiscrete space are one flat array here, and Gymnasium wants a tuple of
-    # arrays.
+    # Masks of a MultiDiscrete space are one flat array; Gymnasium wants a tuple of arrays.
     if isinstance(space, gymnasium.spaces.Discrete) and env.has_wrapper_attr("action_masks"):
         mask = np.asarray(env.get_wrapper_attr("action_masks")(), dtype=np.int8)
         return space.sample(mask=mask)

@@ -122,8 +122,7 @@ def check_compatibility(
 def _check_rollout(configuration: Configuration) -> None:
     """Refuse a budget below one rollout, because a rollout is trained whole or not at all."""
     algorithm, steps = configuration.algorithm, configuration.budget.steps
-    # `n_steps` of an algorithm with a replay buffer is the length of n-step returns, not a
-    # rollout.
+    # With a replay buffer, `n_steps` is the length of n-step returns, not of a rollout.
     if "n_steps" not in algorithm or "buffer_size" in algorithm:
         return
     count = configuration.environment.get("vector", {}).get("count", 1)

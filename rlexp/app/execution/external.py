@@ -123,8 +123,7 @@ def _last_line(log: Path) -> str:
     """The last line of a log that is not blank, shortened."""
     try:
         with log.open("rb") as file:
-            # A log may have gigabytes, so only its end is read. The cut may fall inside a
-            # character.
+            # A log may have gigabytes, so only its end is read; the cut may split a character.
             file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:

@@ -116,8 +116,7 @@ def _of_packages(names: Iterable[str]) -> dict[str, str]:
             versions |= _installed(_distributions_of(name))
         elif files:
             versions[CODE_OF + name] = _hash(files)
-            # Imports are read from the source: importing the modules would execute the user's code
-            # here.
+            # Read from the source, because importing a module would execute the user's code.
             waiting += sorted({name for path in files.values() for name in _imported(path)})
     return versions
 

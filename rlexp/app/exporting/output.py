@@ -309,7 +309,7 @@ class ExportTarget:
             raise ConfigError(
                 f"{self.path} is a file, and this export writes a folder: name another --output"
             )
-        # With --force the old folder is deleted, and with it files that the user has put there.
+        # With --force the old folder is deleted: files that the user has put there would be lost.
         foreign = sorted(set(_files_in(self.path)) - set(export.contents))
         if foreign:
             raise ConfigError(
@@ -379,7 +379,6 @@ def _writer(content: Content) -> Callable[[Path], object]:
 
 def _files_in(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        # A link to a folder counts as a file, because the folder behind it is not part of the
-        # export.
+        # A link to a folder counts as a file: the folder behind it is not part of the export.
         if path.is_symlink() or not path.is_dir():
             yield path.relative_to(folder).as_posix()

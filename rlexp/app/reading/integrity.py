@@ -56,8 +56,7 @@ class IntegrityFindings:
         """Attribute files, given as sha256 by path, to a run."""
         for path, text in files.items():
             if (base := path.rpartition("/")[2]) in OF_ONE_RUN:
-                # The first run in the ledger made the file; a later one with the same content is
-                # the copy.
+                # The first run in the ledger made the file; a later one with it has a copy.
                 self.owners.setdefault((base, text), name)
 
     def owner(self, path: str, text: str | None, name: str) -> str | None:

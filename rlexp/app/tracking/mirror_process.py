@@ -184,7 +184,7 @@ class Uploader:
         try:
             tracked = self._begin(name, run)
             rows = run.reader.complete_rows(record)
-            # After each part the cursor moves, so an interruption repeats only one part.
+            # The cursor moves after each part, so an interruption repeats few rows.
             for start in range(0, len(rows), ROWS_PER_PUSH):
                 self._take(name, run, tracked, rows[start : start + ROWS_PER_PUSH])
             if record is not None:
@@ -354,8 +354,7 @@ class Mirror:
 
     @property
     def _leading(self) -> HeadlineAggregate:
-        # Raised here, inside the thread, so that the command hears of it as a problem of the
-        # tracker.
+        # Raised in the thread, so that the command hears of it as a problem of the tracker.
         if isinstance(self.leading, RlexpError):
             raise self.leading
         return self.leading

@@ -251,8 +251,7 @@ class ConfigurationIndex:
             trials = read_trials(self.paths) if self._experiment.sweep else []
         except (RlexpError, *READ_ERRORS):
             return
-        # In reverse, so that of trials with equal configurations the first one stays in the
-        # mapping.
+        # In reverse, so that of trials with equal configurations the first one stays.
         for trial in reversed(trials):
             if trial.configuration is not None:
                 self._trials[trial.configuration.fingerprint] = trial.number

@@ -187,7 +187,7 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
         alone = [mean_return(run.held_out) for run in runs]
         held_out = over_runs(alone, settings, ends) if alone else None
         return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
-    # Differences within each run: what its policy does well in both places cancels out.
+    # Differences within each run, so that effects which a run has in both places cancel.
     gaps = sorted(inside - outside for inside, outside in pairs)
     far = largest_difference(possible_ends([cell], None))
     return GeneralisationGap(

@@ -147,7 +147,7 @@ def _framed(low: float, high: float, padding: float, log: bool) -> tuple[float, 
     size = max(abs(low), abs(high))
     equal = _is_narrow(low, high, log)
     if log:
-        # A factor is to a logarithmic axis what a distance is to a linear one.
+        # On a logarithmic axis, equal factors are equal distances.
         factor = 2.0 if equal else (high / low) ** padding
         return max(low / factor, SMALLEST), max(high * factor, 100 * NARROWEST)
     if equal:

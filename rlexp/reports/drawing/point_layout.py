@@ -84,8 +84,7 @@ def strands(figure: ParallelFigure) -> ParallelLayout | None:
 def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> AxisScale | None:
     """Scale of a coordinate between its ends, extended to values beyond them."""
     if coordinate.names:
-        # Half a unit of room at both ends; a single choice would otherwise have an axis of length
-        # 0.
+        # Half a unit of room at both ends, because the axis of a single choice has length 0.
         return AxisScale(-0.5, len(coordinate.names) - 0.5)
     axis = Axis(title=coordinate.title, log=coordinate.log)
     return scale(axis, (*values, coordinate.low, coordinate.high))

@@ -255,6 +255,6 @@ def _digits(every: Sequence[Interval]) -> int:
     """Digits that distinguish the ends of the narrowest interval, or the estimates without one."""
     widths = [i.high - i.low for i in every if i.low is not None and i.high is not None]
     estimates = [i.estimate for i in every] or [0.0]
-    # An interval of width 0, of equal scores, would ask for infinitely many digits.
+    # Equal scores give an interval of width 0, which would ask for infinitely many digits.
     spans = [width for width in widths if width > 0] or [max(estimates) - min(estimates)]
     return min(3, decimals_for_span(min(spans)))
