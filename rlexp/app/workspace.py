@@ -96,6 +96,7 @@ class Workspace:
             )
         runs = self.experiment(experiment).runs() if experiment else self._runs()
         matches = [run for run in runs if part in run.folder.name]
+        # A full name wins: it may also be a part of a longer name.
         exact = [run for run in matches if run.folder.name == part]
         if len(exact or matches) == 1:
             return (exact or matches)[0]
@@ -165,6 +166,7 @@ def cache_folder() -> Path:
     home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
     try:
         base = Path(home) if home else Path.home() / ".cache"
+    # `Path.home` raises a RuntimeError where the user has no home folder.
     except RuntimeError:
         base = Path(os.devnull)
     return base / "rlexp"

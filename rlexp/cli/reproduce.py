@@ -112,6 +112,7 @@ def _divergence(divergence: "Divergence") -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
+        # A SHA-256 digest has 64 hexadecimal digits; other texts are shown whole.
         return value[:SHORTEST] if len(value) == 64 else value
     return "—" if value is None else f"{value!r}"
 

@@ -55,6 +55,7 @@ def execute(
     if console.as_json:
         console.json(document(outcome))
     for line in resume_lines(outcome):
+        # With --json, standard output must hold nothing but the document.
         (console.note if console.as_json else console.line)(line)
     return resume_exit_code(outcome)
 

@@ -56,6 +56,7 @@ def _module_of(root: Any, names: list[str]) -> str:
     """The last part of the module of a command; the joined names where there is no such command."""
     command = root
     for word in names:
+        # Only groups have `commands`; after an unknown word the lookup continues on None.
         command = getattr(command, "commands", {}).get(word)
     callback = getattr(command, "callback", None)
     return " ".join(names) if callback is None else str(callback.__module__).rpartition(".")[2]

@@ -155,6 +155,7 @@ def _leading_blocks(report: "ReportDocument") -> "Iterator[Block]":
     if (scores := tables.get("winner-scores")) is not None:
         yield scores
     if (settings := tables.get("winner-settings")) is not None:
+        # The second column has the searched range, which other settings lack.
         searched = tuple(row for row in settings.rows if row[1] is not None)
         yield replace(settings, title="Searched hyperparameters", rows=searched, note="")
     yield from notices[1:] if report.labels else ()

@@ -38,6 +38,7 @@ class _PipeSafeConsole(RichConsole):
 def _write(text: str) -> None:
     try:
         sys.stdout.write(text)
+        # Flushed at once: a closed pipe would otherwise be noticed only at exit.
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
@@ -62,6 +63,7 @@ class Console:
         """With `as_json`, print JSON values to standard output and nothing else."""
         self.as_json = as_json
         self.quiet = quiet
+        # With --json, progress goes to standard error, because standard output holds only JSON.
         self.out = _PipeSafeConsole(highlight=False, stderr=as_json)
         if not self.out.is_terminal:
             # A file or a pipe has no width, so lines must not be folded.

@@ -32,6 +32,7 @@ Rows = Sequence[Sequence[str]]
 def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
     """Print tables, notices and paragraphs; figures are left out."""
     shown = [block for block in blocks if isinstance(block, Table | Callout | Text)]
+    # Each block is paired with the one before it; the first tuple is longer by one.
     for before, block in zip((None, *shown), shown, strict=False):
         if before is not None and (isinstance(block, Table) or type(block) is not type(before)):
             out.print()
@@ -139,6 +140,7 @@ def _down(
         widths: list[int] = []
         for row in waiting:
             widths.append(min(max(map(cell_len, row)), most))
+            # At least one column is printed, however narrow the terminal: the loop must end.
             if sum(widths) + GAP * (len(widths) - 1) > most and len(widths) > 1:
                 widths.pop()
                 break

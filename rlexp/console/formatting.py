@@ -34,6 +34,7 @@ def json_text(value: Any, indent: int | None = 1) -> str:
         indent: Spaces per level; with None, the text is one line.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False)
+    # Line by line, because the line feeds of the indentation are control characters, too.
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 
 

@@ -46,6 +46,7 @@ class LiveTable:
         now = monotonic()
         for run in list(running)[:MOST_RUNS]:
             total = run.spec.budget["steps"]
+            # At the first update almost no time has passed, which would give absurd speeds.
             speed = run.step / max(now - run.since, 0.1)
             # At full steps the process still plays the final evaluation.
             left = format_duration((total - run.step) / speed) if run.step else "—"

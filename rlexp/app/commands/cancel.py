@@ -120,6 +120,7 @@ def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> Cancella
         return Cancellation(experiment=name, outcome=outcome, withdrawn=withdrawn)
     entry = holding(paths.lock)
     pid, host = entry.get("pid"), entry.get("host")
+    # A process id of another machine may belong to any process here.
     if host is not None and host != socket.gethostname():
         outcome = CancelOutcome.ELSEWHERE
         return Cancellation(experiment=name, outcome=outcome, holder=str(holder(paths.lock)))

@@ -192,6 +192,7 @@ def _until_decided(
     while True:
         evidence = collect_evidence([paths.name], Phase.TEST, workspace)
         looked = analyse(design, evidence)
+        # Earlier looks are compared with the file, so that a score that changed since is noticed.
         for number, decided in looked.decisions.items():
             record_look(paths, number, decided)
         if looked.finished:

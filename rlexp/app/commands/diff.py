@@ -123,6 +123,7 @@ def _configuration(spec: RunSpec) -> dict[str, Any]:
 
 def _provenance(content: dict[str, Any], attempt: AttemptPaths) -> dict[str, Any]:
     code = content.get("code", {})
+    # The patch holds most untracked files, too: its entries replace these below.
     untracked = dict.fromkeys(code.get("untracked", ()), "untracked, content not recorded")
     return {
         "code": {"commit": code.get("commit"), "changed": {**untracked, **_changes(attempt)}},
@@ -139,6 +140,7 @@ def _changes(attempt: AttemptPaths) -> dict[str, str]:
         patch = read_file(attempt.patch).decode(errors="replace")
     except OSError:
         return {}
+    # The line feed before the header tells it from the same text inside a changed line.
     pieces = ("\n" + patch.rstrip("\n")).split(f"\n{FILE_HEADER}")[1:]
     return {
         piece.partition("\n")[0].rpartition(" b/")[

@@ -183,6 +183,7 @@ def _translated(
         problems = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
         if entry.name not in options and not GYMNASIUM_ID.fullmatch(entry.name):
             problems = [f"line {entry.line}: it is not a Gymnasium id, so it names no single task"]
+        # Composing an entry with a known problem would report the same problem in other words.
         problems += [] if problems else _mistakes(matrix, entry, workspace)
         if problems:
             troubles.setdefault("; ".join(problems), []).append(entry.name)
@@ -245,6 +246,7 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(matrix: Mapping[str, Any], algorithm: str, path: Path) -> str:
+    # A line feed in the file's name would end the YAML comment that quotes it.
     name = "".join(c if c.isprintable() else "?" for c in path.name)
     return matrix_text(
         matrix,

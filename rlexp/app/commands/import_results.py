@@ -309,6 +309,7 @@ def _differing(runs: Sequence[PlannedImportRun]) -> Iterator[DifferentParameters
             cell = (run.configuration.label, run.configuration.task)
             groups.setdefault(cell, []).append(parameters)
     for (label, task), group in groups.items():
+        # Seeds differ by design, and parameters of MLflow itself describe no training.
         names = [k for k in group[0] if not k.startswith("mlflow.") and "seed" not in k.lower()]
         differing = [k for k in names if len({parameters.get(k) for parameters in group}) > 1]
         if differing:

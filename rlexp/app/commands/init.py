@@ -179,6 +179,7 @@ def _write(root: Path, scaffold: dict[str, str]) -> None:
     except OSError as error:
         for path in written:
             path.unlink()
+        # Inner folders come last in the list, and only an empty folder can be removed.
         for path in reversed(made):
             if path.is_dir():
                 path.rmdir()

@@ -20,6 +20,7 @@ from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.text import join_first_names, join_names
 
+# Operators of two characters come first: `>` alone would match the beginning of `>=`.
 CONDITION = re.compile(
     r"\s*(?P<column>\w+)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)", re.DOTALL
 )
@@ -407,6 +408,7 @@ def _equal(present: Any, value: str) -> bool:
 
 def _number(text: str) -> float | None:
     try:
+        # Tables print numbers with commas, and users copy them from there.
         return float(text.replace(",", ""))
     except ValueError:
         return None

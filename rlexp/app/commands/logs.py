@@ -56,6 +56,7 @@ def logs(run_name: str, attempt: int | None, lines: int | None, workspace: Works
     chosen = _attempt(run, attempt)
     output = _read(chosen).replace("\r\n", "\n").rstrip("\n")
     written = output.split("\n") if output else []
+    # Not `written[-lines:]`, which would return the whole log for 0 lines.
     kept = written if lines is None else written[len(written) - min(lines, len(written)) :]
     return Log(
         experiment=run.folder.parent.name,

@@ -219,6 +219,7 @@ def _by_pilot(evidence: Evidence, request: PowerRequest, settings: ReportSetting
     if len(scores) == 2:
         pilots.append((" and ".join(scores), list(scores.values())))
     doubts = [f"{label}: {reason}." for label, reason in reasons.items()]
+    # A single label is compared with nothing, so warnings about unfairness do not apply.
     if len(pilots) > 1:
         doubts += [n.text for n in warnings(evidence) if n.tone is Tone.WARNING]
     return PilotPlan(

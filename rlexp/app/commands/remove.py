@@ -55,6 +55,7 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
     _require_inside(folder, workspace.layout.root)
     name = str(folder.relative_to(workspace.layout.root))
     command = shlex.join(["rlexp", "rm", name, "--yes"])
+    # A part of a name may match another run later, so a removal needs the whole name.
     if yes and folder.name != target.rstrip("/").rpartition("/")[2]:
         raise RecordError(
             f"{target!r} is only a part of the name {name}; to remove that run: {command}"
@@ -76,6 +77,7 @@ def _require_inside(folder: Path, root: Path) -> None:
     Raises:
         RecordError: The folder lies outside `runs/`.
     """
+    # Only the parent is resolved: a link in `runs/` is itself inside, wherever it leads.
     if not folder.parent.resolve().is_relative_to(root.resolve()):
         raise RecordError(
             f"{folder} is outside {root}, because a folder above it is a link; remove it there: "

@@ -170,6 +170,7 @@ class ReportCache:
         with suppress(RecordError, KeyError, TypeError, ValueError, AttributeError):
             content = read_json(self.file)
             sums = {Path(name): text for name, text in content["files"].items()}
+            # A report that the user has edited or removed is written again.
             if content["source"] == self.digest and all(sum_of_file(p) == sums[p] for p in sums):
                 return CachedReport(tuple(sums), ReportSummary.read(content["summary"]))
         return None
@@ -231,6 +232,7 @@ def _cache(
         "formats": list(formats),
         "output": request.output,
         "figures": request.figures,
+        # Relative names of `output` and `figures` refer to the current folder.
         "from": str(Path.cwd()),
         "settings": parts.composed,
     }
@@ -289,6 +291,7 @@ def _digest(question: Mapping[str, Any], experiments: Iterable[ExperimentPaths])
         return None
     # A file changed within SETTLED seconds may change again within one tick of its clock.
     before = time.time() - SETTLED
+    # The version alone is not enough: an editable installation changes without a new version.
     code = stamp_of_tree(str(Path(rlexp.__file__).parent), before, folders=COMPILED)
     stamps = [code, *(_stamp(paths, before) for paths in experiments)]
     if None in stamps:

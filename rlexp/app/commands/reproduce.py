@@ -225,6 +225,7 @@ def _one_code(
     for original in group:
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record
+        # A run that a signal interrupted has nothing to compare.
         if again.state in {State.COMPLETED, State.FAILED}:
             partial.runs.append(judge_reproduction(original, again, around, workspace).result())
 
@@ -325,6 +326,7 @@ def _executing(checkout: Checkout, specs: Sequence[RunSpec], folder: Path) -> Ch
 def _ended_by_signals(*, handled: bool) -> Iterator[Signals]:
     """Turn terminating signals into KeyboardInterrupt, so that temporary files are removed."""
     signals = Signals()
+    # Python itself turns SIGINT into KeyboardInterrupt.
     heard = [n for n in STOP_SIGNALS if handled and n is not signal.SIGINT]
     # A caller's handlers stay: `nohup`, for example, ignores SIGHUP.
     heard = [n for n in heard if signal.getsignal(n) is signal.SIG_DFL]

@@ -487,6 +487,7 @@ def recorded_sweep(
     typed = _typed(recorded, name)
     definition, before = split_definition(typed)
     keys = [parsed.key_or_group for parsed in parse_overrides(before)]
+    # An override given now wins over the recorded one of the same key.
     kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
     left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]
     try:

@@ -341,6 +341,7 @@ def _measures(record: RunRecord) -> tuple[MeasureRow, ...]:
     rows += [r for event in record.examinations for r in _measures_of(event.distribution, event)]
     if not record.examinations:
         rows = [row for row in rows if row.measure != RETURN]
+    # False sorts before True, so the return comes first.
     return tuple(sorted(rows, key=lambda row: (row.measure != RETURN, row.measure)))
 
 

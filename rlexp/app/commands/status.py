@@ -136,6 +136,7 @@ def sweep_status(
     except RlexpError as error:
         return None, str(error)
     spent = {s.record.spec.id: s.record.spent for s in runs}
+    # The command that runs the sweep may be on another machine: its running runs show its workers.
     workers = max(sum(s.record.state is State.RUNNING for s in runs), 1)
     view = make_view(sweeping, spent, workers)
     driven = is_held(surveyed.paths.lock)

@@ -228,6 +228,7 @@ def run_sweep(
         (*experiment.trials, *experiment.configurations),
         workspace.allowed,
         (*command, *workspace.permission),
+        # The default comes from what the user typed, unlike the trials, which come from the disk.
         trusted=[request.experiment.default],
         chosen=request.request.space.choices(),
     )
@@ -333,6 +334,7 @@ def _outline(
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
     begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=driving.allow_drift)
     replay = largest_replay_buffer([spec], spaces)
+    # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
     saved = {spec.name: sum(steps_done(begun).values()) // max(runs, 1)}
     expected = estimate_cost([spec] * max(runs, 1), workers, continued=saved, replay=replay)
     return SweepOutline(
@@ -375,6 +377,7 @@ def _begun(paths: ExperimentPaths, sweeping: SweepSource) -> Iterator[RunSpec]:
         if run.folder.name not in ended:
             with suppress(RlexpError):
                 spec = read_spec(run)
+                # A copied folder would count the checkpoint of another run.
                 if _is_well_formed(spec) and spec.name == run.folder.name:
                     yield spec
 
@@ -550,6 +553,7 @@ def _next(
     train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
     yield NextCommand(why="train the winner again", command=train)
     seeds = sweeping.seeds.test
+    # A list of seeds cannot be doubled.
     if isinstance(seeds, int):
         kept = [w for w in again if not w.startswith("seeds.test=")]
         more = shlex.join([*kept, f"seeds.test={2 * seeds or DEFAULT_TEST_SEEDS}"])

@@ -153,8 +153,10 @@ def _stored(surveyed: ExperimentScan) -> Iterator[StoredRun]:
 
 def _checkpoints(stored: StoredRun) -> Iterator[IntegrityFinding]:
     """Findings on damaged checkpoints; a fault if the run could still continue from them."""
+    # A running run may be writing or removing a checkpoint at this moment.
     if stored.record.state is State.RUNNING:
         return
+    # The checkpoint of a run that will never continue is of no use, so its damage does no harm.
     needed = stored.record.may_run(retry=True)
     kind = RecordKind.DAMAGED if needed else RecordKind.REMARK
     for step in _steps(stored):

@@ -223,6 +223,7 @@ def _executor(overrides: Sequence[str], options: WorkerOptions, workspace: Works
 
 def _names(job: Path) -> frozenset[str]:
     try:
+        # Only line feeds separate names; `splitlines` would also split at other characters.
         return frozenset(read_file(job).decode(errors="replace").split("\n")) - {""}
     except OSError as error:
         raise ConfigError(f"--job {job} cannot be read: {error.strerror}") from error
@@ -262,6 +263,7 @@ def _execute(
     spec = source.take()
     if spec is None:
         return
+    # Given back, because the loop takes and claims every run itself.
     source.offered.appendleft(spec.name)
     loop = None
     opened = executor.open(
@@ -309,6 +311,8 @@ def _attempt_settings(order: RunOrder, code: Code, workspace: Workspace) -> Atte
 
 def _end_with_input() -> None:
     """Stop this process when its standard input ends: its parent has closed it or has died."""
+    # Not through `sys.stdin`: a thread inside a buffered read holds its lock when Python exits,
+    # which is a fatal error.
     while os.read(sys.stdin.fileno(), 4096):
         pass
     # The handler of SIGTERM stops the runs gracefully, as if a scheduler had sent the signal.

@@ -377,6 +377,7 @@ def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple
     scales = common_scale(evidence, settings)
     if scales is None:
         return {}
+    # Anchors from the scores would move with each look, and with them the scores already tested.
     if settings.normalisation == "observed":
         raise ConfigError(
             "normalisation=observed changes with every run; a frozen design needs anchors",

@@ -105,6 +105,7 @@ def check_environment_repeats(
     """
     request = {"environment": environment, "allowed": list(allowed)}
     (folder / "request.json").write_text(json.dumps(request))
+    # The plays of one call share a server process and so its hash seed, which is set at its start.
     jobs = {f"own-{cure}": (cure, "1") for cure in CURES}
     _play(jobs, workspace, folder)
     _play({"again": ("nothing", "1")}, workspace, folder)
@@ -121,6 +122,7 @@ def explain_traces(traces: Mapping[str, Sequence[Trace]]) -> Finding:
             replacement (`own-nothing`, `own-entropy`, …), in another process (`again`), and in one
             with another hash seed (`hashed`). Plays that did not end are missing.
     """
+    # Plays with a replaced source may fail for other reasons, so they are not needed here.
     if not {"own-nothing", "again", "hashed"} <= set(traces):
         return fail(
             "environment",
@@ -313,6 +315,7 @@ def short_training(spec: RunSpec) -> int:
     """Environment steps during which the learner updates its parameters at least three times."""
     environments: int = spec.environment.get("vector", {}).get("count", 1)
     begin, rollout = (spec.algorithm.get(key) for key in ("learning_starts", "n_steps"))
+    # Off-policy algorithms update nothing before `learning_starts`.
     if isinstance(begin, int):
         return begin + FEWEST_STEPS
     if isinstance(rollout, int):
@@ -349,6 +352,7 @@ def _findings(target: DeterminismTarget, settings: RepetitionSettings) -> Iterat
     if not repeats or likeness(first, hashed) is not Likeness.IDENTICAL:
         environment_finding = _environment(spec, settings)
         yield environment_finding
+        # Only if the environment repeats, the difference must come from the learner.
         if environment_finding.status is FindingStatus.OK and not repeats:
             yield _learner(spec, settings)
 

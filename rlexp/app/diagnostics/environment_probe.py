@@ -152,10 +152,12 @@ def _trajectory(environment: Environment, seed: int, log: ProbeLog) -> Trajector
     deadline = perf_counter() + SECONDS
     with log.during("seeding", f"reset(seed={seed}) of another one"):
         trajectory: Trajectory = [(deepcopy(env.reset(seed=seed)[0]),)]
+    # The same actions for both seeds, so that a difference can only come from the environment.
     env.action_space.seed(SEED)
     for number in range(STEPS):
         with log.during("seeding", f"step {number} of another one"):
             result = env.step(random_action(env))
+        # A copy, because an environment may return the same array at every step.
         trajectory.append(deepcopy(result[:4]))
         if result[2] or result[3] or perf_counter() > deadline:
             break

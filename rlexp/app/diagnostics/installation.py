@@ -125,6 +125,7 @@ def check_requirements(required: list[Requirement], installed: Mapping[str, str]
     """
     good, bad = [], []
     for requirement in required:
+        # Requirements of extras have a marker that is false without the extra.
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         version = installed.get(canonicalize_name(requirement.name))

@@ -57,6 +57,7 @@ def check_cores(cores: int, quota: float | None) -> Finding:
 def cpu_quota(path: Path) -> float | None:
     """The number of cores that the control group grants, or None without a limit."""
     try:
+        # Without a limit the file says `max`, which is no number.
         granted, period = path.read_text().split()
         return int(granted) / int(period)
     except (OSError, ValueError):

@@ -226,6 +226,7 @@ def random_action(env: "Env") -> Any:
     import gymnasium
 
     space = env.action_space
+    # Masks of a MultiDiscrete space are one flat array; Gymnasium wants a tuple of arrays.
     if isinstance(space, gymnasium.spaces.Discrete) and env.has_wrapper_attr("action_masks"):
         mask = np.asarray(env.get_wrapper_attr("action_masks")(), dtype=np.int8)
         return space.sample(mask=mask)
@@ -241,6 +242,7 @@ def summarise_play(played: PlayStatistics, env: "Env") -> list[Finding]:
     )
     fix = "declare the dtype that it returns, or cast to the declared one"
     each, reset = median(played.step_seconds), median(played.reset_seconds)
+    # A coarse clock may measure 0 seconds for a step.
     speed = f"{_time(each)} a step (at most {1 / max(each, 1e-9):,.0f} steps per second)"
     return [
         ok("reset and step", checked),

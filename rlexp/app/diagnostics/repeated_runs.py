@@ -85,6 +85,7 @@ def execute_separately(
     Raises:
         ExecutorError: A process cannot be started.
     """
+    # More at a time than cores could exceed the time limit only because the machine is busy.
     count = max(1, usable_cores() // max(e.spec.compute["threads"] for e in executions))
     records: list[RunRecord] = []
     for start in range(0, len(executions), count):

@@ -47,6 +47,7 @@ def execute(arguments: list[str]) -> int:
     """
     folder, cure = Path(arguments[0]), arguments[1]
     request = json.loads((folder / "request.json").read_text())
+    # Kept before the clock is replaced: the limit of a play needs the real one.
     now = time.perf_counter
     # The replacement precedes the import of the environment's modules, which may import `time` or
     # `urandom` functions by name.
@@ -60,6 +61,7 @@ def execute(arguments: list[str]) -> int:
 def _play(make: Callable[[], "Env"], begin: Callable[[], None], now: Callable[[], float]) -> Trace:
     """The digests of what a fresh environment returns; global generators are seeded first."""
     begin()
+    # Runs seed these generators too, so an environment may rely on them.
     random.seed(SEED)
     np.random.seed(SEED)  # noqa: NPY002
     env = make()
@@ -93,6 +95,7 @@ def _add(update: Callable[[bytes], object], value: Any) -> None:
             _add(update, item)
     else:
         array = np.asarray(value)
+        # Without dtype and shape, different arrays could have the same bytes.
         update(f"{array.dtype}{array.shape}".encode())
         update(array.tobytes() if array.dtype != object else repr(value).encode())
 

@@ -89,6 +89,7 @@ def check_archives(policy: Policy, run: RunPaths) -> None:
     Raises:
         RecordError: A file is outside the folder, or its content is too large.
     """
+    # A link could lead to a model elsewhere, which would be evaluated under this run's name.
     home = run.folder.resolve()
     for path in (policy.model, policy.normalisation):
         if not path.resolve().is_relative_to(home):

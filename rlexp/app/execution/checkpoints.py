@@ -71,6 +71,7 @@ def _beginning(
         if isinstance(saved, str):
             refused.append(RunBeginning(step=step, anew=True, reason=saved))
             continue
+        # An older checkpoint can still be usable: its attempt may have had the present versions.
         change = describe_changes(
             saved.about.get("versions"), _current_versions(spec, versions_cache)
         )
@@ -87,6 +88,7 @@ def _bundles(run: RunPaths) -> dict[int, Path]:
     if not os.path.lexists(run.checkpoints):
         return {}
     try:
+        # A checkpoint at step 0 saves nothing: the run starts there anyway.
         return {step: bundle for step, bundle in bundles(run).items() if step}
     except (OSError, RecordError):
         return {}
@@ -173,4 +175,5 @@ def _replay(spec: RunSpec, spaces: Mapping[str, EnvironmentSpaces]) -> int:
         or (environment_spaces := spaces.get(canonical(spec.environment))) is None
     ):
         return 0
+    # A buffer holds at most one transition per trained step.
     return min(size, int(spec.budget["steps"])) * environment_spaces.transition

@@ -70,6 +70,7 @@ class EnvironmentSpaces:
             normalised=vector.normalise_observations,
             rewards_normalised=vector.normalise_rewards,
             stacked=vector.frame_stack > 1,
+            # A transition has two observations: the one before the step and the one after it.
             transition=2 * max(vector.frame_stack, 1) * _bytes(space)
             + _bytes(made.action_space)
             + SCALAR_BYTES,
@@ -121,6 +122,7 @@ def check_compatibility(
 def _check_rollout(configuration: Configuration) -> None:
     """Refuse a budget below one rollout, because a rollout is trained whole or not at all."""
     algorithm, steps = configuration.algorithm, configuration.budget.steps
+    # With a replay buffer, `n_steps` is the length of n-step returns, not of a rollout.
     if "n_steps" not in algorithm or "buffer_size" in algorithm:
         return
     count = configuration.environment.get("vector", {}).get("count", 1)
@@ -159,6 +161,7 @@ def _spaces(task: str, environment: Any) -> EnvironmentSpaces:
             ) from error
 
     def close() -> None:
+        # The list is empty if the construction failed.
         for env in environments:
             env.close()
 
@@ -268,7 +271,9 @@ def call_in_subprocess(
         content = _read(reading, time.monotonic() + LIMIT)
     finally:
         os.close(reading)
+        # Without a result there is nothing worth waiting for: the child hangs, or is dead already.
         status = _end(pid, CLEANUP_LIMIT if content else 0.0)
+    # An empty text means that the child died before it wrote; None means that the time is over.
     if not content:
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
@@ -301,6 +306,7 @@ def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], 
         content = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
     with os.fdopen(writing, "w") as file:
         json.dump(content, file)
+    # The parent has the result: even a SystemExit of the environment must not change the end.
     with suppress(BaseException):
         cleanup()
     sys.stderr.flush()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 @contextmanager
 def temporary_environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables inside a `with` block, and restore the former ones after it."""
+    # None stands for a variable that did not exist; an empty text is a value of its own.
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

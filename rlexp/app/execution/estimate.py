@@ -69,6 +69,7 @@ def estimate_cost(
         measured &= speed is not None
         seconds += max(spec.budget["steps"] - continued.get(spec.name, 0), 0) / rate
         total += int(size)
+    # Replay buffers are removed when a run ends, so only those of parallel runs exist together.
     at_a_time = min(workers, len(specs))
     total += replay * at_a_time
     return CostEstimate(seconds / max(at_a_time, 1) + START_UP, total, measured)
@@ -105,4 +106,5 @@ def _read() -> dict[str, tuple[float, float]]:
         speeds = {str(k): (float(v[0]), float(v[1])) for k, v in document.items()}
     except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError):
         return {}
+    # JSON accepts NaN and Infinity, and a speed of 0 would be a division by zero.
     return {k: v for k, v in speeds.items() if all(isfinite(n) and n > 0 for n in v)}

@@ -55,6 +55,7 @@ def keep_files(
     """
     algorithm, default_algorithm = trial["algorithm"], default_settings["algorithm"]
     files = default.algorithm.get("files")
+    # Hashing again would accept a file that was edited during the sweep.
     same = all(
         algorithm.get(key) == default_algorithm.get(key)
         for key in ("_target_", "command", "files")
@@ -77,6 +78,7 @@ def train_external(
     listener: Listener,
 ) -> RunEnded:
     """Let a training script execute an attempt, in the folder in which the command was given."""
+    # Absolute, because the script may change its current folder.
     task, folder = training.environment.task, attempt.folder.absolute()
     script_paths = AttemptPaths(folder)
     values = {
@@ -111,6 +113,7 @@ def _variables(values: Mapping[str, str]) -> dict[str, str]:
     return {
         **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, values["threads"]),
+        # A full buffer of a killed script would take its last lines with it.
         "PYTHONUNBUFFERED": "1",
         **{f"RLEXP_{name.upper()}": values[name] for name in names},
     }
@@ -120,6 +123,7 @@ def _last_line(log: Path) -> str:
     """The last line of a log that is not blank, shortened."""
     try:
         with log.open("rb") as file:
+            # A log may have gigabytes, so only its end is read; the cut may split a character.
             file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:

@@ -105,6 +105,7 @@ def _commands(parts: Parts) -> Iterator[Any]:
         # A number cannot change what a command executes, whatever surrounds it.
         if not isinstance(value, int | float | None):
             yield [f"algorithm.{SETTINGS}{key}", value]
+    # The name of the task becomes part of the command, so it can hold shell words too.
     if "{task}" in str(command):
         yield ["environment.name", parts.environment.get("name") or parts.environment.get("id")]
 
@@ -115,6 +116,7 @@ def foreign_modules(parts: Parts) -> set[str]:
     Raises:
         RecordError: The settings of a plug-in are not a mapping.
     """
+    # The types are checked here, because files from other people reach this code unvalidated.
     settings = (parts.agent, parts.algorithm, parts.environment)
     if not all(isinstance(part, Mapping) for part in settings):
         raise RecordError(
@@ -122,6 +124,7 @@ def foreign_modules(parts: Parts) -> set[str]:
         )
     targets = {str(target) for part in settings for target in _targets(part)}
     environment = parts.environment
+    # Gymnasium imports the part before the colon of an id such as `package.module:Name-v0`.
     module, colon, _ = str(environment.get("id")).partition(":")
     return {
         *(target for target in targets if not _is_in(target, (OWN_PACKAGE,))),

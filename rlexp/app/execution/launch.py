@@ -195,6 +195,7 @@ def _drive_locally(
                 loop.close_gap(source)
     finally:
         if loop is not None:
+            # Only after the session has closed: all processes of the runs have ended by then.
             loop.abandon()
     return loop.disk_error
 
@@ -253,6 +254,7 @@ def _drive_remotely(
                 dispatch.close_gap(source)
             finally:
                 dispatch.abandon()
+        # Without runs outside, everything has ended already and there is nothing to follow.
         if driving.detach and dispatch.out:
             _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
     return dispatch.disk_error
@@ -276,6 +278,7 @@ def _say_detached(
 def _site(
     paths: ExperimentPaths, driving: LaunchSettings, workspace: Workspace, *, by_hand: bool
 ) -> Site:
+    # Workers read the experiment from disk, so they would refuse even packages of the user's own.
     allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
     flags = [word for package in allowed for word in ("--allow-import", package)]
     # This variable declares that every folder is shared between machines. Workers need it too: both

@@ -137,6 +137,7 @@ def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -
 
 
 def _folder_word(text: str) -> str:
+    # Without `..` and leading dots, the word can neither leave the folder nor be hidden in it.
     return re.sub(r"[^A-Za-z0-9._-]+|[.]{2,}", "-", text).strip("._-") or "task"
 
 
@@ -210,6 +211,7 @@ def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, .
     unique = {c.fingerprint: c for c in configurations}
     seen: dict[tuple[str, str], Configuration] = {}
     for configuration in unique.values():
+        # Reports know a configuration only by its label and its task.
         key = (configuration.label, configuration.task)
         if key in seen:
             raise ConfigError(
@@ -265,6 +267,7 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
             key="experiment",
             command=f"rlexp sweep {requested.name}",
         )
+    # The sets of seeds are not part of the fingerprint, so that a command can add some.
     if existing.fingerprint != requested.fingerprint:
         differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
         raise RecordError(
@@ -291,6 +294,7 @@ def with_current_parts(
         existing: The recorded configurations.
         requested: The configurations of a command, with the same fingerprints.
     """
+    # A fingerprint holds the declared identity of a class, not its module, so it survives a move.
     requested_by_fingerprint = {c.fingerprint: c for c in requested}
     return tuple(
         replace(
@@ -315,5 +319,6 @@ def union(first: Seeds, second: Seeds) -> Seeds:
     """The union of two seed sets; two counts give the larger count."""
     if isinstance(first, int) and isinstance(second, int):
         return max(first, second)
+    # A count n stands for the seeds 0 … n - 1. Existing seeds come first and keep their order.
     seed_lists = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]
     return tuple(dict.fromkeys((*seed_lists[0], *seed_lists[1])))

@@ -151,6 +151,7 @@ class RunListener:
         self._journal.append(event)
         if isinstance(event, RunEnded):
             if event.ending in {Ending.COMPLETED, Ending.PRUNED}:
+                # An interrupted or failed run may continue, so it keeps its checkpoints.
                 self._clear()
             self.last_resort.start()
 
@@ -196,6 +197,7 @@ class RunListener:
 
     def beat(self, step: int) -> None:
         """Overwrite the progress counters."""
+        # Without the counter of beats, a long evaluation at one step would look like a hang.
         self._beats += 1
         PROGRESS.pack_into(self._progress, 0, step, self._beats)
 
@@ -251,6 +253,7 @@ def execute(arguments: list[str]) -> int:
     try:
         _execute(RunPaths(Path(arguments[0])), int(arguments[1]))
     except OSError as error:
+        # Another error is a crash of this run; a full disk stops all runs.
         if error.errno not in NO_SPACE:
             raise
         print(error, file=sys.stderr)  # noqa: T201
@@ -280,6 +283,7 @@ def _execute(paths: RunPaths, number: int) -> None:
             ),
         )
         _train(paths, attempt, listener)
+        # The environments have closed within their limit.
         listener.last_resort.cancel()
 
 

@@ -23,6 +23,7 @@ class Signals:
     def receive(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
         del frame
+        # The second signal means that the user does not want to wait for a graceful end.
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = signal.Signals(number)

@@ -116,6 +116,7 @@ def _of_packages(names: Iterable[str]) -> dict[str, str]:
             versions |= _installed(_distributions_of(name))
         elif files:
             versions[CODE_OF + name] = _hash(files)
+            # Read from the source, because importing a module would execute the user's code.
             waiting += sorted({name for path in files.values() for name in _imported(path)})
     return versions
 

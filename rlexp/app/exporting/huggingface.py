@@ -132,6 +132,7 @@ def describe_result(model_card: ModelCard) -> str:
         f"{model_card.estimates.n} of {format_count(model_card.estimates.planned, 'run')} (seeds {seeds})"
     )
     parts += [f"{run_states_text(absent)} without a score"] if absent else []
+    # The estimate has more values than there are scores where the worst stands for missing ones.
     worst = model_card.estimates.n - len(model_card.members) + len(absent)
     parts += [f"{worst} of them counted as the task's worst"] if worst else []
     return ", ".join(parts)

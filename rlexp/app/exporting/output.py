@@ -213,6 +213,7 @@ class ExportTarget:
                 f"{name} is a link, and exports are not written through links: name another --output"
             )
         records = workspace.layout.root.resolve()
+        # Also a folder around the records is refused: --force would replace them.
         if path.resolve().is_relative_to(records) or records.is_relative_to(path.resolve()):
             raise ConfigError(
                 f"--output={name} is inside the folder of the records: name a path outside {records}"
@@ -308,6 +309,7 @@ class ExportTarget:
             raise ConfigError(
                 f"{self.path} is a file, and this export writes a folder: name another --output"
             )
+        # With --force the old folder is deleted: files that the user has put there would be lost.
         foreign = sorted(set(_files_in(self.path)) - set(export.contents))
         if foreign:
             raise ConfigError(
@@ -377,5 +379,6 @@ def _writer(content: Content) -> Callable[[Path], object]:
 
 def _files_in(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
+        # A link to a folder counts as a file: the folder behind it is not part of the export.
         if path.is_symlink() or not path.is_dir():
             yield path.relative_to(folder).as_posix()

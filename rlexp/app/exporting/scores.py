@@ -64,6 +64,7 @@ def make_rliable(request: ExportRequest, output: ExportTarget, workspace: Worksp
     outcome = exported_runs(evidence, request, output, *remarks)
     command = NextCommand(why="try it", command=shlex.join(["python", "-c", line]))
     return Export(
+        # Names may contain lone surrogates, which UTF-8 cannot encode.
         contents={name: content, f"{name}.md": page.encode(errors="replace")},
         folder=False,
         outcome=replace(_with_shape(outcome, shape), unit=unit, next=(command,)),

@@ -263,6 +263,7 @@ def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
         OWN_PACKAGE,
         CONTRIB,
     }
+    # The versions of a run list sb3-contrib always, but few scripts import it.
     if recipe.learner.package == "sb3_contrib":
         names.add(CONTRIB)
     return render_requirements(names, packages, provenance.get("python"))
@@ -345,6 +346,7 @@ def make_recipe(
         threads=training.compute.threads,
         steps=training.budget.steps,
         deterministic=training.budget.evaluation_deterministic,
+        # Evaluations are numbered from 0, so the final one has the number of those before it.
         evaluation_seeds=tuple(
             streams.evaluation(evaluations, i) for i in range(EVALUATION_ENVIRONMENTS)
         ),

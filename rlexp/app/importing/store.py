@@ -134,6 +134,7 @@ def add_to_experiment(
                 seals.enter(paths.run(run.spec.name), 1)
         finally:
             shutil.rmtree(hidden.folder, ignore_errors=True)
+        # Runs of a killed import may be in place without an entry in the ledger.
         seals.enter_late()
         write_experiment(paths, settled.experiment)
     return written
@@ -228,6 +229,7 @@ def _provenance(run: PlannedImportRun, origin: _Origin) -> dict[str, Any]:
 
 def _events(run: PlannedImportRun, now: float) -> list[Event]:
     """The events of an imported run; their times come from the source, or else from the import."""
+    # Times of the source and of the import are not mixed: durations between them mean nothing.
     has_times = run.source.started is not None and all(p.time is not None for p in run.points)
     started = run.source.started if has_times and run.source.started is not None else now
     times = [point.time if has_times and point.time is not None else now for point in run.points]

@@ -36,6 +36,7 @@ def catalogue_of(paths: ExperimentPaths) -> Catalogue:
     if not paths.folder.is_dir():
         # The folder may be missing, or a link that leads to itself, which `resolve` refuses.
         return Catalogue([], time.time)
+    # The full path, because experiments of several workspaces share the cache and may share names.
     name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
     in_cache = cache_folder() / "catalogues" / name
     shared = is_shared(paths.catalogue)

@@ -212,6 +212,7 @@ def read_intact(paths: RunPaths) -> StoredRun:
 
 def _problem(stored: StoredRun, *, foreign: bool) -> str | None:
     running = stored.record.state is State.RUNNING
+    # A running process may be about to complete its last line.
     unreadable = stored.quarantined + (0 if running else stored.torn)
     problems = []
     if unreadable:

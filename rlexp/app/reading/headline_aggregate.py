@@ -71,6 +71,7 @@ def read_headline_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Headli
     parts = read_report(("section=[]",), folder, allowed)
     for name, metric in parts.metrics.items():
         aggregate = aggregate_of(metric)
+        # A capped metric needs normalised scores, and these are raw.
         if aggregate is None or aggregate.cap is None:
             return HeadlineAggregate(name=name, metric=metric, estimator=parts.settings.estimator)
     return HeadlineAggregate(estimator=parts.settings.estimator)

@@ -56,6 +56,7 @@ class IntegrityFindings:
         """Attribute files, given as sha256 by path, to a run."""
         for path, text in files.items():
             if (base := path.rpartition("/")[2]) in OF_ONE_RUN:
+                # The first run in the ledger made the file; a later one with it has a copy.
                 self.owners.setdefault((base, text), name)
 
     def owner(self, path: str, text: str | None, name: str) -> str | None:
@@ -275,6 +276,7 @@ def _document(
         # former document is then still right; the next command repairs the ledger before it adds
         # anything.
         allowed.add(entries[-2].sha256 if len(entries) > 1 else None)
+    # A file without a sum is not absent: it may be a link or unreadable, and None may be allowed.
     unreadable = actual is None and os.path.lexists(paths.folder / name)
     if actual not in allowed or unreadable:
         _absent_or_edited(paths.folder, name, findings)

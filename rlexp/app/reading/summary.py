@@ -158,6 +158,7 @@ def read_entries(
         (configuration, _read(paths.run(spec.name), spec, catalogue))
         for configuration, spec in experiment.specs(phase)
     ]
+    # Only one phase was read, so entries of the other phases must stay.
     catalogue.save(complete=False)
     return entries
 
@@ -299,6 +300,7 @@ def summarise(
     )
     records: dict[int, list[RunRecord]] = {}
     for configuration, stored in entries:
+        # By identity, because a configuration holds dictionaries and has no hash.
         records.setdefault(id(configuration), []).append(stored.record)
     return PhaseSummary(
         experiment=experiment.name,

@@ -67,6 +67,7 @@ def collect_evidence(
     members = [
         m for name in scans for m in _members(scans[name], _labels(name, parsed_targets), chosen)
     ]
+    # Two experiments may use the same label for different configurations.
     names = unambiguous(_configurations(members))
     renamed = dict(zip(_configurations(members), names, strict=True))
     labelled = [replace(m, label=renamed[m.experiment, m.label, m.task]) for m in members]

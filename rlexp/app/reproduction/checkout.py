@@ -128,6 +128,7 @@ def _imports(root: Path, worktree: Path) -> Iterator[Path]:
     An editable installation would otherwise be imported in its present state. The workspace's
     folder is left out: it comes last, as in every run.
     """
+    # Unless Python is in safe mode, the first entry is the folder of the script.
     search_path = sys.path if sys.flags.safe_path else sys.path[1:]
     for folder in dict.fromkeys([*search_path, *_editable_folders()]):
         with suppress(ValueError, OSError):
@@ -144,6 +145,7 @@ def _editable_folders() -> Iterator[str]:
             origin = loads(text or "{}")
             if origin.get("dir_info", {}).get("editable"):
                 folder = Path(unquote(urlsplit(origin["url"]).path))
+                # direct_url.json names the project, and many keep their packages in src/.
                 inner = folder / "src"
                 yield str(inner if inner.is_dir() else folder)
 

@@ -50,6 +50,7 @@ class EnvironmentChange:
     @property
     def wish(self) -> str | None:
         """The requirement with which pip installs the recorded version, or None."""
+        # The part after `+` names a build such as `cpu`, which the package index does not offer.
         then, now = ((v or "").partition("+")[0] for v in (self.then, self.now))
         return f"{self.name}=={then}" if then and then != now else None
 
@@ -161,6 +162,7 @@ def _machine(provenance: Mapping[str, Any]) -> Iterator[EnvironmentChange]:
 def _findable(folder: Path) -> Iterator[None]:
     """Append a folder to Python's module path inside a `with` block."""
     before = list(sys.path)
+    # At the end, as in runs: a module of the workspace must not shadow an installed one.
     sys.path.append(str(folder))
     invalidate_caches()
     try:
@@ -268,6 +270,7 @@ def judge_reproduction(
         verdict = ReproductionVerdict.FAILED
     same = verdict is ReproductionVerdict.IDENTICAL
     divergence = None if same else first_divergence(original.record, repetition)
+    # A training script leaves no digest of weights, so equal numbers are the most it can show.
     if verdict is ReproductionVerdict.EQUAL_SCORES and original.record.spec.external:
         same = divergence is None
     return ReproductionAnswer(

@@ -173,6 +173,7 @@ def read_code(provenance: Mapping[str, Any], attempt: AttemptPaths) -> RecordedC
     commit = code.get("commit") if isinstance(code, Mapping) else None
     if not isinstance(code, Mapping) or commit is None:
         return RecordedCode()
+    # The text becomes an argument of git, and a record from another person could hold an option.
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise RecordError(f"{attempt.provenance} is damaged: {commit!r} is not a commit")
     changed = tuple(str(n) for key in ("dirty", "untracked") for n in code.get(key) or ())
@@ -188,6 +189,7 @@ def read_code(provenance: Mapping[str, Any], attempt: AttemptPaths) -> RecordedC
         commit=commit,
         remote=remote if isinstance(remote, str) else None,
         changed=changed,
+        # A masked secret in the patch makes the rebuilt code differ from the code of the run.
         saved=saved and MASK.encode() not in patch,
         patch=patch,
         source=attempt.patch if patch else None,

@@ -96,5 +96,6 @@ def _imports(checkout: Checkout) -> dict[str, str]:
     if not checkout.imports:
         return {}
     before = os.environ.get("PYTHONPATH")
+    # An empty entry would put the current folder on Python's path.
     folders = [*map(str, checkout.imports), *([before] if before else [])]
     return {"PYTHONPATH": os.pathsep.join(folders)}

@@ -103,6 +103,7 @@ def _trial(
     trial, objectives = entry.trial, sweeping.search.question.objectives
     complete = trial is not None and trial.state is TrialState.COMPLETE
     values = objectives.oriented(trial.values) if trial is not None and complete else ()
+    # The stored values are those of the screening seeds; eligible trials are ranked on all seeds.
     if eligible and (promoted := objectives.values(list(records.values()))):
         values = promoted
     return TrialEvidence(

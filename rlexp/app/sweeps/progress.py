@@ -89,6 +89,7 @@ class SweepMonitor:
 
     def view(self) -> SweepView:
         """The current progress of the sweep."""
+        # Later sources are more exact: ended attempts, then running ones, then runs that are over.
         over = {key: record.spent for key, record in self.sweeping.records.items()}
         spent = {**self.spent, **self._under_way, **over}
         return make_view(self.sweeping, spent, self.workers)
@@ -235,6 +236,7 @@ def _left(sweeping: SweepSource, workers: int) -> float | None:
     done = [r for r in sweeping.records.values() if r.seconds_spent and r.spent]
     if not done or not (steps := remaining_steps(sweeping)):
         return None
+    # A ratio of sums weights every step equally; short trials would dominate a mean of speeds.
     speed = sum(r.seconds_spent for r in done) / sum(r.spent for r in done)
     return steps * speed / workers
 
@@ -243,6 +245,7 @@ def remaining_steps(sweeping: SweepSource) -> int:
     """The largest number of environment steps that the plan may still need."""
     over, planned = sweeping.stage_runs()
     steps, missing = sweeping.search.question.steps, planned - over
+    # The winner and the default configuration are tested, each on every test seed.
     tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is SweepStage.TEST else 0
     match sweeping.stage:
         case SweepStage.SEARCH:

@@ -166,4 +166,5 @@ def _best(paths: ExperimentPaths, workspace: Workspace) -> int:
     complete = [e.trial for e in sweeping.search.entries if e.trial is not None and e.trial.values]
     if not complete:
         raise RecordError(f"no trial of {paths.name} has a score yet; name one with --trial")
+    # The negative number lets the earliest of equally good trials win.
     return max(complete, key=lambda t: (t.values[0], -t.number)).number

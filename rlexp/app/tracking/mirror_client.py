@@ -132,6 +132,7 @@ class MirrorClient:
         """Let the mirror push the remaining records within its time; returns its last answers."""
         self._finishing = True
         waits = [t.wait for t in self._request.trackers.built.values()]
+        # The trackers wait in parallel, so the longest wait is that of all.
         longest = max(waits) if self._request.wait is None else self._request.wait
         if not self._request.once:
             self._send({"wait": self._request.wait})
@@ -151,6 +152,7 @@ class MirrorClient:
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        # Not forever: a grandchild outside the group may still hold the other end of the pipe.
         self._reader.join(1.0)
         if self._process.stdin is not None:
             with suppress(OSError):
@@ -211,6 +213,7 @@ def mirroring(
         yield
         return
     mirror = MirrorClient(paths, MirrorRequest(trackers=trackers), workspace, observer)
+    # Before the first run: a required tracker must not be found missing after hours of training.
     mirror.require()
     try:
         yield

@@ -169,6 +169,7 @@ class Uploader:
     def _push(self, paths: RunPaths, *, unended: bool) -> None:
         name = paths.folder.name
         attempts = paths.attempts()
+        # The cursor stores the last attempt whose end was pushed: nothing can follow it.
         if not attempts or self.cursors.of(name).attempt >= attempts[-1].number:
             return
         run = self._runs.get(name) or self._runs.setdefault(
@@ -183,6 +184,7 @@ class Uploader:
         try:
             tracked = self._begin(name, run)
             rows = run.reader.complete_rows(record)
+            # The cursor moves after each part, so an interruption repeats few rows.
             for start in range(0, len(rows), ROWS_PER_PUSH):
                 self._take(name, run, tracked, rows[start : start + ROWS_PER_PUSH])
             if record is not None:
@@ -196,6 +198,7 @@ class Uploader:
         """Read new events; all events where the run was restarted and its numbers may differ."""
         run.reader.read(self.cursors.of(name).step if run.step is None else run.step)
         if run.reader.begun != self.cursors.of(name).begun:
+            # The whole position is reset: to the service, this is a new run without rows.
             self.cursors.move(name, **asdict(TrackerPosition(begun=run.reader.begun)))
             run.tracked = run.step = None
             run.reader.reread(-1)
@@ -351,6 +354,7 @@ class Mirror:
 
     @property
     def _leading(self) -> HeadlineAggregate:
+        # Raised in the thread, so that the command hears of it as a problem of the tracker.
         if isinstance(self.leading, RlexpError):
             raise self.leading
         return self.leading
@@ -446,6 +450,7 @@ def main() -> None:
     last_message = json.loads(sys.stdin.readline() or "null") if not request.get("once") else {}
     waits = {m.name: m.tracker.wait for m in mirrors}
     if last_message is None:
+        # The input has ended without a message, so the command was killed and does not wait.
         waits = dict.fromkeys(waits, ORPHAN_SECONDS)
     else:
         # The command is waiting, so the mirror takes normal priority again.

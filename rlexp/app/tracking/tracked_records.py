@@ -138,6 +138,7 @@ class RunJournalReader:
     def _follow(self, attempts: list[AttemptPaths]) -> None:
         lines, offset = _follow(attempts[-1], self._offset)
         events = list(events_of(lines))
+        # A continuation may discard rows that were read before, so the attempts are folded again.
         if any(isinstance(event, RunStarted | Continued) for event in events):
             self._fold(attempts)
             return
@@ -250,6 +251,7 @@ class ConfigurationIndex:
             trials = read_trials(self.paths) if self._experiment.sweep else []
         except (RlexpError, *READ_ERRORS):
             return
+        # In reverse, so that of trials with equal configurations the first one stays.
         for trial in reversed(trials):
             if trial.configuration is not None:
                 self._trials[trial.configuration.fingerprint] = trial.number

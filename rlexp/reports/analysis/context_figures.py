@@ -101,6 +101,7 @@ def _means(
     gathered: dict[tuple[int, ...], list[float]] = {}
     for cell, value in zip(zip(*placed, strict=True), run.means, strict=True):
         gathered.setdefault(tuple(map(int, cell)), []).append(float(value))
+    # fsum gives the same mean in any order of the contexts.
     return {cell: math.fsum(values) / len(values) for cell, values in gathered.items()}
 
 
@@ -113,6 +114,7 @@ def _places(
     ):
         return ContextAxis(name, tuple(unique.tolist()))
     step = tick_step(float(unique[-1] - unique[0]) / bins)
+    # The tolerance prevents an empty bin beyond an end that is a multiple of the step.
     first, last = math.floor(unique[0] / step + 1e-9), math.ceil(unique[-1] / step - 1e-9)
     # Multiples of a round step give the same edges for all labels of the task.
     edges = tuple(step * k for k in range(first, last + 1))

@@ -58,6 +58,7 @@ class RunCurve:
     @property
     def order(self) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
         """Sort key by value, so that results do not depend on the order of the runs."""
+        # NaN compares false with everything, which would make the order depend on the input.
         returns = np.where(np.isnan(self.y), -np.inf, self.y)
         return tuple(self.x.tolist()), tuple(returns.tolist()), self.completed
 
@@ -162,6 +163,7 @@ def number_in_words(value: float) -> str:
 def _cut(curve_band: Band, shown: NDArray[np.bool_], ends: Ends) -> tuple[Array, Array]:
     """The band clipped to possible returns; an end that the estimate exceeds is ignored."""
     least, greatest = (np.nan if end is None else end for end in ends)
+    # fmax ignores NaN, and a comparison with NaN is false: undeclared ends change nothing.
     low = np.where(curve_band.estimate >= least, np.fmax(curve_band.low, least), curve_band.low)
     high = np.where(
         curve_band.estimate <= greatest, np.fmin(curve_band.high, greatest), curve_band.high
@@ -248,6 +250,7 @@ def common_points(tasks: Sequence[LabelCurves], points: int) -> Array:
 
 def _under_way(curves: Sequence[RunCurve], x: Array) -> NDArray[np.int64]:
     """Number of curves between their first and last point at each x, of shape (T,)."""
+    # The two sides include a curve at its first and at its last point.
     begun = np.searchsorted(np.sort([c.x[0] for c in curves]), x, side="right")
     over = np.searchsorted(np.sort([c.x[-1] for c in curves]), x, side="left")
     return np.asarray(begun - over, dtype=np.int64)
@@ -267,6 +270,7 @@ def _curves(
     members = cell.members if cell else ()
     evaluated = [member for member in members if member.record.evaluations]
     curves = [curve_of(member, x) for member in evaluated]
+    # A NaN in x fails both comparisons, so a run without a start is left out, too.
     rising = [c for c in curves if c.x[0] >= 0 and (np.diff(c.x) > 0).all()]
     return LabelCurves(
         label=label,

@@ -74,6 +74,7 @@ def bounds(report: ReportContext) -> tuple[AggregateBounds, ...]:
         cells = report.evidence.of_label(label)
         if any(len(cell.scored) < cell.planned for cell in cells):
             for name, metric in report.metrics.items():
+                # A capped metric is normalised even on a single task, whose other metrics are raw.
                 metric_scale = all_scales if is_capped(metric) else scale
                 every.append(_bounds(name, metric, cells, report, metric_scale))
     return tuple(every)
@@ -98,6 +99,7 @@ def _bounds(
         _finite(metric, _scores(cells, scale, {t: r.get(key) for t, r in references.items()}, far))
         for key, far in (("minimum", -UNBOUNDED), ("maximum", UNBOUNDED))
     ]
+    # For a metric such as the optimality gap, the smallest scores give the largest value.
     low, high = ends if metric.higher_is_better else ends[::-1]
     return AggregateBounds(
         label=label,

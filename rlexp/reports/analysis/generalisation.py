@@ -109,6 +109,7 @@ def _measured(
 
 def _means(name: str, events: Sequence[Final | None]) -> list[float]:
     by_run = [measured(event, name) for event in events]
+    # Runs are the units of the interval: episodes of one run are not independent.
     return [float(values.mean()) for values in by_run if len(values)]
 
 
@@ -186,6 +187,7 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
         alone = [mean_return(run.held_out) for run in runs]
         held_out = over_runs(alone, settings, ends) if alone else None
         return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
+    # Differences within each run, so that effects which a run has in both places cancel.
     gaps = sorted(inside - outside for inside, outside in pairs)
     far = largest_difference(possible_ends([cell], None))
     return GeneralisationGap(

@@ -179,6 +179,7 @@ def measure_names(events: Iterable[Final]) -> set[str]:
 def measured(event: Final | None, name: str) -> NDArray[np.float64]:
     """A measure of every episode that has it, of shape (episodes,)."""
     values = np.asarray(((event and event.measures) or {}).get(name, ()), dtype=np.float64)
+    # The comparison is false for NaN, so it removes NaN as well.
     finite: NDArray[np.float64] = values[np.abs(values) <= LARGEST_SCORE]
     return finite
 
@@ -235,6 +236,7 @@ Contexts = Mapping[tuple[float, ...], tuple[float, ...]]
 def by_context(event: Final, parameters: tuple[str, ...]) -> Contexts:
     """Returns by context; episodes with an incomplete context are left out."""
     measures = event.measures or {}
+    # NaN marks the parameter as missing, so that the filter below leaves the episode out.
     nothing = (math.nan,) * len(event.returns)
     columns = [measures.get(f"{CONTEXT}{name}", nothing) for name in parameters]
     returns: dict[tuple[float, ...], list[float]] = {}

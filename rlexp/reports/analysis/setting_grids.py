@@ -68,6 +68,7 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
     for cell in evidence.cells.values():
         if cell.members[0].experiment not in swept:
             algorithm = cell.members[0].record.spec.algorithm
+            # Two packages may have algorithms of the same short name.
             name = canonical([algorithm.get(PLUG_IN), short_name(algorithm)])
             by_name.setdefault(name, []).append(cell)
     grids = [

@@ -74,7 +74,9 @@ def linear(low: float, high: float, count: int) -> list[float]:
     """About `count` multiples of 1, 2 or 5 times a power of ten between two ends."""
     # Halves first: high - low overflows for huge ends of opposite signs.
     step = tick_step((high / 2 - low / 2) / count * 2)
+    # The tolerance keeps an end that is a multiple of the step up to rounding.
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    # Multiples of the step: repeated addition would collect rounding errors.
     return [k * step for k in range(first, last + 1)]
 
 
@@ -104,6 +106,7 @@ def _text(value: float, most: float, step: float) -> str:
     if most < 1e-3 or most >= 1e13:
         digits = max(2, 1 + math.ceil(math.log10(most) - math.log10(step)))
         return f"{value:.{digits}g}".replace("-", "−")
+    # The logarithm of a power of ten may be a bit below the whole number.
     digits = max(0, -math.floor(math.log10(step / unit) + 1e-9))
     return f"{value / unit:.{digits}f}{sign}".replace("-", "−")
 
@@ -144,11 +147,13 @@ def _framed(low: float, high: float, padding: float, log: bool) -> tuple[float, 
     size = max(abs(low), abs(high))
     equal = _is_narrow(low, high, log)
     if log:
+        # On a logarithmic axis, equal factors are equal distances.
         factor = 2.0 if equal else (high / low) ** padding
         return max(low / factor, SMALLEST), max(high * factor, 100 * NARROWEST)
     if equal:
         room = 0.1 * size if size > NARROWEST else 0.5
         return low - room, high + room
+    # Not `padding * (high - low)`, because the difference may overflow.
     room = padding * high - padding * low
     return (0.0 if 0 <= low < room else low - room), (0.0 if -room < high <= 0 else high + room)
 
@@ -161,4 +166,5 @@ def _is_narrow(low: float, high: float, log: bool) -> bool:
 
 
 def _power_of_ten(exponent: int) -> float:
+    # A float raises OverflowError for a power beyond its range instead of returning infinity.
     return 10.0**exponent if exponent <= sys.float_info.max_10_exp else math.inf

@@ -45,6 +45,7 @@ def file_stems(study: ReportDocument) -> Mapping[str, str]:
 
 
 def _plain(name: str) -> str:
+    # Stripped after it was cut, because the cut may leave a dot or a dash at the end.
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:LONGEST].strip(".-") or "unnamed"
 
 

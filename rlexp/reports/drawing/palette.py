@@ -107,6 +107,7 @@ def styles(study: ReportDocument) -> dict[str, Style]:
 
 def shade(share: float) -> int:
     """Index among rising colours of a value at a share of its axis."""
+    # A share of 1 belongs to the last colour; values beyond fixed ends are outside 0 … 1.
     return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * share)))
 
 

@@ -84,6 +84,7 @@ def strands(figure: ParallelFigure) -> ParallelLayout | None:
 def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> AxisScale | None:
     """Scale of a coordinate between its ends, extended to values beyond them."""
     if coordinate.names:
+        # Half a unit of room at both ends, because the axis of a single choice has length 0.
         return AxisScale(-0.5, len(coordinate.names) - 0.5)
     axis = Axis(title=coordinate.title, log=coordinate.log)
     return scale(axis, (*values, coordinate.low, coordinate.high))
@@ -171,6 +172,7 @@ def _height(axis: AxisScale | None, value: float | None) -> float | None:
 
 def _depth(strand: PlacedTrialLine) -> tuple[bool, float, str, tuple[float, ...]]:
     value = -math.inf if strand.shade is None else strand.thread.value or 0.0
+    # Tuples with None cannot be compared; -1 is below every height.
     heights = tuple(-1.0 if height is None else height for height in strand.heights)
     return strand.thread.marked, value, strand.thread.name, heights
 
@@ -282,6 +284,7 @@ def _spread(figure: ScatterFigure) -> dict[tuple[int, int], float]:
     for k, cloud in enumerate(figure.clouds):
         for n, (x, y, name) in enumerate(zip(cloud.x, cloud.y, cloud.names, strict=True)):
             if math.isfinite(x) and math.isfinite(y):
+                # The name follows the height, so that equal heights have an order too.
                 above[x].append((y, name, cloud.label, k, n))
     return {
         (k, n): x + _aside(rank, len(points))

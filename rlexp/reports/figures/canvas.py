@@ -56,6 +56,7 @@ def mark_empty(axes: "Axes") -> None:
 def _set_ticks(drawn: "DrawnAxis", scale: AxisScale, count: int) -> None:
     ticks = scale.ticks(count)
     drawn.set_ticks([_value(scale, t.at) for t in ticks], labels=[t.text for t in ticks])
+    # A logarithmic axis of Matplotlib has minor ticks with texts of its own.
     drawn.set_ticks([], minor=True)
 
 
@@ -190,11 +191,14 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.handlelength": 2.2,
     "lines.linewidth": 1.3,
+    # TrueType fonts: many conferences refuse the Type 3 fonts that Matplotlib embeds by default.
     "pdf.fonttype": 42,
     "savefig.dpi": 150,
     "svg.fonttype": "path",
+    # Without a fixed salt, Matplotlib gives the elements of an SVG random identifiers.
     "svg.hashsalt": "rlexp",
     "text.color": INK,
+    # A label may contain `$`, which would begin a formula.
     "text.parse_math": False,
     "xtick.color": PALE,
     "xtick.labelcolor": INK,
@@ -231,6 +235,7 @@ def publication_style() -> Iterator[None]:
             command="pip install 'rlexp[figures]'",
         ) from error
     with mpl.rc_context():
+        # The user's own settings would change the figure, so Matplotlib's defaults are the base.
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)
         yield

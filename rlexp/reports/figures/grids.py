@@ -67,6 +67,7 @@ def _matrix_frame(axes: "Axes", names: list[str], cell: float) -> None:
     n = len(names)
     turned: Any = {"rotation": 40, "ha": "left", "rotation_mode": "anchor"}
     axes.set_xlim(-0.5, n - 0.5)
+    # Reversed, so that the first row is at the top.
     axes.set_ylim(n - 0.5, -0.5)
     axes.set_xticks(range(n), labels=names, **({} if _flat(names, cell) else turned))
     axes.set_yticks(range(n), labels=names)

@@ -124,9 +124,11 @@ def _single_runs(axes: "Axes", lines: Sequence[FigureLine], styles: Mapping[str,
     for name, members in groupby(lines, key=lambda line: line.label):
         paths = [list(zip(line.x, _numbers(line.y), strict=True)) for line in members]
         alpha = max(0.04, 0.45 / math.sqrt(len(paths)))
+        # One collection is drawn much faster than a line for each run.
         collection = LineCollection(
             paths, colors=styles[name].light, alpha=alpha, linewidths=0.5, zorder=3
         )
+        # The limits are set already, so Matplotlib need not compute them from the lines.
         axes.add_collection(collection, autolim=False)
 
 
@@ -150,6 +152,7 @@ def _lone_points(axes: "Axes", line: FigureLine, marker: str, look: dict[str, An
 
 
 def _alone(line: FigureLine) -> Iterator[tuple[float, float]]:
+    # The gap at both ends lets the first and the last point be alone as well.
     y = [math.nan, *_numbers(line.y), math.nan]
     for k, at in enumerate(line.x, start=1):
         if math.isfinite(y[k]) and not math.isfinite(y[k - 1]) and not math.isfinite(y[k + 1]):

@@ -119,6 +119,7 @@ def _threads(axes: "Axes", unmarked: Sequence[PlacedTrialLine]) -> None:
         bundle = list(members)
         look: Any = {"colors": _colour(bundle[0]), "alpha": alpha, "linewidths": 0.7}
         paths = [run for strand in bundle for run in _runs(strand)]
+        # Matplotlib draws by zorder: later bundles have greater values and stay in front.
         order = 2 + 0.01 * number
         lines = LineCollection([p for p in paths if len(p) > 1], zorder=order, **look)
         axes.add_collection(lines, autolim=False)

@@ -81,6 +81,7 @@ def _cell(value: Value | tuple[Any, ...]) -> str:
         case str():
             return f"'{value}" if value.startswith(EXECUTED) else value
         case float():
+            # `repr` is the shortest text with full precision; NumPy's own would name its type.
             return repr(float(value))
         case tuple():
             # Runs of a task are separated by a space, tasks by a semicolon.

@@ -101,6 +101,7 @@ def _heat_map(figure: HeatMap) -> Content:
     estimates = [[value and value.estimate for value in row] for row in figure.values]
     digits = _digits(value for row in estimates for value in row)
     columns = (TableColumn(title=name, digits=digits) for name in figure.columns)
+    # Rows of a heat map count from the bottom, those of a table from the top.
     pairs = reversed(list(zip(figure.rows, estimates, strict=True)))
     corner = TableColumn(title=f"{figure.y} \\ {figure.x}")
     return (corner, *columns), tuple((name, *row) for name, row in pairs)

@@ -269,8 +269,10 @@ def verbatim(text: str) -> str:
 
 
 def _line(line: str) -> str:
+    # LaTeX joins spaces into one, so indentation and columns need `~`.
     pieces = re.split(r"(^ +| {2,})", line)
     shown = ("~" * len(p) if p.isspace() else breakable(p) for p in pieces)
+    # The empty box keeps leading spaces and empty lines, which LaTeX would drop or refuse.
     return rf"\mbox{{}}{''.join(shown)}\\"
 
 
@@ -299,12 +301,14 @@ def _greek(character: str) -> str | None:
     name_parts = unicodedata.name(character, "").split(" ")
     if len(name_parts) != 4 or name_parts[0] != "GREEK" or name_parts[2] != "LETTER":
         return None
+    # Unicode spells this letter LAMDA.
     name = name_parts[3].lower().replace("lamda", "lambda")
     name = name.capitalize() if name_parts[1] == "CAPITAL" else name
     return rf"$\{name}$" if name in GREEK.split(" ") else None
 
 
 def _accented(character: str) -> str | None:
+    # NFD splits an accented letter into its letter and a combining accent.
     pair = unicodedata.normalize("NFD", character)
     if len(pair) != 2 or not (pair[0].isascii() and pair[0].isalpha()) or pair[1] not in ACCENTS:
         return None
@@ -345,6 +349,7 @@ def render(study: ReportDocument, figures: str = "figures") -> Mapping[str, byte
     Raises:
         ConfigError: LaTeX cannot read a folder with this name.
     """
+    # The name stands in a macro without escapes, where other characters would be commands.
     if not re.fullmatch(r"[A-Za-z0-9./_+-]+", figures):
         raise ConfigError(
             f"LaTeX cannot include figures from {figures!r}: choose a folder whose name contains "

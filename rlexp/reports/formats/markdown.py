@@ -47,6 +47,7 @@ def _escaped(character: str) -> str:
 
 def _set_off(match: re.Match[str]) -> str:
     word = match.group()
+    # In `1.` the backslash belongs before the dot: Markdown escapes punctuation, not digits.
     return f"{word}\\" if word.isdigit() else f"\\{word}"
 
 

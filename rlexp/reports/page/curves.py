@@ -30,6 +30,7 @@ class CurvePath:
     @property
     def inside(self) -> bool:
         """Whether nothing leaves the axes; then lines on the edge are drawn in full width."""
+        # The path holds integers only, so its text is enough to find every coordinate.
         return all(0 <= int(n) <= UNITS for n in re.findall(r"-?\d+", self.d))
 
 
@@ -105,6 +106,7 @@ def _scales(figure: LineFigure) -> tuple[AxisScale, AxisScale] | None:
         if b is not None
     ]
     ends = [v for line in figure.lines for v in (*(line.low or ()), *(line.high or ()))]
+    # Marks alone are no data: a figure without curves stays empty.
     marked = [value for _, value in figure.marks] if shown else []
     x = scale(figure.x, (a for a, _ in shown))
     y = scale(figure.y, [*(b for _, b in shown), *ends, *marked], padding=0.04)
@@ -115,6 +117,7 @@ def _curve_data(
     line: FigureLine, x: AxisScale, y: AxisScale, styles: Mapping[str, Style]
 ) -> dict[str, Any]:
     pairs = zip(line.x, line.y, strict=True)
+    # A tooltip must not name a value that has no place in the figure.
     visible = [None if x.at(a) is None or y.at(b) is None else b for a, b in pairs]
     data = {
         "label": styles[line.label].number,
@@ -149,6 +152,7 @@ def curve_paths(
 
 def axis_data(drawn: AxisScale, title: str) -> dict[str, Any]:
     """The data of an axis for the script."""
+    # A tooltip shows one digit more than the axis, to tell near points apart.
     digits = None if drawn.log else decimals_for_span(drawn.high - drawn.low) + 1
     ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
     return {**ends, "title": title, "digits": digits}

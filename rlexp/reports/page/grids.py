@@ -170,6 +170,7 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
     size = round(100 / across, 4), round(100 / up, 4)
     low, high = figure.colour.low or 0.0, figure.colour.high or 0.0
     digits = decimals_for_span(high - low if high > low else abs(high))
+    # SVG and CSS count from the top, and rows of the figure from the bottom.
     corners = {
         (i, j): (round(100 * i / across, 4), round(100 * (up - 1 - j) / up, 4))
         for j in range(up)

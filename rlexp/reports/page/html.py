@@ -208,6 +208,7 @@ def _sheets(study: ReportDocument) -> tuple[str, ...]:
 def plain_json(data: Any) -> str:
     """JSON in which no text can close the surrounding `<script>` element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    # HTML does not decode entities inside a script element, so JSON's own escapes are used.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -235,6 +236,7 @@ def _template() -> Any:
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
+        # A misspelt name in a template must fail, not print nothing.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

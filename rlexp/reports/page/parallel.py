@@ -160,6 +160,7 @@ def _bundle(members: Sequence[PlacedTrialLine]) -> LineBundle:
     return LineBundle(
         look=_look(members[0]),
         d="".join("M" + " ".join(run) for run in runs if len(run) > 1),
+        # A line of length 0 is drawn as a dot by its round line caps.
         dots="".join(f"M{run[0]}h0" for run in runs if len(run) == 1),
     )
 
@@ -169,6 +170,7 @@ def _runs(strand: PlacedTrialLine) -> Iterator[list[str]]:
     placed = list(enumerate(strand.heights))
     for gap, run in groupby(placed, key=lambda pair: pair[1] is None):
         if not gap:
+            # A coordinate lies in the middle of its column of two units, hence at an odd position.
             yield [f"{2 * k + 1} {round(HEIGHT * (1 - (up or 0.0)))}" for k, up in run]
 
 

@@ -73,6 +73,7 @@ def cell(value: Value, column: TableColumn, styles: Mapping[str, Style]) -> Tabl
     match value:
         case None:
             return TableCell(kind="missing", text="—")
+        # Before the numbers, because bool is a subclass of int.
         case bool():
             return TableCell(kind="yes", text="yes") if value else TableCell(kind="no", text="no")
         case int() | float():

@@ -147,6 +147,7 @@ def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
             IntervalMark(
                 label=label_estimates.label,
                 interval=label_estimates.intervals[name],
+                # Estimates hold their runs only where these are few.
                 dots=tuple(run for runs in label_estimates.intervals[name].runs for run in runs),
             )
             for label_estimates in estimates

@@ -115,6 +115,7 @@ class GeneralisationSection:
     def _contexts(self, results: Sequence[Robustness], title: str) -> Table:
         digits = _digits([i for result in results for i in (result.worst, result.tail)])
         mastered = {m for result in results if (m := self._mastery(result.tests)) is not None}
+        # Tasks may have different thresholds, and then no single number describes the column.
         above = f" (≥ {mastered.pop():g})".replace("-", "−") if len(mastered) == 1 else ""
         columns: tuple[TableColumn, ...] = (
             TableColumn(title="task"),
@@ -254,5 +255,6 @@ def _digits(every: Sequence[Interval]) -> int:
     """Digits that distinguish the ends of the narrowest interval, or the estimates without one."""
     widths = [i.high - i.low for i in every if i.low is not None and i.high is not None]
     estimates = [i.estimate for i in every] or [0.0]
+    # Equal scores give an interval of width 0, which would ask for infinitely many digits.
     spans = [width for width in widths if width > 0] or [max(estimates) - min(estimates)]
     return min(3, decimals_for_span(min(spans)))

@@ -97,6 +97,7 @@ def _together(
 
 def _matrix(labels: tuple[str, ...], pairs: list[ImprovementPair]) -> Matrix:
     values = {(p.first, p.second): p.interval for p in pairs}
+    # Mirrored, not computed again: the two cells of a pair must add up to exactly 1.
     values |= {(p.second, p.first): p.interval and mirrored(p.interval) for p in pairs}
     return Matrix(
         name="improvement-matrix",

@@ -68,6 +68,7 @@ def _figure(
 
 
 def _panel(name: str, measured: Sequence[MeasureEstimates]) -> Panel:
+    # Other measures may use a tiny part of their possible range, so their axes follow the values.
     low, high = measured[0].ends if name == "success" else (None, None)
     return Panel(
         title=name,
@@ -92,6 +93,7 @@ def _table(every: Sequence[MeasureEstimates], *, examined: bool) -> Table:
     )
     rows = [_row(measured) for measured in every]
     if not examined:
+        # Without episodes in distribution the column would be empty in every row.
         columns, rows = columns[:5] + columns[6:], [row[:5] + row[6:] for row in rows]
     meanings = [
         meaning for name, meaning in MEANINGS.items() if any(o.name == name for o in every)

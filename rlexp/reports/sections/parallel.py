@@ -90,6 +90,7 @@ def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordi
         return Coordinate(title=parameter.key, names=tuple(names))
     numbers = [float(v) for v in seen if _is_number(v)]
     log = domain.log if isinstance(domain, Integer) else domain.scale == "log"
+    # The default may be 0, which has no place on a logarithmic axis.
     ends = [*(n for n in numbers if n > 0 or not log), float(domain.low), float(domain.high)]
     return Coordinate(title=parameter.key, low=min(ends), high=max(ends), log=log)
 

@@ -94,6 +94,7 @@ def _unscored(evidence: Evidence, label: str) -> str:
 def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64]:
     """Thresholds τ: every score, where the profile steps, or evenly spaced points if too many."""
     unique = np.unique(np.concatenate([label_scores.values for label_scores in scores]))
+    # Equal scores have no span, and equal scores of 0 have no size either.
     span = float(unique[-1] - unique[0]) or abs(float(unique[0])) or 1.0
     # One point below the lowest score shows the profile at its start, where the share is 1.
     low = unique[0] - span / 20

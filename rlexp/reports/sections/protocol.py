@@ -149,6 +149,7 @@ def _budget(cell: LabelTaskRuns) -> tuple[Value, ...]:
         cell.planned,
         budget["steps"],
         during,
+        # Without evaluations during training, a number of their episodes would mislead.
         budget["evaluation_episodes"] if during else None,
         budget["final_episodes"],
         ACTIONS[budget["evaluation_deterministic"]],

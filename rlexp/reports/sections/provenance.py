@@ -102,6 +102,7 @@ def _grouped(
     groups: dict[Key, list[PlannedRun]] = {}
     for member in members:
         groups.setdefault(key(member), []).append(member)
+    # As text, because keys hold None, which cannot be compared with a string.
     return dict(sorted(groups.items(), key=lambda group: str(group[0])))
 
 
@@ -204,6 +205,7 @@ def _configurations(evidence: Evidence) -> Iterator[VerbatimText]:
     for task in evidence.tasks:
         for cell in evidence.of_task(task):
             spec = cell.members[0].record.spec.plain()
+            # All runs of the cell share the rest, so one listing stands for all of them.
             kept = {k: v for k, v in spec.items() if k not in {"phase", "root", "seed"}}
             yield VerbatimText(
                 name=f"configuration-{cell.label}-{task}",

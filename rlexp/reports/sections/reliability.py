@@ -140,6 +140,7 @@ def _training(
     report: ReportContext, task: str, members: Sequence[PlannedRun]
 ) -> tuple[Metric, ...]:
     normalised, baseline = _scaled(report, task)
+    # Runs of a label on a task have the same budget: evidence with different ones is refused.
     budget = float(members[0].record.spec.budget["steps"])
     curves = [(m.steps * PER_CENT / budget, normalised(m.returns)) for m in members]
     # The longest curve sets the resolution; runs may differ in their number of evaluations.

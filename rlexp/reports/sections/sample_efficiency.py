@@ -81,6 +81,7 @@ def _over_tasks(report: ReportContext, scale: AnchorsByTask) -> Block:
         return Callout(tone=Tone.WARNING, text=f"No curve over all tasks: {reason}.")
     evidence = report.evidence
     budgets = {task: _budget(evidence, task) for task in evidence.tasks}
+    # Tasks of different lengths have a common axis only as shares of their budgets.
     shared = len(set(budgets.values())) == 1
     drawn = {
         label: _drawn(report, label, scale, {} if shared else budgets) for label in evidence.labels

@@ -88,6 +88,7 @@ def _estimated(grid: SettingGrid, report: ReportContext) -> SensitivityIntervals
     # Anchors come from all labels on the tasks, so that algorithms share one scale.
     try:
         low, high = percentile_anchors([_of_every_label(grid.tasks, report.evidence)])
+        # The new axis aligns anchors, of shape (tasks,), with runs of (settings, tasks, runs).
         runs = min_max(grid.runs, low[:, np.newaxis], high[:, np.newaxis])
         return sensitivity_intervals(runs, grid.levels, report.settings.curve_resampling)
     except ValueError as error:

@@ -65,6 +65,7 @@ def _figure(parameter: Parameter, sweep: SweepEvidence, evidence: Evidence) -> S
     values = {t.number: t.parameters[parameter.key] for t in trials if _has(t, parameter)}
     ticks: tuple[str, ...] = ()
     if isinstance(domain, Choice):
+        # The default's value may lie outside the searched choices, so it gets a tick as well.
         ticks = tuple(dict.fromkeys(map(shown, (*domain.values, *values.values()))))
         x = {number: float(ticks.index(shown(value))) for number, value in values.items()}
         axis = Axis(title=parameter.key)

@@ -96,6 +96,7 @@ def _panel(
     name: str, task: str, estimates: Sequence[LabelEstimates], report: ReportContext
 ) -> Panel:
     raw = not is_capped(report.metrics[name])
+    # Known scores are raw returns, which have no place on a normalised axis.
     reference: Mapping[str, Any] = report.evidence.reference(task) if raw else {}
     return Panel(
         title=task,

@@ -195,6 +195,7 @@ def _line(label: str, curve: SurvivalCurve) -> FigureLine:
     low, high = [1.0, *curve.low.tolist()], [1.0, *curve.high.tolist()]
     x = [0.0, *curve.times.tolist()]
     if curve.follow_up > x[-1]:
+        # The curve ends with the longest run, not with the last run that reached the threshold.
         x.append(curve.follow_up)
         shares, low, high = [*shares, shares[-1]], [*low, low[-1]], [*high, high[-1]]
     # The share is one minus survival, so lower and upper ends change places below.
@@ -235,6 +236,7 @@ def _table(tasks: Sequence[Sequence[FollowedRuns]], level: float) -> Table:
 
 def _horizon(runs: Sequence[FollowedRuns]) -> float | None:
     """Last step to which the completed runs of every label with any were evaluated."""
+    # Restricted means are comparable only up to a step that every label was followed to.
     return min((followed.full for followed in runs if followed.full is not None), default=None)
 
 

@@ -141,6 +141,7 @@ def _notice(pair: LabelPair, evidence: Evidence) -> Callout:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
         return Callout(tone=Tone.PROBLEM, text=text)
     verdict, decision = pair.decision.verdict, pair.decision
+    # The head of the sentence says already which label is better.
     reason = decision.reason.removeprefix("higher: ").removeprefix("lower: ")
     more = f"; {decision.further.reason}" if decision.further else ""
     head = {

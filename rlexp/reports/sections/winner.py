@@ -100,6 +100,7 @@ def assess_winner(
     return WinnerAssessment(
         measured=tuple(measured),
         optimism=gap,
+        # If the default won, both sides would be the same runs.
         improvement=None if len(trials) == 1 else _improvement(test, default, report),
         model=_model(sweep),
     )
