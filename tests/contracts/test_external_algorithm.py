@@ -159,7 +159,7 @@ def test_only_a_script_can_make_its_task() -> None:
 
 def test_components_are_refused() -> None:
     """Components are refused, because a script makes its own environments."""
-    with pytest.raises(ConfigError, match="component=sticky_actions is put around environments"):
+    with pytest.raises(ConfigError, match="component=sticky_actions wraps environments"):
         check_compatibility([configuration("component=sticky_actions")], Workspace.here())
 
 

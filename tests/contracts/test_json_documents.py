@@ -131,7 +131,7 @@ def test_schemas_of_a_command_are_those_that_it_writes(workspace: Path) -> None:
     ended = rlexp(workspace, "config", "schema", "run", "--json")
     assert {"run-outcome", "run-plan"} == {row["name"] for row in ended.content["rows"]}
     lines = rlexp(workspace, "config", "schema", "run-plan").out.splitlines()
-    assert "run-plan, version 1: What is about to run of one phase of an experiment." == lines[0]
+    assert "run-plan, version 1: The plan of one phase of an experiment." == lines[0]
     assert any(line.split()[:3] == ["steps", "integer", "Environment"] for line in lines)
 
 

@@ -183,7 +183,7 @@ def test_what_a_learner_leaves_matches_until_it_is_tampered_with(tmp_path: Path)
         copied = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
         assert (1, True) == (code, copied in output), output
         code, output = study.give("report", "x", "--format", "json", "--output", "after")
-        assert "Check failed: x: 1 record is not what was written" in output, output
+        assert "Check failed: x: 1 record differs from the ledger" in output, output
         assert "1 of 2 attempts matches the ledger (head " in _report(study, "after")
         assert copied in _report(study, "after")
 

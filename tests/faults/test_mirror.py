@@ -148,7 +148,7 @@ def test_a_required_service_that_is_away_stops_a_command_before_it_starts(
     arguments = ("run", *WORDS, TENSORBOARD, "tracker.tensorboard.required=true")
     code, output = study.give(*arguments)
     assert code == 69, output
-    assert "nothing was started" in output
+    assert "no run was started" in output
     assert not study.events("one", "started")
 
 
@@ -189,7 +189,7 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
         except TimeoutError:
             pass
     assert code == 2, output
-    assert "name the tracker with its settings" in output
+    assert "name the tracker and its settings" in output
     assert not called.is_set()
 
 
@@ -204,7 +204,7 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
         (("run", TENSORBOARD, "tracker.tensorboard.weight=3"), "did you mean 'wait'?"),
         (("run", TENSORBOARD, "tracker.tensorboard.wait=-1"), "tracker.tensorboard.wait"),
         (("sync", "none"), "there is no experiment"),
-        (("sync", "algorithm=ppo"), "words about trackers"),
+        (("sync", "algorithm=ppo"), "overrides of trackers"),
         (("sync", "one", "tracker=[nothing]"), "there is no"),
     ],
 )

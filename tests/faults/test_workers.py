@@ -240,7 +240,7 @@ def test_what_only_the_folder_names_is_not_executed(study: StudyFolder) -> None:
 
 MISTAKES = {
     ("worker", "nosuch"): "there is no experiment 'nosuch'",
-    ("worker", "x", "seeds.test=3"): "it takes words about its executor only",
+    ("worker", "x", "seeds.test=3"): "it takes only overrides of its executor",
     ("worker", "x", "--job", "nosuch"): "nosuch cannot be read",
     ("run", *ASKED, "--detach"): "choose executor=slurm or executor=pull",
 }

@@ -44,8 +44,8 @@ class EnvironmentChange:
     now: str | None
 
     def __str__(self) -> str:
-        """Describe the change (`numpy 2.1.0 then, 2.3.1 now`)."""
-        return f"{self.name} {self.then or 'absent'} then, {self.now or 'absent'} now"
+        """Describe the change (`numpy 2.1.0 originally, 2.3.1 now`)."""
+        return f"{self.name} {self.then or 'absent'} originally, {self.now or 'absent'} now"
 
     @property
     def wish(self) -> str | None:

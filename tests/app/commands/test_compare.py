@@ -57,7 +57,7 @@ def test_an_undecided_verdict_names_the_seeds_needed(
     with_scores(empty_workspace, NEAR)
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
-    assert "more seeds" in text
+    assert "further seeds" in text
 
 
 def test_equal_records_give_equal_output(

@@ -185,7 +185,7 @@ def test_a_dry_run_starts_nothing(
     ("asked", "expected"),
     [
         ({"targets": ("alpha/ppo",)}, "a comparison needs two labels"),
-        ({"targets": ("alpha", "beta")}, "is about the labels of one experiment"),
+        ({"targets": ("alpha", "beta")}, "so all labels must belong to it"),
         ({"group": 2, "interims": 1}, "cannot decide any pair at alpha=0.05"),
         ({"family": "holms"}, "there is no family 'holms'; did you mean 'holm'"),
     ],

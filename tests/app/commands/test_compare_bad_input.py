@@ -179,7 +179,7 @@ def test_phases_are_never_mixed(empty_workspace: Workspace, output_of: Callable[
     tuned = stored(empty_workspace.layout, "tuned", A2C, test=0)
     for seed in range(2):
         tuned.complete(seed, 10.0, label="a2c", phase=Phase.TUNING)
-    with pytest.raises(ProtocolError, match="scores of different phases cannot be combined"):
+    with pytest.raises(ProtocolError, match="scores of different phases are never combined"):
         output_of("tested", "tuned")
 
 

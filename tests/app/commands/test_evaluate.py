@@ -210,8 +210,8 @@ def test_the_output_names_policy_seeds_and_limits(ppo: Finished) -> None:
         "  3 fresh episodes, seed set 0, sampled actions, observations not normalised",
     ]
     assert lines[-2:] == [
-        "  n = 3 episodes of one run, which tell nothing about other training seeds",
-        f"To play other episodes: rlexp evaluate {ppo.name} --episodes 3 --draw 1 --stochastic",
+        "  n = 3 episodes of one run; other training seeds may give other returns",
+        f"To play episodes with other seeds: rlexp evaluate {ppo.name} --episodes 3 --draw 1 --stochastic",
     ]
 
 

@@ -231,7 +231,9 @@ def test_an_existing_output_is_replaced_only_with_force(tmp_path: Path) -> None:
     write(tmp_path, "csv", force=True)
     (tmp_path / "out" / "mine.txt").write_text("dear")
     assert "'mine.txt'" in refused(tmp_path, "csv", force=True)
-    assert "no folder" in refused(tmp_path, "csv", output=_file(tmp_path), force=True)
+    assert "this export writes a folder" in refused(
+        tmp_path, "csv", output=_file(tmp_path), force=True
+    )
     assert "exists" in refused(tmp_path, "rliable", output=_folder(tmp_path), force=True)
 
 

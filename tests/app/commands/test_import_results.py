@@ -114,7 +114,7 @@ def test_returns_of_training_are_marked() -> None:
     assert "2 runs imported from csv: training episodes" in give("show", "alpha")
     assert "imported from csv: training episodes" in give("show", "alpha/ppo-test-0")
     give("report", "alpha", "--format", "md", "-o", "out")
-    assert "Returns of ppo are those of training" in Path("out/report.md").read_text()
+    assert "Returns of ppo were recorded during training" in Path("out/report.md").read_text()
 
 
 def test_the_source_is_recorded() -> None:
@@ -184,9 +184,9 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha", "--returns", "trainin"), "did you mean 'training'"),
         (("--experiment", "alpha", "--steps-unit", "frame"), "did you mean 'frames'"),
         (("--experiment", "alpha", "--steps-unit", "frames"), "needs --frame-skip N"),
-        (("--experiment", "alpha", *UNIT, "--frame-skip", "4"), "goes with --steps-unit frames"),
+        (("--experiment", "alpha", *UNIT, "--frame-skip", "4"), "needs --steps-unit frames"),
         (("--experiment", "alpha"), "csv does not define the unit of its steps"),
-        (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is no name"),
+        (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is not allowed"),
         (("--experiment", "alpha", *UNIT, "--metric", "x"), "--metric is for tensorboard, mlflow"),
         (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and the source is csv"),
     ],
@@ -282,7 +282,7 @@ def test_commands_that_execute_runs_refuse_imported_ones(words: Sequence[str]) -
     lines = rows("ppo", "CartPole-v1", [0]) + rows("a2c", "CartPole-v1", [1])[:6]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
     before = files()
-    assert "imported: another tool made it" in refused(*words)
+    assert "was imported from another tool" in refused(*words)
     give("resume")
     assert before == {k: v for k, v in files().items() if not k.endswith(".lock")}
 
@@ -294,7 +294,7 @@ def test_trained_and_imported_runs_share_a_report(folder: Path) -> None:
     give("import", path, "--experiment", "theirs", *UNIT)
     give("report", "alpha", "theirs", "--format", "md", "-o", "out")
     page = Path("out/report.md").read_text()
-    assert "Of imported runs that is not known" in page
+    assert "Imported from other tools: " in page
     assert "not the same task" not in page
     assert "actions in evaluations: ppo true; a2c not known" in page
 
@@ -484,7 +484,7 @@ def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -
     assert before == files()
 
 
-CALLS = ("write_run", "write_journal", "write_experiment", "_name", "sync")
+CALLS = ("write_run", "write_journal", "write_experiment", "_rename_into_place", "sync")
 """What an import is made of; before and after each of these it is killed."""
 
 

@@ -217,7 +217,7 @@ def test_unequal_budgets_cause_a_warning(
         for seed, score in enumerate(values):
             there.complete(seed, score, label=label)
     text = output_of("alpha", "--difference", "10.0")
-    assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
+    assert "Warning: On CartPole-v1, runs differ in environment steps: ppo 100; a2c 200." in text
     assert "by the spread of ppo" in text
 
 
@@ -249,9 +249,9 @@ def test_tuning_runs_are_the_pilot_without_test_runs(
         (None, {"difference": 1.0}, "--difference is in units of the scores"),
         ("alpha", {"effect": 1.0}, "takes no pilot"),
         (None, {"effect": 1.0, "difference": 1.0}, "exclude each other"),
-        (None, {"effect": 0.0}, "no number of seeds finds an effect of 0"),
+        (None, {"effect": 0.0}, "no number of seeds detects an effect of 0"),
         (None, {"effect": math.nan}, "must be finite numbers"),
-        ("alpha", {"difference": 0.0}, "name a difference worth finding"),
+        ("alpha", {"difference": 0.0}, "the difference must be a finite number other than 0"),
         ("alpha", {"difference": math.inf}, "must be finite numbers"),
         (None, {"effect": 1.0, "overrides": ("alpha=0",)}, "alpha=0"),
         (None, {"effect": 1.0, "overrides": ("power=0.01",)}, "power = 0.01 must lie between"),

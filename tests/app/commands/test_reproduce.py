@@ -104,7 +104,7 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
     expected = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
     with pytest.raises(
         SurroundingsDiffer,
-        match=r"gymnasium 1.0.0 then, .* now; to install the original packages: pip install",
+        match=r"gymnasium 1.0.0 originally, .* now; to install the original packages: pip install",
     ) as e:
         reproduce("tiny", expected, copied.study, SilentObserver())
     assert 3 == e.value.exit_code
@@ -208,7 +208,7 @@ def test_an_invalid_commit_is_not_passed_to_git(copied: GitStudy) -> None:
 def test_a_folder_outside_the_repository_is_refused(copied: GitStudy) -> None:
     """The error names the repository that is needed."""
     shutil.rmtree(copied.folder / ".git")
-    with pytest.raises(RecordError, match=r"the run's code is commit .* is in no git checkout"):
+    with pytest.raises(RecordError, match=r"the run's code is commit .* is not in a git checkout"):
         reproduce("tiny", ReproductionRequest(), copied.study, SilentObserver())
 
 

@@ -85,7 +85,7 @@ def test_a_sweep_without_a_possible_winner_is_stopped(tmp_path: Path) -> None:
     made = stored_sweep(tmp_path, "sweep.stop_after=3", score=never)
     made.go_on()
     said = output_of(made)
-    assert "it stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in said
+    assert "stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in said
     assert " left" not in said
     (experiment,) = status("made_up", made.study).experiments
     assert experiment.sweep is not None

@@ -338,8 +338,8 @@ def test_trainings_that_take_too_long(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"words": ["algorithm=ppo"]}, "'algorithm=ppo' is of no use without --determinism"),
-        ({"environment": "cartpole", "determinism": True}, "are checks of their own: give one"),
+        ({"arguments": ["algorithm=ppo"]}, "'algorithm=ppo' has no meaning without --determinism"),
+        ({"environment": "cartpole", "determinism": True}, "are separate checks: give only one"),
     ],
     ids=["words alone", "both checks"],
 )

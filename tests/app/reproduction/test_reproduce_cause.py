@@ -47,8 +47,12 @@ EVERYTHING = replace(PART, mixed=True)
 @pytest.mark.parametrize(
     ("original", "around", "expected"),
     [
-        (EVERYTHING, replace(OTHER_MACHINE, decisive=(NUMPY,)), "numpy 2.0.1 then, 2.3.4 now"),
-        (EVERYTHING, OTHER_MACHINE, "processor one then, another now"),
+        (
+            EVERYTHING,
+            replace(OTHER_MACHINE, decisive=(NUMPY,)),
+            "numpy 2.0.1 originally, 2.3.4 now",
+        ),
+        (EVERYTHING, OTHER_MACHINE, "processor one originally, another now"),
         (EVERYTHING, SAME, "attempts of the run used different code"),
         (PART, SAME, "its uncommitted changes were not saved in full"),
         (NO_COMMIT, SAME, "the code may have changed since: no commit was recorded"),
@@ -79,8 +83,8 @@ def test_the_strongest_cause_is_named(
     assert not differences.reproduced
     assert [
         "first/ppo-test-0: different",
-        "  score 5.00 then, 6.00 now",
-        "  parts at step 100, evaluated returns[0]: 4.0 then, 5.0 now",
+        "  score 5.00 originally, 6.00 now",
+        "  first difference at step 100, evaluated returns[0]: 4.0 originally, 5.0 now",
         f"  likely cause: {differences.cause}",
     ] == [*run_lines(differences.result())]
 
@@ -102,7 +106,7 @@ def test_failure_is_no_reproduction() -> None:
     study = Workspace(Path(), Layout(Path("runs")))
     differences = judge_reproduction(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
     assert (ReproductionVerdict.FAILED, False) == (differences.verdict, differences.reproduced)
-    assert "  running it again ended as failed (user): reason of user" in [
+    assert "  the repeated run ended as failed (user): reason of user" in [
         *run_lines(differences.result())
     ]
     assert "1 run: 1 failed" == summary_line([differences.result()])

@@ -52,7 +52,7 @@ def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says that weights are not compared, and names no cause."""
     result = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
     assert (ReproductionVerdict.EQUAL_SCORES, None) == (result.verdict, result.cause)
-    assert [*run_lines(result.result())][-1].endswith("is equal; it leaves no weights to compare")
+    assert [*run_lines(result.result())][-1].endswith("is equal; there are no weights to compare")
 
 
 def test_different_episodes_with_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

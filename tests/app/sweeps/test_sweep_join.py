@@ -85,7 +85,9 @@ def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
 
 def test_another_definition_is_refused_with_the_differences(paths: ExperimentPaths) -> None:
     """Another allocation or budget under an existing name is refused, one line for each."""
-    with pytest.raises(RecordError, match=r"\n  sweep.*allocation: 'fixed' there, 'racing' here$"):
+    with pytest.raises(
+        RecordError, match=r"\n  sweep.*allocation: existing 'fixed', requested 'racing'$"
+    ):
         merge_with_existing_sweep(paths, asked(allocation="racing"), lag_asked=True)
     longer = replace(asked(), configurations=(configuration(steps=2000),))
     with pytest.raises(RecordError, match=r"\n  budget\.steps: existing \d+, requested 2000$"):

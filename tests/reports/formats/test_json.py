@@ -11,7 +11,12 @@ from rlexp.reports.drawing import blocks
 from rlexp.reports.formats.as_json import render
 from rlexp.stats.interval import Interval
 
-KINDS = {c.__name__.lower(): c for c in (*blocks.Figure.__args__, *blocks.Block.__args__)}
+KINDS = {
+    member.default: block
+    for block in (*blocks.Figure.__args__, *blocks.Block.__args__)
+    for member in dataclasses.fields(block)
+    if member.name == "kind"
+}
 OTHERS = (
     blocks.ReportDocument,
     blocks.SectionContent,

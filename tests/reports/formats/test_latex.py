@@ -198,7 +198,7 @@ def test_drawn_figures_are_included(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (part,) = one_run().parts
     study = replace(one_run(), parts=(replace(part, blocks=part.blocks[2:]),))
-    drawn = figures.draw(study, ("pdf",))
+    drawn = figures.draw_figures(study, ("pdf",))
     assert {"curve.pdf", "pairs.pdf"} == set(drawn)
     files = {f"figures/{name}": content for name, content in drawn.items()}
     log = _compiled({**render(study), **files}, tmp_path)

@@ -14,8 +14,8 @@ if not Path("/proc/self/autogroup").exists():
 STEPPED = """
 import json, os, subprocess, sys, threading, time
 from pathlib import Path
-from rlexp.trackers import idle
-idle.SETTLING = 0.2
+from rlexp.trackers import low_priority
+low_priority.SETTLING = 0.2
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1, start_new_session=True)
 over = threading.Event()
 
@@ -28,7 +28,7 @@ def niceness(wanted):
             return found
         time.sleep(0.05)
 
-idle.step_back(over)
+low_priority.lower_priority(over)
 told = [os.sched_getscheduler(0), niceness(["19", "19"])]
 over.set()
 print(json.dumps([*told, niceness(["0", "0"])]))
