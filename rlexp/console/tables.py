@@ -1,27 +1,24 @@
 """Tables of rows, and the progress of runs as a live table or as lines."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.formatting import ending, progress
-from rlexp.text import format_cell, safe_for_terminal
+from rlexp.text import format_cell, format_duration, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
-from contextlib import contextmanager
 
-from rich.console import Group
-from rich.live import Live
-from rich.markup import escape
-
-from rlexp.text import format_duration
 
 MOST_RUNS = 30
 """Most runs that the live table shows."""

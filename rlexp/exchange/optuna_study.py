@@ -5,14 +5,18 @@ log messages of Optuna and the libraries below it.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
+from os import SEEK_END, stat_result
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from rlexp.errors import ProtocolError
 from rlexp.exchange.database import Database
+from rlexp.exchange.locks import file_lock
 from rlexp.exchange.optuna_trials import (
     NUMBER,
     MirroredTrial,
@@ -24,19 +28,9 @@ from rlexp.protocol.space import Space
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
-    from optuna.trial import FrozenTrial
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from itertools import count
-from os import SEEK_END, stat_result
-from typing import TYPE_CHECKING
-
-from rlexp.exchange.locks import file_lock
-
-if TYPE_CHECKING:
-    from optuna.storages import BaseStorage
     from optuna.storages.journal import JournalFileSymlinkLock
-import logging
+    from optuna.trial import FrozenTrial
+
 
 LIBRARIES = ("optuna", "sqlalchemy", "alembic", "psycopg")
 

@@ -8,18 +8,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlexp.errors import ProtocolError
-from rlexp.protocol.space import Space
+from rlexp.protocol.identity import canonical
+from rlexp.protocol.space import Choice, Domain, Integer, Real, Space
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
-from typing import TYPE_CHECKING
 
-from rlexp.protocol.identity import canonical
-from rlexp.protocol.space import Choice, Domain, Integer, Real
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
 
 Ranges = Mapping[str, "BaseDistribution"]
 """The distributions of a study, by parameter."""

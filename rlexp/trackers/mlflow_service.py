@@ -1,12 +1,18 @@
 """The connection to MLflow: its client, its calls with limits, and the meaning of its errors."""
 
+import base64
+import logging
+import math
+import os
+import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from rlexp.errors import TrackerRefused, TrackerUnreachable
+from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.trackers.mlflow_limits import (
     NAME,
     PARAMETERS,
@@ -15,25 +21,12 @@ from rlexp.trackers.mlflow_limits import (
     batches,
     readable,
 )
-from rlexp.trackers.mlflow_uri import MLflowLocation, check_location
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
-import logging
-import math
-import os
-from typing import TYPE_CHECKING
-
-from rlexp.trackers.mlflow_uri import check_database, make_database
+from rlexp.trackers.mlflow_uri import MLflowLocation, check_database, check_location, make_database
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-import base64
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+    from mlflow.entities import Run
 
-from rlexp.errors import RlexpError
 
 MASK = "********"
 REFUSALS = {

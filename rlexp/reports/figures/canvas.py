@@ -4,28 +4,22 @@ The same figure always gives the same bytes.
 """
 
 import io
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError
-from rlexp.reports.drawing.blocks import Figure as Block
-from rlexp.text import one_line
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-import textwrap
-from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING
-
 from rlexp.reports.drawing.axes import AxisScale
 from rlexp.reports.drawing.blocks import Axis
-from rlexp.text import shorten_middle, spell_missing_characters
+from rlexp.reports.drawing.blocks import Figure as Block
+from rlexp.text import one_line, shorten_middle, spell_missing_characters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as DrawnAxis
+    from matplotlib.figure import Figure
 
 
 def set_x(axes: "Axes", axis: Axis, scale: AxisScale, ticks: int, width: float) -> None:

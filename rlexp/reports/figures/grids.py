@@ -1,10 +1,12 @@
 """Matrices of pairs and heat maps for print: cells in the colour of their value."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from rlexp.metrics.estimate_text import ends, possible, too_narrow
 from rlexp.reports.drawing.axes import AxisScale
-from rlexp.reports.drawing.blocks import HeatMap
-from rlexp.reports.drawing.palette import RISING_LIGHT, shade
+from rlexp.reports.drawing.blocks import HeatMap, Matrix
+from rlexp.reports.drawing.palette import LIGHT, RISING_LIGHT, shade
 from rlexp.reports.figures.canvas import (
     DOUBLE_COLUMN,
     INK,
@@ -18,17 +20,13 @@ from rlexp.reports.figures.canvas import (
     mark_empty,
     title,
 )
+from rlexp.stats.interval import Interval
 from rlexp.text import decimals_for_span, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-import math
 
-from rlexp.metrics.estimate_text import ends, possible, too_narrow
-from rlexp.reports.drawing.blocks import Matrix
-from rlexp.reports.drawing.palette import LIGHT
-from rlexp.stats.interval import Interval
 
 LARGEST_CELL, READABLE = 0.78, 0.68
 """Inches of the largest cell, and of the smallest cell with room for an interval."""
