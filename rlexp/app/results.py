@@ -63,7 +63,7 @@ class ErrorDocument:
 def document(result: Result) -> dict[str, Any]:
     """The JSON document of a result: its schema, then its fields."""
     schema = {"name": result.schema.name, "version": result.schema.version}
-    return {"schema": schema, **cast("dict[str, Any]", to_json(result))}
+    return {"schema": schema, **cast(dict[str, Any], to_json(result))}
 
 
 def to_json(value: Any) -> Any:

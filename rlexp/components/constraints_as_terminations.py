@@ -54,26 +54,25 @@ class ConstraintsAsTerminations:
                 f"environment.components.{NAME}.probability lacks {', '.join(missing)}: give one "
                 "to each constraint, or a single number to all"
             )
-
-    def _check_names(self, setting: str, values: Mapping[str, float]) -> None:
-        for name in values:
-            if name not in self.constraints:
-                raise ConfigError.unknown(
-                    f"environment.components.{NAME}.{setting} is about '{name}', which is no "
-                    "constraint",
-                    name,
-                    self.constraints,
-                    key=f"environment.components.{NAME}.{setting}",
-                )
-
         if self.stage == "both" and (
             learnt := [n for n in self.constraints if n not in (self.scale or {})]
         ):
             raise ConfigError(
                 f"component {NAME} with stage=both needs a scale of {', '.join(learnt)}: "
-                f"environment.components.{NAME}.scale={{{learnt[0]}: …}}; a learnt one would let "
-                "scores depend on the evaluations before"
+                f"environment.components.{NAME}.scale={{{learnt[0]}: …}}; a learnt scale would make "
+                "scores depend on earlier evaluations"
             )
+
+    def _check_names(self, setting: str, values: Mapping[str, float]) -> None:
+        for name in values:
+            if name not in self.constraints:
+                raise ConfigError.unknown(
+                    f"environment.components.{NAME}.{setting} names '{name}', which is not a "
+                    "constraint",
+                    name,
+                    self.constraints,
+                    key=f"environment.components.{NAME}.{setting}",
+                )
 
     @property
     def splits(self) -> bool:

@@ -102,8 +102,15 @@ def test_evaluations_play_the_task_as_it_is() -> None:
     for stage in (Stage.EVALUATION, Stage.IN_DISTRIBUTION):
         env = Scripted([0, 2, 0])
         assert env is terminations().wrap(env, stage)
-        assert env is not terminations(stage="both").wrap(env, stage)
+        both = terminations(stage="both", scale={"height": 2.0})
+        assert env is not both.wrap(env, stage)
     assert not terminations().splits
+
+
+def test_evaluations_need_a_declared_scale() -> None:
+    """With `stage=both`, a learnt scale is refused: scores would depend on earlier evaluations."""
+    with pytest.raises(ConfigError, match="stage=both needs a scale of height"):
+        terminations(stage="both")
 
 
 def test_a_negative_reward_of_a_violation_is_refused() -> None:
@@ -121,10 +128,10 @@ def test_a_negative_reward_of_a_violation_is_refused() -> None:
         ({"constraints": {}}, "has no constraint"),
         (
             {"probability": {"hight": 0.5}},
-            "'hight', which is no constraint; did you mean 'height'",
+            "'hight', which is not a constraint; did you mean 'height'",
         ),
         ({"probability": {}}, "probability lacks height"),
-        ({"scale": {"width": 1.0}}, "scale is about 'width'"),
+        ({"scale": {"width": 1.0}}, "scale names 'width'"),
     ],
 )
 def test_settings_that_fit_no_constraint_are_refused(settings: Any, reason: str) -> None:

@@ -137,7 +137,9 @@ def _set_options(overrides: Sequence[str]) -> list[str]:
 def _undecided(study: ReportDocument) -> bool:
     """Whether the verdict on any pair is undecided."""
     tables = [b for part in study.parts for b in part.blocks if isinstance(b, Table)]
-    verdicts = {row[-1] for table in tables if table.name == "pairs" for row in table.rows}
+    pairs = [table for table in tables if table.name == "pairs"]
+    places = [[column.title for column in table.columns].index("verdict") for table in pairs]
+    verdicts = {row[at] for table, at in zip(pairs, places, strict=True) for row in table.rows}
     return not verdicts or str(Verdict.UNDECIDED) in verdicts
 
 
