@@ -5,6 +5,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from rlexp.app.diagnostics import installation
+from rlexp.app.diagnostics.finding import FindingStatus
+from rlexp.executors.memory import out_of_memory_kills
+from rlexp.store.file_systems import network_file_system
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WINDOWS = (
@@ -18,6 +25,22 @@ def test_windows_is_refused_on_one_line() -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (2, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
     assert "use WSL" in done.stderr
+
+
+def test_doctor_names_what_is_missing_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the files of the Linux kernel, the check of the platform lists what does not work."""
+    monkeypatch.setattr(installation.platform, "system", lambda: "Darwin")
+    (finding,) = [f for f in installation.check_installation() if f.check == "platform"]
+    assert finding.status is FindingStatus.WARN
+    assert "stack traces of hung runs" in finding.detail
+    assert "RLEXP_SHARED=1" in finding.fix
+
+
+def test_without_proc_processes_and_folders_are_unknown(tmp_path: Path) -> None:
+    """Where the kernel has no such files, no network folder and no memory kill is reported."""
+    missing = tmp_path / "missing"
+    assert network_file_system(tmp_path, missing) is None
+    assert out_of_memory_kills(missing, missing) == 0
 
 
 def test_declared_versions_of_python_begin_with_the_lowest() -> None:

@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
 from rlexp.environments.suites import SUITES, installation_conflict, is_installed
 from rlexp.store.provenance import packages
+from rlexp.text import join_names
 
 VIDEO = ("video", "imageio_ffmpeg")
 """The extra for videos, and the module that it installs."""
@@ -107,13 +108,25 @@ def check_python(version: str, accepted: str) -> Finding:
     return ok("python", version)
 
 
+NEEDS_PROC = (
+    "the detection of network folders",
+    "stack traces of hung runs",
+    "the naming of runs that were killed for memory",
+)
+"""What rlexp does with the files of the Linux kernel, and does without on other systems."""
+
+
 def _platform() -> Finding:
     name = platform.platform()
     if platform.system() == "Linux":
         return ok("platform", name)
     if platform.system() == "Windows":
         return fail("platform", f"{name} cannot fork processes", "use WSL, which is a Linux")
-    return warn("platform", f"{name} is not tested", "use Linux where it does not work")
+    return warn(
+        "platform",
+        f"{name} is not tested, and without /proc {join_names(NEEDS_PROC)} are not available",
+        "use Linux where it does not work, and set RLEXP_SHARED=1 where runs/ is a network folder",
+    )
 
 
 def check_requirements(required: list[Requirement], installed: Mapping[str, str]) -> list[Finding]:
