@@ -1,5 +1,6 @@
 """Where rlexp runs: Python versions and operating systems, as declared and as enforced."""
 
+import platform
 import subprocess
 import sys
 import tomllib
@@ -29,7 +30,7 @@ def test_windows_is_refused_on_one_line() -> None:
 
 def test_doctor_names_what_is_missing_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the files of the Linux kernel, the check of the platform lists what does not work."""
-    monkeypatch.setattr(installation.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
     (finding,) = [f for f in installation.check_installation() if f.check == "platform"]
     assert finding.status is FindingStatus.WARN
     assert "stack traces of hung runs" in finding.detail
