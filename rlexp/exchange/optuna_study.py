@@ -1,7 +1,7 @@
 """A sweep mirrored as an Optuna study, which Optuna and optuna-dashboard can read.
 
-`OptunaStudyMirror` writes the study to a `JournalFile` or a `Database`. `silence` redirects the
-log messages of Optuna and the libraries below it.
+`OptunaStudyMirror` writes the study to a `JournalFile` or a `Database`. `redirect_library_logs`
+redirects the log messages of Optuna and the libraries below it.
 """
 
 import json
@@ -389,7 +389,7 @@ class OptunaStudyMirror:
         return {DEFINITION: self._definition}
 
     def _start_over(self, storage: "BaseStorage") -> None:
-        """Replace a study that cannot be changed into the target by an empty one."""
+        """Delete the study and create an empty one, because it cannot be turned into the target."""
         storage.delete_study(self._study)
         self._study = self._create(storage)
         self._written = []

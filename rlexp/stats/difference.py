@@ -167,6 +167,7 @@ def spread(*labels: TaskScores) -> Spread | str:
     variances = np.array([[variance(side) for side in task] for task in tasks])
     if not _total(variances) > 0:
         return TOO_LITTLE_SPREAD
+    # One label stands for both sides: its variance counts twice.
     copies = 2 / len(labels)
     return Spread(
         copies * _total(variances) / len(tasks) ** 2,

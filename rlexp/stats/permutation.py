@@ -186,10 +186,11 @@ def permutation_tests(
 
 def _observed(x: TaskScores, y: TaskScores) -> _ObservedDifference:
     difference = mean_difference(tasks_of_both(x, y))
-    # The higher label comes first: swapping the labels then gives the same relabellings.
+    # The higher label comes first, so that (x, y) and (y, x) give the same p-value.
     swapped = difference < 0 or (difference == 0 and x.sizes > y.sizes)
     tasks = tasks_of_both(y, x) if swapped else tasks_of_both(x, y)
-    return _ObservedDifference(abs(difference), tasks, relabellings(x, y) <= EXACT_RELABELLINGS)
+    exact = relabellings(x, y) <= EXACT_RELABELLINGS
+    return _ObservedDifference(abs(difference), tasks, exact)
 
 
 def _test(

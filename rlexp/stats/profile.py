@@ -137,7 +137,7 @@ def _runs_above(scores: TaskScores, thresholds: Array) -> Integers:
 
 
 def _fractions(above: Integers, sizes: tuple[int, ...]) -> Array:
-    """Mean over tasks of the fractions of their runs, of shape (T,)."""
+    """Mean over tasks of the fraction of runs above each of the T thresholds, of shape (T,)."""
     if len(set(sizes)) == 1:
         return np.asarray(above.sum(axis=-1) / sum(sizes))
     # Sorting makes the rounding of the sum independent of the order of the tasks.

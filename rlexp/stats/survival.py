@@ -233,7 +233,10 @@ def _first(times: Array, shares: Array) -> float | None:
 
 
 def _areas_after(curve: SurvivalCurve, horizon: float) -> Array:
-    """Areas up to the horizon, from 0 and from each of the k times before it, of shape (1 + k,)."""
+    """Areas under the survival curve from each start to the horizon, of shape (1 + k,).
+
+    The starts are 0 and the k event times up to the horizon.
+    """
     before = curve.times <= horizon
     edges = np.concatenate([[0.0], curve.times[before], [horizon]])
     heights = np.concatenate([[1.0], curve.survival[before]])

@@ -100,7 +100,7 @@ class MLflowSink:
     _parents: dict[str, str] = field(default_factory=dict)
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:  # noqa: ARG002 it may lag
-        """Find or create the run and describe it; see `Sink.begin`.
+        """Find or create the run and describe it; see `TrackerConnection.begin`.
 
         The position is read from the run's tag, which is newer than `reached` after a crash.
         """
@@ -113,7 +113,7 @@ class MLflowSink:
         return SyncPosition(step=step)
 
     def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
-        """Upload rows in large requests, each of which also sets the position; see `Sink.push`."""
+        """Upload rows in large requests, each of which also sets the position; see `TrackerConnection.push`."""
         open_run = self._open[run.id]
         for portion in metric_batches(rows):
             tags = [] if portion.step is None else [(STEP, str(portion.step))]
@@ -124,7 +124,7 @@ class MLflowSink:
         return SyncPosition(step=open_run.step)
 
     def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
-        """Write the end of the run and upload its files; see `Sink.end`."""
+        """Write the end of the run and upload its files; see `TrackerConnection.end`."""
         open_run = self._open[run.id]
         mlflow_run = self._find(run.id)
         # A server that was restored from a backup, for instance.
@@ -152,7 +152,7 @@ class MLflowSink:
         return SyncPosition(step=open_run.step)
 
     def summarise(self, summary: ExperimentSummary) -> None:
-        """Write the results of each group to the group's run; see `Sink.summarise`."""
+        """Write the results of each group to the group's run; see `TrackerConnection.summarise`."""
         SummaryWriter(self.service, self._parent, self.settings.register)(summary)
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class TensorBoardSink:
         self._open: dict[str, EventFileWriter] = {}
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
-        """Continue at the sync position, or start the file again; see `Sink.begin`."""
+        """Continue at the sync position, or start the file again; see `TrackerConnection.begin`."""
         # TensorBoard reads only files whose names contain `tfevents`.
         path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
         length = int(reached.kept.get("length") or 0)
@@ -89,7 +89,7 @@ class TensorBoardSink:
         return reached if length else SyncPosition()
 
     def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
-        """Write rows; see `Sink.push`."""
+        """Write rows; see `TrackerConnection.push`."""
         file = self._open[run.id]
         for row in rows:
             file.scalars(row.metrics, row.step, row.time)

@@ -499,7 +499,7 @@ class WandBSink:
             self._safely(lambda: self._process.start(request, START + settings.timeout))
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
-        """See `Sink.begin`. Online the service knows the position; offline `reached` holds it."""
+        """See `TrackerConnection.begin`. Online the service knows the position; offline `reached` holds it."""
         if not self._is_online and reached.kept.get("online"):
             raise TrackerUnreachable(
                 "W&B has rows of a run that began online, and their number is unknown offline: "
@@ -510,7 +510,7 @@ class WandBSink:
         return self._reached(opened)
 
     def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
-        """See `Sink.push`. Rows count as stored only after `end`."""
+        """See `TrackerConnection.push`. Rows count as stored only after `end`."""
         opened = self._open[run.id]
         self._revive(opened)
         new_rows = [row for row in rows if row.step > opened.taken]
@@ -519,7 +519,7 @@ class WandBSink:
         return self._reached(opened)
 
     def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
-        """See `Sink.end`. Waits until W&B has stored every row."""
+        """See `TrackerConnection.end`. Waits until W&B has stored every row."""
         opened = self._open[run.id]
         self._revive(opened)
         model = ended.files.get("model.zip") if self._settings.models else None
@@ -534,12 +534,12 @@ class WandBSink:
         return SyncPosition(step=opened.taken)
 
     def summarise(self, summary: ExperimentSummary) -> None:
-        """See `Sink.summarise`."""
+        """See `TrackerConnection.summarise`."""
         self.reach()
         self._call("summarise", **summary_request(self._experiment, summary))
 
     def close(self) -> None:
-        """See `Sink.close`."""
+        """See `TrackerConnection.close`."""
         self._process.kill()
         self._open.clear()
 

@@ -163,7 +163,6 @@ def largest_replay_buffer(
     Args:
         specs: The runs.
         spaces: Spaces of their environments, as `check_compatibility` collects them.
-            them.
     """
     return max((_replay(spec, spaces) for spec in specs), default=0)
 

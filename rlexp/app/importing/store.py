@@ -253,6 +253,7 @@ def _evaluated(point: EvaluationPoint, moment: float) -> Evaluated:
         step=point.step,
         returns=point.returns,
         lengths=point.lengths,
+        # The other tool recorded no duration.
         seconds=0.0,
         final=point.final,
     )

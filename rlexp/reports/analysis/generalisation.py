@@ -169,7 +169,7 @@ def over_runs(
 
 
 def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> GeneralisationGap:
-    """In distribution minus held out, for the runs that have both.
+    """Mean return in distribution minus held out, for the runs that have both.
 
     Without episodes in distribution, only the held-out return is estimated.
     """

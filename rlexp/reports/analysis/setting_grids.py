@@ -74,18 +74,21 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
     grids = [
         grid
         for cells in by_name.values()
-        for suffix, home in _homes(cells).items()
+        for suffix, home in _studies(cells).items()
         if (grid := _grid(home, suffix))
     ]
     return tuple(sorted(grids, key=lambda grid: (grid.name, grid.labels)))
 
 
-def _homes(cells: Sequence[LabelTaskRuns]) -> dict[str, list[LabelTaskRuns]]:
-    """The cells of an algorithm by experiment, or together where experiments share no task."""
+def _studies(cells: Sequence[LabelTaskRuns]) -> dict[str, list[LabelTaskRuns]]:
+    """Group the cells of an algorithm into studies, by the words that name the experiment.
+
+    Experiments that share no task are one study. Experiments that share a task are one study each.
+    """
     tasks: dict[str, set[str]] = {}
     for cell in cells:
         tasks.setdefault(cell.members[0].experiment, set()).add(cell.task)
-    # Experiments without a common task are parts of one study; with one, runs are repetitions.
+    # Pooling experiments that share a task would count that task twice.
     if sum(map(len, tasks.values())) == len(set().union(*tasks.values())):
         return {"": list(cells)}
     return {f" of {name}": [c for c in cells if c.members[0].experiment == name] for name in tasks}

@@ -82,7 +82,7 @@ def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
 
 
 def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordinate:
-    """The axis of a parameter: its range, extended to the default where that lies outside."""
+    """The axis of a parameter: its range, extended to values that were tried outside it."""
     seen = [t.parameters[parameter.key] for t in trials if parameter.key in t.parameters]
     domain = parameter.domain
     if isinstance(domain, Choice):
