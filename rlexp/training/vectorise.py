@@ -23,7 +23,7 @@ from rlexp.training.subprocess_vec_env import ForkedVecEnv
 Watched = TypeVar("Watched", bound=WatchedEnvironment)
 
 
-def watched(
+def make_watched(
     environment: Environment,
     seed: int,
     *,
@@ -70,7 +70,7 @@ def training_vector(
                 # Forked processes inherit equal states of the global generators, from which
                 # environments may draw: without this, all would draw the same numbers.
                 set_random_seed(process_seed)
-            return watched(
+            return make_watched(
                 environment, seed, filename=filename, defer=subprocess, kind=ReplayableEnvironment
             )
 
@@ -88,7 +88,8 @@ def evaluation_vector(
 ) -> tuple[VecEnv, list[EvaluatedEnvironment]]:
     """Make a vector for evaluation; returns it with its environments, which are seeded later."""
     members = [
-        watched(environment, 0, render=render, kind=EvaluatedEnvironment) for _ in range(count)
+        make_watched(environment, 0, render=render, kind=EvaluatedEnvironment)
+        for _ in range(count)
     ]
     # `DummyVecEnv` wants factories; the default argument binds each environment early.
     vector = DummyVecEnv([lambda member=member: member for member in members])  # type: ignore[misc]

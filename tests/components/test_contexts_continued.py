@@ -10,7 +10,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.training.episode_log import digest
 from rlexp.training.replayable_env import ReplayableEnvironment
-from rlexp.training.vectorise import watched
+from rlexp.training.vectorise import make_watched
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
     """The replayed episode has its context, and later contexts are the same."""
     (composed,) = compose(words, Path("/nowhere"))
     task = validate(composed.plain)[1].environment
-    first, second = (watched(task, seed, kind=ReplayableEnvironment) for seed in (11, 12))
+    first, second = (make_watched(task, seed, kind=ReplayableEnvironment) for seed in (11, 12))
     assert isinstance(first, ReplayableEnvironment)
     assert isinstance(second, ReplayableEnvironment)
     first.action_space.seed(1)

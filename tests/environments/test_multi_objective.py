@@ -10,7 +10,7 @@ import pytest
 from rlexp.config.validate import build
 from rlexp.environments import MEASURES
 from rlexp.errors import ConfigError, EnvironmentFault
-from rlexp.training.vectorise import watched
+from rlexp.training.vectorise import make_watched
 
 ID = "TwoGoals-v0"
 VECTOR = {
@@ -74,7 +74,7 @@ def episode(env: gymnasium.Env[Any, Any]) -> tuple[list[float], dict[str, Any]]:
 def test_the_weighted_sum_is_the_tasks_own_reward() -> None:
     """The score is the weighted sum, also if a wrapper shapes the rewards."""
     shaped = task(wrappers=[{"name": "ClipReward", "arguments": {"max_reward": 0.0}}])
-    rewards, info = episode(watched(shaped, 0))
+    rewards, info = episode(make_watched(shaped, 0))
     assert [-0.5, 0.0, 0.0] == rewards
     assert 3 - 0.5 * 3 == info["episode"]["r"]
 

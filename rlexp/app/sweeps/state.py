@@ -125,7 +125,7 @@ def restore_sweep(
     assert sweep is not None
     pruner = build(sweep.pruner, "pruner", workspace.allowed)
     trials = read_trials(paths)
-    question = question_of(experiment, trials[0].parameters if trials else default or {})
+    question = search_problem_of(experiment, trials[0].parameters if trials else default or {})
     one_by_one = sweep.plan.allocation == "racing" or short_name(sweep.pruner) != "none"
     search = Search(question, around(suggester), pruner, one_by_one)
     stored = list(runs)
@@ -141,7 +141,7 @@ def restore_sweep(
     return sweeping
 
 
-def question_of(experiment: Experiment, parameters: Mapping[str, Any]) -> SearchProblem:
+def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> SearchProblem:
     """The settings of an experiment's search: plan, seeds, steps and objectives."""
     sweep, default = experiment.sweep, experiment.default
     if sweep is None:

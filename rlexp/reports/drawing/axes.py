@@ -47,7 +47,9 @@ class AxisScale:
 
     def ticks(self, count: int) -> list[Tick]:
         """About `count` round values in order; the script of the page computes the same ones."""
-        values = (self._decades(count) if self.log else None) or linear(self.low, self.high, count)
+        values = (self._decades(count) if self.log else None) or linear_ticks(
+            self.low, self.high, count
+        )
         texts = tick_texts(values)
         return [
             Tick(round(100 * position, 3), text)
@@ -70,7 +72,7 @@ class AxisScale:
         return inside if len(inside) > 1 else None
 
 
-def linear(low: float, high: float, count: int) -> list[float]:
+def linear_ticks(low: float, high: float, count: int) -> list[float]:
     """About `count` multiples of 1, 2 or 5 times a power of ten between two ends."""
     # Halves first: high - low overflows for huge ends of opposite signs.
     step = tick_step((high / 2 - low / 2) / count * 2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rlexp.reports.drawing.axes import AxisScale, linear, scale, tick_step, tick_texts
+from rlexp.reports.drawing.axes import AxisScale, linear_ticks, scale, tick_step, tick_texts
 from rlexp.reports.drawing.blocks import Axis
 
 AXIS = Axis(title="score")
@@ -116,7 +116,7 @@ def test_no_tick_has_no_text() -> None:
     """No tick and a single tick have texts without a neighbour."""
     assert [] == tick_texts([])
     assert ["5"] == tick_texts([5.0])
-    assert [0.0, 0.5, 1.0] == linear(0, 1, 2)
+    assert [0.0, 0.5, 1.0] == linear_ticks(0, 1, 2)
 
 
 def test_positions_are_shares_of_the_axis() -> None:
