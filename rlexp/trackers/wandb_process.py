@@ -321,8 +321,6 @@ class WandBSession:
         Raises:
             TrackerUnreachable: The files stay open.
         """
-        import psutil
-
         deadline = time.monotonic() + self._settings["timeout"]
         while any(
             run_id in file.path and file.path.endswith(".wandb")
@@ -357,8 +355,6 @@ class WandBSession:
 
 
 def _open_files(process: Any) -> list[Any]:
-    import psutil
-
     try:
         return list(process.open_files())
     except psutil.Error:

@@ -188,7 +188,7 @@ def _until_decided(
     observer: Observer,
 ) -> AdaptiveComparison:
     """Make looks and launch the runs of the next look until the comparison is finished."""
-    driving = _driving(read_experiment(paths), request, workspace)
+    launch = _launch_settings_of(read_experiment(paths), request, workspace)
     while True:
         evidence = collect_evidence([paths.name], Phase.TEST, workspace)
         looked = analyse(design, evidence)
@@ -202,7 +202,7 @@ def _until_decided(
         if not plan.missing:
             raise RecordError(_without_score([], paths))
         interrupted, _ = launch_experiment(
-            paths, experiment, Phase.TEST, plan, driving, workspace, observer
+            paths, experiment, Phase.TEST, plan, launch, workspace, observer
         )
         if interrupted is not None:
             evidence = collect_evidence([paths.name], Phase.TEST, workspace)
@@ -223,9 +223,9 @@ def _dry_run(
         return _next_look(paths, design, None, None, ())
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
-    driving = _driving(experiment, request, workspace)
+    launch = _launch_settings_of(experiment, request, workspace)
     code = read_code(workspace.folder, workspace.layout.root)
-    planned = make_run_plan(paths, Phase.TEST, plan, driving, code)
+    planned = make_run_plan(paths, Phase.TEST, plan, launch, code)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
 
 
@@ -307,7 +307,7 @@ def _grown(experiment: Experiment, looked: InterimAnalysis, design: FrozenDesign
     return replace(experiment, seeds=replace(experiment.seeds, test=most), allotted=fewer)
 
 
-def _driving(
+def _launch_settings_of(
     experiment: Experiment, request: AdaptiveRequest, workspace: Workspace
 ) -> LaunchSettings:
     """The launch settings of the workspace's present configuration."""

@@ -122,10 +122,10 @@ def run_missing(
     if plan.missing or options.dry_run:
         check_compatibility(request.experiment.configurations, workspace, spaces, request.parts)
     _check_detached(request, options)
-    driving = _driving(request, command, options, workspace)
+    launch = _launch_settings_of(request, command, options, workspace)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)
-        return make_run_plan(paths, request.phase, plan, driving, code, spaces)
+        return make_run_plan(paths, request.phase, plan, launch, code, spaces)
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
             # Another command may have changed the experiment before this one got the lock, so it
@@ -133,7 +133,7 @@ def run_missing(
             experiment = merge_with_existing(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
             interrupted, entries = launch_experiment(
-                paths, experiment, request.phase, plan, driving, workspace, observer, spaces
+                paths, experiment, request.phase, plan, launch, workspace, observer, spaces
             )
     else:
         # Nothing is missing, but an earlier command may have been killed before it wrote the
@@ -163,7 +163,7 @@ def _check_detached(request: RunRequest, options: RunOptions) -> None:
         )
 
 
-def _driving(
+def _launch_settings_of(
     request: RunRequest, command: tuple[str, ...], options: RunOptions, workspace: Workspace
 ) -> LaunchSettings:
     return LaunchSettings(

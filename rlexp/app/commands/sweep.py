@@ -232,20 +232,20 @@ def run_sweep(
         trusted=[request.experiment.default],
         chosen=request.request.space.choices(),
     )
-    driving = _driving(request, experiment, command, options, workspace)
+    launch = _launch_settings_of(request, experiment, command, options, workspace)
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
-        return _outline(paths, experiment, sweeping, driving, code, configurer.spaces)
+        return _outline(paths, experiment, sweeping, launch, code, configurer.spaces)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
         experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
         write_experiment(paths, experiment)
-        return _run_stages(paths, experiment, configurer, driving, options, workspace, observer)
+        return _run_stages(paths, experiment, configurer, launch, options, workspace, observer)
 
 
-def _driving(
+def _launch_settings_of(
     request: RequestedSweep,
     experiment: Experiment,
     command: tuple[str, ...],
@@ -270,7 +270,7 @@ def _run_stages(
     paths: ExperimentPaths,
     experiment: Experiment,
     configurer: Configurer,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     options: SweepOptions,
     workspace: Workspace,
     observer: Observer,
@@ -281,17 +281,17 @@ def _run_stages(
     interrupted: Signals | None = None
     mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
-        workers = driving.executor.workers_for(driving.threads)
+        workers = launch.executor.workers_for(launch.threads)
         watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:
             interrupted = execute_source(
                 paths,
                 sweeping,
-                driving,
+                launch,
                 workspace,
                 observer,
                 show=lambda code: observer.sweep_plan(
-                    _outline(paths, experiment, sweeping, driving, code, configurer.spaces)
+                    _outline(paths, experiment, sweeping, launch, code, configurer.spaces)
                 ),
                 watch=lambda: watched.watch(observer),
             )
@@ -303,12 +303,12 @@ def _run_stages(
         # `sweep.storage` or pushed to trackers.
         LedgerWriter(paths).enter_late()
         SweepMonitor(sweeping, mirror, 1, spent).close(observer)
-        catch_up(paths, driving.trackers, driving.command, workspace, observer)
+        catch_up(paths, launch.trackers, launch.command, workspace, observer)
     return _outcome(
         paths,
         sweeping,
         ledger,
-        driving.command,
+        launch.command,
         ran=len(set(sweeping.records) - before),
         complete=_is_done(sweeping, options.until),
         interrupted=interrupted,
@@ -320,7 +320,7 @@ def _outline(
     paths: ExperimentPaths,
     experiment: Experiment,
     sweeping: SweepSource,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     code: Code,
     spaces: Mapping[str, EnvironmentSpaces],
 ) -> SweepOutline:
@@ -330,9 +330,9 @@ def _outline(
     plan, question = definition.plan, sweeping.search.question
     runs = ceil(remaining_steps(sweeping) / question.steps)
     promoted, finalists = count_promotions(sweeping)
-    workers = driving.executor.workers_for(driving.threads)
+    workers = launch.executor.workers_for(launch.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=driving.allow_drift)
+    begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=launch.allow_drift)
     replay = largest_replay_buffer([spec], spaces)
     # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
     saved = {spec.name: sum(steps_done(begun).values()) // max(runs, 1)}
@@ -360,9 +360,9 @@ def _outline(
         limits=_limits(plan),
         runs=runs,
         steps_per_run=question.steps,
-        beginnings=describe_beginnings(begun, driving.with_drift, replay),
+        beginnings=describe_beginnings(begun, launch.with_drift, replay),
         workers=workers,
-        threads=driving.threads,
+        threads=launch.threads,
         seconds=round(expected.seconds, 1),
         bytes=expected.bytes,
         measured=expected.measured,

@@ -52,7 +52,7 @@ def launch_experiment(
     experiment: Experiment,
     phase: Phase,
     plan: Plan,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
     spaces: Mapping[str, EnvironmentSpaces] | None = None,
@@ -64,7 +64,7 @@ def launch_experiment(
         experiment: Its definition.
         phase: Whose runs are missing.
         plan: Which runs are missing.
-        driving: How the runs are executed.
+        launch: How the runs are executed.
         workspace: The workspace, which holds the code of the runs.
         observer: Receives the plan and the progress.
         spaces: Spaces of the environments that were examined, by canonical configuration.
@@ -74,7 +74,7 @@ def launch_experiment(
     """
     # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
-    interrupted = execute_missing_runs(paths, phase, plan, driving, workspace, observer, spaces)
+    interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, spaces)
     entries = read_entries(paths, experiment, phase)
     _remember_speeds(entries, plan)
     return interrupted, entries
@@ -84,7 +84,7 @@ def execute_missing_runs(
     paths: ExperimentPaths,
     phase: Phase,
     plan: Plan,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
     spaces: Mapping[str, EnvironmentSpaces] | None = None,
@@ -96,10 +96,10 @@ def execute_missing_runs(
     return execute_source(
         paths,
         RunList(deque(plan.missing)),
-        driving,
+        launch,
         workspace,
         observer,
-        show=lambda code: observer.plan(make_run_plan(paths, phase, plan, driving, code, spaces)),
+        show=lambda code: observer.plan(make_run_plan(paths, phase, plan, launch, code, spaces)),
         watch=lambda: observer.watch(len(plan.missing)),
     )
 
@@ -107,7 +107,7 @@ def execute_missing_runs(
 def execute_source(
     paths: ExperimentPaths,
     source: Source,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
     *,
@@ -119,7 +119,7 @@ def execute_source(
     Args:
         paths: The experiment; this process holds its lock.
         source: Yields the runs to execute.
-        driving: How the runs are executed.
+        launch: How the runs are executed.
         workspace: The workspace, which holds the code of the runs.
         observer: Receives the progress, and an error when the disk is full.
         show: Displays the plan once the executor has been opened.
@@ -130,20 +130,20 @@ def execute_source(
     with (
         # Outermost: the trackers may upload for a while after the last run. By then the signal
         # handlers are restored, so that Ctrl-C ends this wait.
-        mirroring(paths, driving.trackers, driving.command, workspace, observer),
+        mirroring(paths, launch.trackers, launch.command, workspace, observer),
         collect_signals(handled=workspace.handles_signals) as signals,
     ):
         try:
-            executor = driving.executor
+            executor = launch.executor
             if isinstance(executor, Remote):
-                disk_error = _drive_remotely(
-                    *(paths, source, driving, executor, code, workspace, observer, signals),
+                disk_error = _execute_remotely(
+                    *(paths, source, launch, executor, code, workspace, observer, signals),
                     show=show,
                     watch=watch,
                 )
             else:
-                disk_error = _drive_locally(
-                    *(paths, source, driving, executor, code, workspace, signals),
+                disk_error = _execute_locally(
+                    *(paths, source, launch, executor, code, workspace, signals),
                     show=show,
                     watch=watch,
                 )
@@ -156,10 +156,10 @@ def execute_source(
         return signals.received
 
 
-def _drive_locally(
+def _execute_locally(
     paths: ExperimentPaths,
     source: Source,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     executor: Executor,
     code: Code,
     workspace: Workspace,
@@ -168,11 +168,11 @@ def _drive_locally(
     show: Callable[[Code], None],
     watch: Callable[[], AbstractContextManager[Watcher]],
 ) -> OSError | None:
-    orders = driving.orders(code, workspace)
+    orders = launch.orders(code, workspace)
     opened = executor.open(
         launch_settings.ENTRY,
         launch_settings.PRELOAD,
-        threads=driving.threads,
+        threads=launch.threads,
         folder=workspace.folder,
     )
     loop = None
@@ -200,10 +200,10 @@ def _drive_locally(
     return loop.disk_error
 
 
-def _drive_remotely(
+def _execute_remotely(
     paths: ExperimentPaths,
     source: Source,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     remote: Remote,
     code: Code,
     workspace: Workspace,
@@ -224,10 +224,10 @@ def _drive_remotely(
         ExecutorError: No job can be started.
         KeyboardInterrupt: A second signal came.
     """
-    orders = driving.orders(code, workspace)
-    if driving.detach:
+    orders = launch.orders(code, workspace)
+    if launch.detach:
         remote.check_detached()
-    site = _site(paths, driving, workspace, by_hand=isinstance(remote, Pull))
+    site = _site(paths, launch, workspace, by_hand=isinstance(remote, Pull))
     with remote.dispatch(site) as session:
         show(code)
         if isinstance(remote, Pull):
@@ -241,21 +241,21 @@ def _drive_remotely(
                 jobs=jobs,
                 grace=remote.grace,
                 orders=lambda _: orders,
-                command=driving.command,
+                command=launch.command,
                 claim=claim_run,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
                 left=lambda: signals.received is SIGHUP,
                 monotonic=time.monotonic,
                 now=time.time,
-                detach=driving.detach,
+                detach=launch.detach,
             )
             try:
                 dispatch.close_gap(source)
             finally:
                 dispatch.abandon()
         # Without runs outside, everything has ended already and there is nothing to follow.
-        if driving.detach and dispatch.out:
+        if launch.detach and dispatch.out:
             _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
     return dispatch.disk_error
 
@@ -276,7 +276,7 @@ def _say_detached(
 
 
 def _site(
-    paths: ExperimentPaths, driving: LaunchSettings, workspace: Workspace, *, by_hand: bool
+    paths: ExperimentPaths, launch: LaunchSettings, workspace: Workspace, *, by_hand: bool
 ) -> Site:
     # Workers read the experiment from disk, so they would refuse even packages of the user's own.
     allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
@@ -295,7 +295,7 @@ def _site(
             "RLEXP_RUNS": str(workspace.layout.root),
             **({SHARED: shared} if shared else {}),
         },
-        threads=driving.threads,
+        threads=launch.threads,
     )
 
 
@@ -313,14 +313,14 @@ def make_run_plan(
     paths: ExperimentPaths,
     phase: Phase,
     plan: Plan,
-    driving: LaunchSettings,
+    launch: LaunchSettings,
     code: Code,
     spaces: Mapping[str, EnvironmentSpaces] | None = None,
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
-    threads = driving.threads
-    workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
-    beginning_of = find_beginnings(paths, plan.missing, allow_drift=driving.allow_drift)
+    threads = launch.threads
+    workers = min(launch.executor.workers_for(threads), max(len(plan.missing), 1))
+    beginning_of = find_beginnings(paths, plan.missing, allow_drift=launch.allow_drift)
     replay = largest_replay_buffer(plan.missing, spaces or {})
     expected = estimate_cost(
         plan.missing, workers, continued=steps_done(beginning_of), replay=replay
@@ -333,7 +333,7 @@ def make_run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
-        beginnings=describe_beginnings(beginning_of, driving.with_drift, replay),
+        beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
         workers=workers,
         threads=threads,
         seconds=round(expected.seconds, 1),

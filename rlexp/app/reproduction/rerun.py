@@ -50,7 +50,7 @@ def run_again(
     """
     specs = tuple(original.record.spec for original in originals)
     phase = specs[0].phase
-    driving = LaunchSettings(
+    launch = LaunchSettings(
         executor=_executor(workspace),
         threads=max(spec.compute["threads"] for spec in specs),
         operational=dict.fromkeys(OPERATIONAL),
@@ -64,7 +64,7 @@ def run_again(
         temporary_environment(_imports(checkout)),
     ):
         return execute_missing_runs(
-            paths, phase, Plan(specs, (), ()), driving, rebuilt_workspace, observer
+            paths, phase, Plan(specs, (), ()), launch, rebuilt_workspace, observer
         )
 
 
