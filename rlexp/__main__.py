@@ -10,7 +10,7 @@ def main() -> None:
     """Execute a command, where the operating system can fork processes."""
     # Before any other import: modules for file locks do not exist on Windows.
     if sys.platform == "win32":
-        sys.stderr.write("Windows cannot fork processes, which rlexp needs; use WSL instead\n")
+        sys.stderr.write("rlexp: Windows cannot fork processes; use WSL instead\n")
         sys.exit(MISTAKE)
     from rlexp import cli
 
