@@ -13,7 +13,7 @@ from rlexp.store.layout import RunPaths
 SPACING = 100
 """Steps between checkpoints."""
 CAPACITY = 250
-"""Transitions that the ring holds."""
+"""Transitions that the replay buffer holds."""
 ABOUT = {"run": "0123456789abcdef", "attempt": 1, "versions": {"torch": "2.8.0"}}
 
 
@@ -34,15 +34,15 @@ def checkpoint(step: int, *, learns_from: bool = True) -> Checkpoint:
 
 def publish_up_to(paths: RunPaths, step: int) -> None:
     """Publish every checkpoint up to a step."""
-    for at in range(SPACING, step + SPACING, SPACING):
-        publish_checkpoint(paths, checkpoint(at), ABOUT)
+    for published_step in range(SPACING, step + SPACING, SPACING):
+        publish_checkpoint(paths, checkpoint(published_step), ABOUT)
 
 
 def read_whole(paths: RunPaths, step: int) -> list[Transitions]:
-    """Read a checkpoint that must be what was published; returns the experience that it needs.
+    """Read a checkpoint, check its files, and return the transitions that it needs.
 
     Raises:
-        RecordError: It cannot be continued from.
+        RecordError: The run cannot continue from this checkpoint.
     """
     saved = read_checkpoint(paths, step, run_id=str(ABOUT["run"]))
     assert (step, ABOUT) == (saved.step, saved.about)
@@ -59,15 +59,15 @@ def needed(step: int) -> list[Transitions]:
 
 def usable(paths: RunPaths) -> list[int]:
     """The steps of the checkpoints that a run can continue from, newest first."""
-    found = []
+    steps = []
     for step in checkpoint_steps(paths):
         try:
             transitions = read_whole(paths, step)
         except RecordError:
             continue
         assert needed(step) == transitions
-        found.append(step)
-    return found
+        steps.append(step)
+    return steps
 
 
 def files_of(paths: RunPaths) -> dict[Path, bytes]:

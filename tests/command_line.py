@@ -24,12 +24,12 @@ class Printed:
 
     @property
     def content(self) -> Any:
-        """Standard output as the one JSON document that it must be."""
+        """The only JSON document on standard output."""
         assert self.out, self.err
         return json.loads(self.out, parse_constant=_refuse)
 
     def document(self, schema: str) -> dict[str, Any]:
-        """The fields of the document on standard output, which has to be of this schema."""
+        """The fields of the document on standard output, which must have this schema."""
         value: dict[str, Any] = self.content
         assert "schema" == next(iter(value))
         assert {"name": schema, "version": 1} == value.pop("schema")
@@ -41,10 +41,10 @@ def _refuse(constant: str) -> None:
 
 
 def rlexp(folder: Path, *words: str) -> Printed:
-    """Give a command in a folder whose runs are under `runs/`.
+    """Run a command in a folder whose runs are under `runs/`.
 
     Raises:
-        RlexpError: What the command line prints on one line.
+        RlexpError: The error that the command line prints on one line.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RLEXP_RUNS", raising=False)
@@ -52,7 +52,7 @@ def rlexp(folder: Path, *words: str) -> Printed:
 
 
 def typed(folder: Path, *words: str) -> Printed:
-    """Run a command in a folder as a user types it; an error is printed, too."""
+    """Run a command in a folder as a user types it; an error is printed and not raised."""
     return _printed(folder, words, main)
 
 

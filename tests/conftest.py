@@ -6,17 +6,17 @@ import pytest
 from hypothesis import settings
 from in_full import IN_FULL
 
-# `make test` draws the same examples on every machine and every day: a failure is the fault of
-# a change, and not of a new draw. `make test-all` draws others each time, and more of them.
+# `make test` draws the same examples on every machine and every day, so that only a change of the
+# code makes a test fail. `make test-all` draws more examples, and different ones each time.
 settings.register_profile("fixed", deadline=None, max_examples=60, derandomize=True, database=None)
 settings.register_profile("random", deadline=None, max_examples=300, print_blob=True)
 settings.load_profile("random" if IN_FULL else "fixed")
 
-# Where the tests run in the background of a shell, they and all they start would ignore Ctrl-C.
+# In the background of a shell, tests and their child processes would otherwise ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONG_FOLDERS = ("docs", "faults", "trackers", "training")
-"""Their files take long: begun first, none of them is waited for alone in the end."""
+"""Folders with slow test files, which start first so that no worker waits for them at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

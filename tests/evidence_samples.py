@@ -42,7 +42,7 @@ REFERENCES: Mapping[str, Plain] = {
         "source": "measured",
     },
 }
-"""Pendulum declares no minimum: what a missing run could score there has no lower bound."""
+"""Pendulum declares no minimum, so the score of a missing run there has no lower bound."""
 PROVENANCE: Mapping[str, Any] = {
     "command": ["rlexp", "run", "algorithm=ppo,a2c,dqn"],
     "folder": "study",
@@ -74,12 +74,12 @@ PROVENANCE: Mapping[str, Any] = {
 }
 
 Scores = Mapping[tuple[str, str], Sequence[float]]
-"""Scores of the runs by label and task, the first of which has seed 0."""
+"""Scores of the runs by label and task; the first score is that of seed 0."""
 
 
 def settings(**changes: Any) -> ReportSettings:
     """The settings of `conf/report.yaml`, with few resamples."""
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "interval": "t",
         "level": 0.95,
         "alpha": 0.05,
@@ -91,7 +91,7 @@ def settings(**changes: Any) -> ReportSettings:
         "seed": 0,
         "normalisation": "anchors",
     }
-    return ReportSettings(**{**plain, **changes})
+    return ReportSettings(**{**defaults, **changes})
 
 
 def inquiry(evidence: Evidence, **changes: Any) -> ReportContext:
@@ -111,39 +111,39 @@ def configured(label: str = "ppo", task: str = CARTPOLE, **changes: Any) -> Conf
     return configuration(label, task=task, reference=REFERENCES[task], **budget)
 
 
-def run_spec(own: Configuration, seed: int = 0, phase: Phase = Phase.TEST) -> RunSpec:
+def run_spec(configuration: Configuration, seed: int = 0, phase: Phase = Phase.TEST) -> RunSpec:
     """The spec of a configuration's run."""
-    return own.spec(phase, 0, seed)
+    return configuration.spec(phase, 0, seed)
 
 
-def learned(of: RunSpec, score: float, low: float) -> RunRecord:
+def learned(spec: RunSpec, score: float, low: float) -> RunRecord:
     """A completed run whose evaluations rise from near `low` to its score."""
-    every = of.budget["evaluation_every"]
+    every = spec.budget["evaluation_every"]
     events: list[Event] = [started()]
     for number in range(1, EVALUATIONS + 1):
         mean = low + (score - low) * number / EVALUATIONS
         events.append(evaluated(every * number, mean - 1, mean + 1))
-    final = evaluated(of.budget["steps"], score - 1, score + 1, final=True)
-    return RunRecord.fold(of, [[*events, final, ended(of.budget["steps"])]])
+    final = evaluated(spec.budget["steps"], score - 1, score + 1, final=True)
+    return RunRecord.fold(spec, [[*events, final, ended(spec.budget["steps"])]])
 
 
-def broken(of: RunSpec, failure: Failure = Failure.NAN) -> RunRecord:
+def broken(spec: RunSpec, failure: Failure = Failure.NAN) -> RunRecord:
     """A run that failed after two evaluations."""
-    every = of.budget["evaluation_every"]
+    every = spec.budget["evaluation_every"]
     events: list[Event] = [started(), evaluated(every, 1.0, 2.0), evaluated(2 * every, 2.0, 3.0)]
-    return RunRecord.fold(of, [[*events, ended(2 * every, failure=failure)]])
+    return RunRecord.fold(spec, [[*events, ended(2 * every, failure=failure)]])
 
 
-def interrupted(of: RunSpec) -> RunRecord:
+def interrupted(spec: RunSpec) -> RunRecord:
     """A run that was interrupted after an evaluation."""
-    every = of.budget["evaluation_every"]
+    every = spec.budget["evaluation_every"]
     events: list[Event] = [started(), evaluated(every, 1.0, 2.0), ended(every, Ending.INTERRUPTED)]
-    return RunRecord.fold(of, [events])
+    return RunRecord.fold(spec, [events])
 
 
 def member(
     record: RunRecord,
-    own: Configuration,
+    configuration: Configuration,
     *,
     experiment: str = "sample",
     provenance: Plain = PROVENANCE,
@@ -152,8 +152,8 @@ def member(
     """A planned run of an experiment; a run that never started has no provenance."""
     return PlannedRun(
         experiment=experiment,
-        label=own.label,
-        configuration=own,
+        label=configuration.label,
+        configuration=configuration,
         record=record,
         provenance=provenance if record.attempts else {},
         problem=problem,
@@ -161,12 +161,12 @@ def member(
 
 
 def scored(
-    own: Configuration, scores: Sequence[float], phase: Phase = Phase.TEST
+    configuration: Configuration, scores: Sequence[float], phase: Phase = Phase.TEST
 ) -> list[PlannedRun]:
-    """Completed runs of a configuration, the first of which has seed 0."""
-    low = own.reference.get("random") or 0.0
+    """Completed runs of a configuration, one for each score; the first run has seed 0."""
+    low = configuration.reference.get("random") or 0.0
     return [
-        member(learned(run_spec(own, seed, phase), score, low), own)
+        member(learned(run_spec(configuration, seed, phase), score, low), configuration)
         for seed, score in enumerate(scores)
     ]
 
@@ -179,9 +179,9 @@ def evidence(
     **changes: Any,
 ) -> Evidence:
     """The evidence of one experiment with these runs."""
-    own = tuple(members)
-    unique = {m.configuration.fingerprint: m.configuration for m in own}
-    planned = max([m.record.spec.seed + 1 for m in own], default=0)
+    runs = tuple(members)
+    unique = {m.configuration.fingerprint: m.configuration for m in runs}
+    planned = max([m.record.spec.seed + 1 for m in runs], default=0)
     experiment = Experiment(
         name="sample",
         configurations=tuple(unique.values()) or (configured(),),
@@ -191,7 +191,7 @@ def evidence(
     return Evidence(
         phase=phase,
         experiments=(experiment,),
-        members=own,
+        members=runs,
         folders={"sample": "runs/sample"},
         **changes,
     )
@@ -200,7 +200,9 @@ def evidence(
 def of_scores(scores: Scores, **changes: Any) -> Evidence:
     """The evidence of completed runs with these scores."""
     runs = [
-        m for (label, task), own in scores.items() for m in scored(configured(label, task), own)
+        m
+        for (label, task), values in scores.items()
+        for m in scored(configured(label, task), values)
     ]
     return evidence(runs, **changes)
 
@@ -228,12 +230,14 @@ def typical() -> Evidence:
 
 def one_task() -> Evidence:
     """Three labels on one task."""
-    return of_scores({key: own for key, own in typical_scores().items() if key[1] == CARTPOLE})
+    return of_scores(
+        {key: scores for key, scores in typical_scores().items() if key[1] == CARTPOLE}
+    )
 
 
 def one_label() -> Evidence:
     """One label on two tasks, without another label to compare."""
-    return of_scores({key: own for key, own in typical_scores().items() if key[0] == "ppo"})
+    return of_scores({key: scores for key, scores in typical_scores().items() if key[0] == "ppo"})
 
 
 def one_seed() -> Evidence:
@@ -248,14 +252,24 @@ def one_run() -> Evidence:
 
 def all_failed() -> Evidence:
     """Every run of two labels failed."""
-    runs = [(own, seed) for own in map(configured, LABELS[:2]) for seed in range(3)]
-    return evidence(member(broken(run_spec(own, seed)), own) for own, seed in runs)
+    runs = [
+        (configuration, seed) for configuration in map(configured, LABELS[:2]) for seed in range(3)
+    ]
+    return evidence(
+        member(broken(run_spec(configuration, seed)), configuration)
+        for configuration, seed in runs
+    )
 
 
 def nothing_run() -> Evidence:
     """Planned runs, none of which started."""
-    runs = [(own, seed) for own in map(configured, LABELS[:2]) for seed in range(3)]
-    return evidence(member(RunRecord(spec=run_spec(own, seed)), own) for own, seed in runs)
+    runs = [
+        (configuration, seed) for configuration in map(configured, LABELS[:2]) for seed in range(3)
+    ]
+    return evidence(
+        member(RunRecord(spec=run_spec(configuration, seed)), configuration)
+        for configuration, seed in runs
+    )
 
 
 def empty() -> Evidence:
@@ -291,8 +305,8 @@ def constant() -> Evidence:
 
 def task_missing() -> Evidence:
     """One label has no planned runs on the second task."""
-    own = {key: value for key, value in typical_scores().items() if key != ("dqn", PENDULUM)}
-    return of_scores(own)
+    scores = {key: value for key, value in typical_scores().items() if key != ("dqn", PENDULUM)}
+    return of_scores(scores)
 
 
 def task_failed() -> Evidence:
@@ -309,11 +323,11 @@ def task_failed() -> Evidence:
 def unequal_budgets() -> Evidence:
     """One label trained half as long as the other, and was evaluated on fewer episodes."""
     scores = typical_scores()
-    short = configured("a2c", CARTPOLE, steps=STEPS // 2, final_episodes=1)
+    short_training = configured("a2c", CARTPOLE, steps=STEPS // 2, final_episodes=1)
     return evidence(
         [
             *scored(configured("ppo", CARTPOLE), scores["ppo", CARTPOLE]),
-            *scored(short, scores["a2c", CARTPOLE]),
+            *scored(short_training, scores["a2c", CARTPOLE]),
         ]
     )
 
@@ -321,20 +335,20 @@ def unequal_budgets() -> Evidence:
 def unequal_seeds() -> Evidence:
     """Labels with different numbers of runs, on tasks with different numbers of runs."""
     counts = {("a2c", CARTPOLE): 3, ("dqn", PENDULUM): 4}
-    return of_scores({k: own[: counts.get(k, 5)] for k, own in typical_scores().items()})
+    return of_scores({k: scores[: counts.get(k, 5)] for k, scores in typical_scores().items()})
 
 
 def incomplete() -> Evidence:
     """One label has a failed, an interrupted, a missing and an unreadable run."""
     members = list(typical().members)
     first = next(k for k, m in enumerate(members) if (m.label, m.task) == ("a2c", CARTPOLE))
-    own = members[first].configuration
-    members[first] = member(broken(run_spec(own, 0)), own)
-    members[first + 1] = member(interrupted(run_spec(own, 1)), own)
-    members[first + 2] = member(RunRecord(spec=run_spec(own, 2)), own)
+    configuration = members[first].configuration
+    members[first] = member(broken(run_spec(configuration, 0)), configuration)
+    members[first + 1] = member(interrupted(run_spec(configuration, 1)), configuration)
+    members[first + 2] = member(RunRecord(spec=run_spec(configuration, 2)), configuration)
     unreadable = "its records are damaged: ValueError('no JSON')"
-    damaged = RunRecord(spec=run_spec(own, 3))
-    members[first + 3] = member(damaged, own, problem=unreadable)
+    damaged = RunRecord(spec=run_spec(configuration, 3))
+    members[first + 3] = member(damaged, configuration, problem=unreadable)
     name = damaged.spec.name
     return evidence(
         members,
@@ -349,8 +363,8 @@ def worst() -> Evidence:
         *scored(configured("ppo"), [400.0, 410.0, 420.0]),
         *scored(configured("a2c"), [300.0, 310.0]),
     ]
-    own = configured("a2c")
-    members.append(member(broken(run_spec(own, 2)), own))
+    configuration = configured("a2c")
+    members.append(member(broken(run_spec(configuration, 2)), configuration))
     return evidence(members, failures="worst")
 
 
@@ -369,7 +383,11 @@ def tuning_phase() -> Evidence:
     """Runs of the tuning phase, which are not for reports."""
     scores = typical_scores()
     return evidence(
-        [m for key, own in scores.items() for m in scored(configured(*key), own, Phase.TUNING)],
+        [
+            m
+            for key, values in scores.items()
+            for m in scored(configured(*key), values, Phase.TUNING)
+        ],
         phase=Phase.TUNING,
     )
 
@@ -398,12 +416,12 @@ SAMPLES: Mapping[str, Callable[[], Evidence]] = {
         tuning_phase,
     )
 }
-"""Everything that a section must cope with, by name."""
+"""Every kind of evidence that a section has to handle, by name."""
 
 
-def reordered(of: Evidence, seed: int = 0) -> Evidence:
+def reordered(evidence_of_runs: Evidence, seed: int = 0) -> Evidence:
     """The same evidence with its runs in another order and its labels in the same order."""
-    order = {label: position for position, label in enumerate(of.labels)}
-    members = list(of.members)
+    order = {label: position for position, label in enumerate(evidence_of_runs.labels)}
+    members = list(evidence_of_runs.members)
     random.Random(seed).shuffle(members)
-    return replace(of, members=tuple(sorted(members, key=lambda m: order[m.label])))
+    return replace(evidence_of_runs, members=tuple(sorted(members, key=lambda m: order[m.label])))

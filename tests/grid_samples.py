@@ -26,7 +26,7 @@ HEIGHTS: Mapping[str, Sequence[Sequence[float]]] = {
     CARTPOLE: ((100.0, 150.0), (300.0, 400.0), (480.0, 200.0)),
     PENDULUM: ((-900.0, -1100.0), (-300.0, -200.0), (-1000.0, -1200.0)),
 }
-"""Mean scores by task: of rates × epochs. 0.01 and 4 is best on CartPole, 0.001 and 10 on Pendulum."""
+"""Mean scores by task, rate and epochs; best are 0.01 and 4, on Pendulum 0.001 and 10."""
 SPREAD = (-10.0, 0.0, 10.0)
 
 
@@ -34,18 +34,20 @@ def setting(
     label: str, task: str = CARTPOLE, name: str = "ppo", **hyperparameters: Any
 ) -> Configuration:
     """A configuration whose algorithm sets these hyperparameters."""
-    own = configured(name, task)
-    return replace(own, label=label, algorithm={**own.algorithm, **hyperparameters})
+    base = configured(name, task)
+    return replace(base, label=label, algorithm={**base.algorithm, **hyperparameters})
 
 
 def labelled(rate: float, epochs: int) -> str:
-    """The configuration with the label of a grid on the command line."""
+    """The label of a setting as a grid on the command line writes it."""
     return f"ppo learning_rate={rate} n_epochs={epochs}"
 
 
-def runs(own: Configuration, height: float, spread: Iterable[float] = SPREAD) -> list[PlannedRun]:
+def runs(
+    configuration: Configuration, height: float, spread: Iterable[float] = SPREAD
+) -> list[PlannedRun]:
     """Completed runs of a setting with scores around its height."""
-    return scored(own, [height + beside for beside in spread])
+    return scored(configuration, [height + offset for offset in spread])
 
 
 def members(spread: Sequence[float] = SPREAD) -> list[PlannedRun]:
@@ -67,9 +69,9 @@ def grid() -> Evidence:
     return evidence(by_label(members()))
 
 
-def by_label(own: Iterable[PlannedRun]) -> list[PlannedRun]:
+def by_label(unordered: Iterable[PlannedRun]) -> list[PlannedRun]:
     """The members in order of labels, independent of tasks and seeds."""
-    return sorted(own, key=lambda m: m.label)
+    return sorted(unordered, key=lambda m: m.label)
 
 
 def grid_beside_others() -> Evidence:
@@ -77,12 +79,11 @@ def grid_beside_others() -> Evidence:
     others = [
         run
         for task, low in ((CARTPOLE, 50.0), (PENDULUM, -1300.0))
-        for own in (
+        for run in (
             *runs(setting("dqn gamma=0.9", task, "dqn", gamma=0.9), low),
             *runs(setting("dqn gamma=0.99", task, "dqn", gamma=0.99), low + 20),
             *runs(setting("a2c", task, "a2c"), low + 40),
         )
-        for run in (own,)
     ]
     return evidence(by_label([*members(), *others]))
 
@@ -94,51 +95,51 @@ def grid_of_one_seed() -> Evidence:
 
 def grid_with_failures() -> Evidence:
     """The best setting on CartPole has a run that failed for good."""
-    own = members()
-    place = next(
+    planned = members()
+    position = next(
         k
-        for k, m in enumerate(own)
+        for k, m in enumerate(planned)
         if (m.label, m.task) == (labelled(0.01, 4), CARTPOLE) and m.record.spec.seed == 1
     )
-    failing = own[place].configuration
-    own[place] = member(broken(run_spec(failing, 1)), failing)
-    return evidence(by_label(own))
+    configuration = planned[position].configuration
+    planned[position] = member(broken(run_spec(configuration, 1)), configuration)
+    return evidence(by_label(planned))
 
 
 def grid_without_overlap() -> Evidence:
     """No setting ran on both tasks."""
-    own = [
+    planned = [
         m
         for m in members()
         if (m.task == CARTPOLE) == (m.configuration.algorithm["learning_rate"] == RATES[0])
     ]
-    return evidence(by_label(own))
+    return evidence(by_label(planned))
 
 
 def grid_without_scores() -> Evidence:
     """No run on one of the tasks has a score."""
-    own = [m if m.task == CARTPOLE else _failed(m) for m in members()]
-    return evidence(by_label(own))
+    planned = [m if m.task == CARTPOLE else _failed(m) for m in members()]
+    return evidence(by_label(planned))
 
 
-def _failed(own: PlannedRun) -> PlannedRun:
-    return member(broken(own.record.spec), own.configuration)
+def _failed(planned: PlannedRun) -> PlannedRun:
+    return member(broken(planned.record.spec), planned.configuration)
 
 
 def grid_of_equal_scores() -> Evidence:
     """Every run of a task scores the same."""
-    own = [
+    planned = [
         run
         for task in TASKS
         for rate in RATES
         for run in runs(setting(f"ppo {rate}", task, learning_rate=rate), -200.0, (0.0, 0.0))
     ]
-    return evidence(by_label(own))
+    return evidence(by_label(planned))
 
 
 def grid_of_immense_scores() -> Evidence:
     """Scores of the largest allowed size."""
-    own = [
+    planned = [
         run
         for task in TASKS
         for k, rate in enumerate(RATES)
@@ -146,19 +147,19 @@ def grid_of_immense_scores() -> Evidence:
             setting(f"ppo {rate}", task, learning_rate=rate), [1e308, 1e308 / (k + 1)]
         )
     ]
-    return evidence(by_label(own))
+    return evidence(by_label(planned))
 
 
 def grid_on_tuning_seeds() -> Evidence:
     """The same grid, run on tuning seeds."""
-    own = [
+    planned = [
         member(
             replace(m.record, spec=run_spec(m.configuration, m.record.spec.seed, Phase.TUNING)),
             m.configuration,
         )
         for m in members()
     ]
-    return evidence(by_label(own), phase=Phase.TUNING)
+    return evidence(by_label(planned), phase=Phase.TUNING)
 
 
 GRIDS: Mapping[str, Callable[[], Evidence]] = {
@@ -175,4 +176,4 @@ GRIDS: Mapping[str, Callable[[], Evidence]] = {
         grid_on_tuning_seeds,
     )
 }
-"""Everything that a section about grids must cope with, by name."""
+"""Every kind of grid that a section about grids has to handle, by name."""

@@ -25,27 +25,27 @@ from rlexp.exchange.importers.source_files import find_source_files
 from rlexp.exchange.importers.sources import SourceFile
 
 RECORDED = Path(__file__).parent / "exchange" / "imports"
-"""Files that libraries wrote once, too slow to be written each time."""
+"""Files that libraries wrote once, because writing them takes too long for each test."""
 WANTED = ImportOptions(label="PPO", task="Toy-v0", unit=ENVIRONMENT)
 
 
 class Toy(gymnasium.Env[Any, Any]):
-    """Episodes of given lengths with a reward of 1 per step."""
+    """Episodes of the given lengths with a reward of 1 per step."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.action_space = self.observation_space = Discrete(2)
         self.lengths = list(lengths)
-        self.left = 0
+        self.remaining = 0
 
     def reset(self, **kwargs: Any) -> tuple[int, dict[str, Any]]:
         """Begin the next episode."""
-        self.left = self.lengths.pop(0)
+        self.remaining = self.lengths.pop(0)
         return 0, {}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Take a step of it."""
-        self.left -= 1
-        return 0, 1.0, self.left == 0, False, {}
+        """Take a step of the current episode."""
+        self.remaining -= 1
+        return 0, 1.0, self.remaining == 0, False, {}
 
 
 def write_monitors(folder: Path, *lengths: Sequence[int]) -> None:
@@ -53,15 +53,18 @@ def write_monitors(folder: Path, *lengths: Sequence[int]) -> None:
     from stable_baselines3.common.monitor import Monitor
 
     folder.mkdir(parents=True, exist_ok=True)
-    envs = [Monitor(Toy([*own, 1]), str(folder / str(n))) for n, own in enumerate(lengths)]
-    left = [len(own) for own in lengths]
+    envs = [
+        Monitor(Toy([*env_lengths, 1]), str(folder / str(n)))
+        for n, env_lengths in enumerate(lengths)
+    ]
+    remaining = [len(env_lengths) for env_lengths in lengths]
     for env in envs:
         env.reset()
     for _ in range(sum(lengths[0])):
         for number, env in enumerate(envs):
-            if left[number] and any(env.step(0)[2:4]):
-                left[number] -= 1
-                if left[number]:
+            if remaining[number] and any(env.step(0)[2:4]):
+                remaining[number] -= 1
+                if remaining[number]:
                     env.reset()
     for env in envs:
         env.close()
@@ -72,11 +75,11 @@ def write_evaluations(
 ) -> Path:
     """Write `evaluations.npz` as EvalCallback of stable-baselines3 does."""
     folder.mkdir(parents=True, exist_ok=True)
-    lengths = [[10] * len(own) for own in returns]
+    lengths = [[10] * len(values) for values in returns]
     np.savez(
         folder / "evaluations",
         timesteps=list(steps),
-        results=[list(own) for own in returns],
+        results=[list(values) for values in returns],
         ep_lengths=lengths,
     )
     return folder / "evaluations.npz"
@@ -89,9 +92,9 @@ def write_table(path: Path, rows: Sequence[Sequence[Any]], header: str) -> Path:
     return path
 
 
-def write_json(path: Path, plain: Any) -> Path:
+def write_json(path: Path, content: Any) -> Path:
     """Write a JSON file."""
-    path.write_text(json.dumps(plain))
+    path.write_text(json.dumps(content))
     return path
 
 
@@ -108,12 +111,12 @@ def given(*paths: Path) -> list[SourceFile]:
         return find_source_files(paths, Path.read_bytes, Path(temporary))
 
 
-def settled(*runs: ImportedRun, kind: str = "csv", **asked: Any) -> ImportPlan:
+def settled(*runs: ImportedRun, kind: str = "csv", **options: Any) -> ImportPlan:
     """Planned runs of a new experiment on tasks without reference scores."""
-    there = asked.pop("there", None)
+    existing = options.pop("there", None)
     study = ImportedStudy(kind=kind, runs=runs)
     return make_import_plan(
-        study, ImportedExperimentOptions(**{"name": "alpha", **asked}), there, lambda _: {}
+        study, ImportedExperimentOptions(**{"name": "alpha", **options}), existing, lambda _: {}
     )
 
 

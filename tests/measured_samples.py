@@ -32,11 +32,11 @@ TRAINED: tuple[Context, ...] = ((9.0, 0.5), (10.0, 0.75), (11.0, 0.5), (10.0, 0.
 def contexts(names: Sequence[str], played: Iterable[Context]) -> Measures:
     """The context of every episode, as measures."""
     columns = zip(*played, strict=True)
-    return {f"context/{n}": tuple(own) for n, own in zip(names, columns, strict=True)}
+    return {f"context/{n}": tuple(column) for n, column in zip(names, columns, strict=True)}
 
 
 def played_out(
-    own: Configuration,
+    configuration: Configuration,
     seed: int,
     returns: Sequence[float],
     measures: Measures | None = None,
@@ -45,14 +45,14 @@ def played_out(
     known_measures: Measures | None = None,
 ) -> PlannedRun:
     """A completed run with these final episodes, and optionally with in-distribution ones."""
-    low = own.reference.get("random") or 0.0
+    low = configuration.reference.get("random") or 0.0
     mean = math.fsum(returns) / len(returns)
-    record = learned(run_spec(own, seed), mean, low)
+    record = learned(run_spec(configuration, seed), mean, low)
     assert record.final is not None
     lengths = (1,) * len(returns)
     final = replace(record.final, returns=tuple(returns), lengths=lengths, measures=measures)
-    seen = (_examined(final, known, known_measures),) if len(known) else ()
-    return member(replace(record, final=final, examinations=seen), own)
+    examinations = (_examined(final, known, known_measures),) if len(known) else ()
+    return member(replace(record, final=final, examinations=examinations), configuration)
 
 
 def _examined(final: Evaluated, returns: Sequence[float], measures: Measures | None) -> Examined:
@@ -68,10 +68,10 @@ def _examined(final: Evaluated, returns: Sequence[float], measures: Measures | N
 
 
 def height(context: Context, skill: float) -> float:
-    """A return that falls with the distance from the training contexts."""
+    """A return that falls with the distance of a context from the training contexts."""
     gravity, length = context[:2]
-    far = abs(gravity - 10) / 2 + 3 * abs(length - 0.6)
-    return round(500 * skill * math.exp(-0.35 * far), 3)
+    distance = abs(gravity - 10) / 2 + 3 * abs(length - 0.6)
+    return round(500 * skill * math.exp(-0.35 * distance), 3)
 
 
 def on_contexts(
@@ -84,29 +84,29 @@ def on_contexts(
     task: str = CARTPOLE,
 ) -> PlannedRun:
     """A run whose returns fall with the distance of a context from the training contexts."""
-    own = skill + 0.02 * ((3 * seed + len(label)) % 5 - 2)
+    run_skill = skill + 0.02 * ((3 * seed + len(label)) % 5 - 2)
     shift = 0.0 if task == CARTPOLE else -1200.0
-    returns = [height(c, own) + shift for c in played]
-    known = [height(c, own) + shift for c in TRAINED]
+    returns = [height(c, run_skill) + shift for c in played]
+    known = [height(c, run_skill) + shift for c in TRAINED]
     success = tuple(float(r - shift > 250) for r in returns)
     extra = {
         "success": success,
         "cost": tuple(0.5 * k for k in range(len(played))),
         "return/speed": tuple(r / 10 for r in returns),
     }
-    seen = contexts(("gravity", "length"), TRAINED) if len(names) > 1 else {}
+    known_contexts = contexts(("gravity", "length"), TRAINED) if len(names) > 1 else {}
     return played_out(
         configured(label, task),
         seed,
         returns,
         {**contexts(names, played), **extra},
         known=known,
-        known_measures={**seen, "success": tuple(float(r - shift > 250) for r in known)},
+        known_measures={**known_contexts, "success": tuple(float(r - shift > 250) for r in known)},
     )
 
 
 def grid_tested() -> Evidence:
-    """Three labels on two tasks, tested on a grid of two parameters and examined in distribution."""
+    """Three labels on two tasks, tested on a grid of two parameters and in distribution."""
     skills = {"ppo": 0.95, "a2c": 0.8, "dqn": 0.6}
     return evidence(
         on_contexts(label, seed, GRID * 2, skill=skill, task=task)
@@ -158,7 +158,7 @@ def levels() -> Evidence:
 
 
 def only_held_out() -> Evidence:
-    """Sticky actions only in the test: a generalisation gap without contexts."""
+    """Sticky actions in the test only, which give a generalisation gap without contexts."""
     return evidence(
         played_out(configured(), seed, [300.0, 310.0 + seed], known=[400.0, 410.0 + 3 * seed])
         for seed in range(4)
@@ -171,17 +171,17 @@ def one_measured_run() -> Evidence:
 
 
 def partly_measured() -> Evidence:
-    """One label has a failed run, an interrupted one, one without contexts, one not examined."""
-    own = configured("a2c")
-    whole = on_contexts("a2c", 4, GRID)
-    unexamined = replace(whole, record=replace(whole.record, examinations=()))
+    """A label whose runs failed, were interrupted, or lack contexts or an examination."""
+    configuration = configured("a2c")
+    examined = on_contexts("a2c", 4, GRID)
+    unexamined = replace(examined, record=replace(examined.record, examinations=()))
     return evidence(
         [
             *(on_contexts("ppo", seed, GRID) for seed in range(5)),
             on_contexts("a2c", 0, GRID),
-            member(broken(run_spec(own, 1)), own),
-            member(interrupted(run_spec(own, 2)), own),
-            played_out(own, 3, [100.0, 120.0], {"success": (0.0, 1.0)}),
+            member(broken(run_spec(configuration, 1)), configuration),
+            member(interrupted(run_spec(configuration, 2)), configuration),
+            played_out(configuration, 3, [100.0, 120.0], {"success": (0.0, 1.0)}),
             unexamined,
             member(RunRecord(spec=run_spec(configured("dqn"), 0)), configured("dqn")),
         ],
@@ -203,12 +203,12 @@ def odd_measures() -> Evidence:
     nan = math.nan
     played = {"context/gravity": (8.0, nan, 8.0, 9.0), "context/length": (1.0, 1.0, 1.0, 1.0)}
     further = {"success": (1.0, 2.0, nan, 0.0), "cost": (nan,) * 4, "huge": (1e200, 1.0, 2.0, 3.0)}
-    plain = [
+    ordinary = [
         played_out(configured(), seed, [1.0, 2.0, 3.0, 4.0], {**played, **further})
         for seed in range(2)
     ]
     immense = played_out(configured(), 2, [1e200, -1e200, 3.0, 4.0], {**played, **further})
-    return evidence([*plain, immense])
+    return evidence([*ordinary, immense])
 
 
 MEASURED: Mapping[str, Callable[[], Evidence]] = {
@@ -226,4 +226,4 @@ MEASURED: Mapping[str, Callable[[], Evidence]] = {
         odd_measures,
     )
 }
-"""Everything that sections on contexts and measures must cope with, by name."""
+"""Every kind of evidence that sections on contexts and measures have to handle, by name."""

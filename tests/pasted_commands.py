@@ -1,7 +1,7 @@
-"""Pastes commands into a shell in which most of those of rlexp are forks of one warm process.
+"""Pastes commands into a shell in which most commands of rlexp are forks of one warm process.
 
-In the shell, `rlexp` is a program as ever, which bash finds on PATH: what it quotes, expands and
-changes folders for is as real as the commands that are started in full.
+In the shell, bash finds the program `rlexp` on PATH as usual, so quoting, expansion and changes of
+folders are as real as for commands that are started in full.
 """
 
 import json
@@ -30,7 +30,7 @@ with socket.socket(socket.AF_UNIX) as channel:
     channel.shutdown(socket.SHUT_WR)
     sys.exit(int(channel.recv(16)))
 """
-"""What `rlexp` is in the shell: hands over its words and its output, and ends as it is told."""
+"""The program `rlexp` in the shell, which sends its words and outputs to the warm process."""
 PRELOAD = (
     *(
         "torch",
@@ -55,9 +55,9 @@ PRELOAD = (
     *("hydra", "jinja2", "optuna", "optuna.samplers", "optuna.storages", "pydantic"),
     *("scipy.special", "scipy.stats", "gymnasium.envs.classic_control", "rlexp.algorithms.ppo"),
 )
-"""What commands and runs import."""
+"""Modules that commands and runs import."""
 LONGEST = 300.0
-"""Seconds that a command may take, on a busy machine."""
+"""Seconds that a command may take on a busy machine."""
 Choice = Callable[[Sequence[str]], bool]
 """Whether a command with these words is started in full."""
 
@@ -73,8 +73,8 @@ def pasted(
     """Paste commands into a shell that stops at the first failing one."""
     programs = Path(sys.executable).parent
     variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
-    with _rlexp(programs / "rlexp", in_full) as first:
-        path = os.pathsep.join([str(first), str(programs), os.environ["PATH"]])
+    with _rlexp(programs / "rlexp", in_full) as program_folder:
+        path = os.pathsep.join([str(program_folder), str(programs), os.environ["PATH"]])
         return subprocess.run(
             ["bash", "-euxo", "pipefail", "-c", commands],
             cwd=folder,

@@ -12,14 +12,14 @@ from pathlib import Path
 
 NOBODY = 65534
 PASSWORD = "opensesame-{%}"
-"""With characters that URLs, Alembic and Optuna's templates each treat in their own way."""
+"""A password with characters that URLs, Alembic and the templates of Optuna treat differently."""
 
 
 def binaries() -> Path | None:
-    """The folder of `initdb` and `pg_ctl`, which Debian does not put on PATH."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
-    if found:
-        return found[-1].parent
+    """The folder of `initdb` and `pg_ctl`; Debian does not put this folder on PATH."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    if programs:
+        return programs[-1].parent
     path = shutil.which("pg_ctl")
     return Path(path).resolve().parent if path else None
 
@@ -34,23 +34,23 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Of its database, with the password."""
+        """The URL of the database, with the password."""
         return f"postgresql://rlexp:opensesame-%7B%25%7D@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections."""
+        """Start the server and wait until it accepts connections."""
         self._control("start", "-l", str(self.folder / "log"))
 
     def stop(self) -> None:
-        """Stop it as a crash would."""
+        """Stop the server as a crash would."""
         self._control("stop", "-m", "immediate")
 
     def restart(self) -> None:
-        """Crash it and start it again."""
+        """Crash the server and start it again."""
         self._control("restart", "-m", "immediate", "-l", str(self.folder / "log"))
 
     def empty(self) -> None:
-        """Drop every table."""
+        """Drop every table of the database."""
         sql = "DROP SCHEMA public CASCADE; CREATE SCHEMA public"
         socket_folder = ["-h", str(self.folder), "-p", str(self.port), "-U", "rlexp", "postgres"]
         run([str(self.programs / "psql"), "-q", "-c", sql, *socket_folder])
@@ -61,10 +61,10 @@ class Server:
 
 def run(command: list[str]) -> None:
     """Run a program of the server as an ordinary user, because it refuses root."""
-    nobody = NOBODY if os.getuid() == 0 else None
-    # The server inherits what it may write to: a pipe would be open as long as it runs.
+    user = NOBODY if os.getuid() == 0 else None
+    # The server inherits its output; a pipe would stay open as long as the server runs.
     with tempfile.TemporaryFile() as output:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -73,12 +73,12 @@ def run(command: list[str]) -> None:
             cwd="/",
             timeout=60,
             check=False,
-            user=nobody,
-            group=nobody,
-            extra_groups=None if nobody is None else (),
+            user=user,
+            group=user,
+            extra_groups=None if user is None else (),
         )
         output.seek(0)
-        assert done.returncode == 0, output.read().decode(errors="replace")
+        assert process.returncode == 0, output.read().decode(errors="replace")
 
 
 def free_port() -> int:

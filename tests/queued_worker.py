@@ -1,8 +1,8 @@
-"""Stands in for `rlexp worker` in a Slurm job: takes two tries, each of which says what it saw.
+"""Stands in for `rlexp worker` in a Slurm job; files record how each try started and ended.
 
-Called as `queued_worker.py EXPERIMENT SECONDS … --job FILE`. Each run of FILE takes so many seconds;
-USR1 makes it leave a checkpoint, with which the next try is over at once. After a signal it goes on
-for RLEXP_LINGERS seconds.
+It is called as `queued_worker.py EXPERIMENT SECONDS … --job FILE`. Each run of FILE takes this many
+seconds. USR1 makes the worker leave a checkpoint, with which the next try ends at once. After a
+signal, the worker goes on for RLEXP_LINGERS seconds.
 """
 
 import os
@@ -35,7 +35,7 @@ def main(experiment: Path, seconds: float, job: Path) -> int:
         while time.monotonic() < end and not (folder / "checkpoints").exists() and not received:
             time.sleep(0.05)
         if received:
-            # Whatever else comes meanwhile would be seen.
+            # Signals that arrive in this time are recorded too.
             time.sleep(float(os.environ.get("RLEXP_LINGERS", "0.5")))
             note(folder / "signals", " ".join(map(str, received)))
             if "stuck" not in run:
@@ -46,7 +46,7 @@ def main(experiment: Path, seconds: float, job: Path) -> int:
 
 
 def note(path: Path, line: str) -> None:
-    """Append a line."""
+    """Append a line to a file."""
     with path.open("a") as file:
         file.write(f"{line}\n")
 

@@ -1,4 +1,4 @@
-"""Speeds up slow steps that tests of use cases repeat and do not test."""
+"""Speeds up slow steps that tests of commands repeat but do not test."""
 
 import os
 import re
@@ -29,16 +29,16 @@ def quick_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def quick_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parse each packaged YAML file once; files of workspaces are always read."""
+    """Parse each packaged YAML file once; files of workspaces are read each time."""
     monkeypatch.setattr(ConfigRepository, "load_config", _load_once)
 
 
 def _load_once(repository: ConfigRepository, config_path: str) -> Any:
     source = repository._find_object_source(config_path, ObjectType.CONFIG)
-    place = "" if source is None else source.full_path()
-    if not place.startswith(("pkg://", "structured://", f"file://{packaged_root()}/")):
+    location = "" if source is None else source.full_path()
+    if not location.startswith(("pkg://", "structured://", f"file://{packaged_root()}/")):
         return _load(repository, config_path)
-    key = (place, config_path)
+    key = (location, config_path)
     if key not in _files:
         _files[key] = _load(repository, config_path)
     return deepcopy(_files[key])
@@ -63,6 +63,6 @@ def _compose_once(
 
 
 def _may_change(study: Path) -> bool:
-    """Whether Hydra may read a file of a workspace other than a sweep definition."""
-    found = [*study.glob("*.yaml"), *study.glob("*/*.yaml")]
-    return (study / "conf").exists() or any(path.parent.name != "sweeps" for path in found)
+    """Whether Hydra may read a file of a workspace that is not a sweep definition."""
+    paths = [*study.glob("*.yaml"), *study.glob("*/*.yaml")]
+    return (study / "conf").exists() or any(path.parent.name != "sweeps" for path in paths)

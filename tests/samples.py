@@ -101,7 +101,7 @@ def experiment(
     root: int = 0,
     failures: Failures = "missing",
 ) -> Experiment:
-    """An experiment with these configurations, or with one, on two test seeds."""
+    """An experiment with these configurations, by default with a single one, on two test seeds."""
     return Experiment(
         name="sample",
         configurations=configurations or (configuration(),),
@@ -149,15 +149,17 @@ def ended(
     )
 
 
-def completed(of: RunSpec, score: float) -> RunRecord:
+def completed(run_spec: RunSpec, score: float) -> RunRecord:
     """The record of a completed run whose two final episodes average `score`."""
     final = evaluated(100, score - 1, score + 1, final=True)
-    return RunRecord.fold(of, [[started(), final, ended()]])
+    return RunRecord.fold(run_spec, [[started(), final, ended()]])
 
 
-def failed(of: RunSpec, failure: Failure = Failure.NAN, times: int = 1) -> RunRecord:
+def failed(run_spec: RunSpec, failure: Failure = Failure.NAN, times: int = 1) -> RunRecord:
     """The record of a run with this number of failed attempts."""
-    return RunRecord.fold(of, [[started(k + 1), ended(40, failure=failure)] for k in range(times)])
+    return RunRecord.fold(
+        run_spec, [[started(k + 1), ended(40, failure=failure)] for k in range(times)]
+    )
 
 
 def write_tree(folder: Path, files: Mapping[str, str]) -> Path:

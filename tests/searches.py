@@ -1,4 +1,4 @@
-"""Searches for tests: spaces of every kind, and an objective without training."""
+"""Searches for tests, with spaces of every kind and an objective without training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,9 +54,9 @@ def value(space: Space, values: Any, best: float = 0.3) -> float:
 
 
 def ended(space: Space, number: int, suggestion: Suggestion, objectives: int = 1) -> Trial:
-    """The trial of a suggestion; one in six is pruned, one in six fails."""
-    kind = (TrialState.PRUNED, TrialState.FAILED)
-    state = kind[number % 6 - 4] if number % 6 >= 4 else TrialState.COMPLETE
+    """The trial of a suggestion; of six trials, one is pruned and one fails."""
+    states = (TrialState.PRUNED, TrialState.FAILED)
+    state = states[number % 6 - 4] if number % 6 >= 4 else TrialState.COMPLETE
     steps = suggestion.steps or STEPS
     values = tuple(value(space, suggestion.parameters, 0.3 + 0.4 * i) for i in range(objectives))
     return Trial(
@@ -77,7 +77,7 @@ def drawn(space: Space, number: int, seed: int = 0) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Suggestions with the trials that each was based on, by number; and all trials."""
+    """Suggestions and the trials that each was based on, by trial number, and all trials."""
 
     suggestions: dict[int, Suggestion]
     histories: dict[int, list[Trial]]
@@ -100,28 +100,35 @@ def complete(space: Space, number: int, values: Any, scores: tuple[float, ...] =
     )
 
 
-def best(tuner: Tuner, asked: Problem, count: int) -> float:
+def best(tuner: Tuner, search_problem: Problem, count: int) -> float:
     """The best value of this number of trials without pruning and failures."""
-    suggester = tuner.open(asked)
-    trials = [complete(asked.space, 0, drawn(asked.space, 0))]
+    suggester = tuner.open(search_problem)
+    trials = [complete(search_problem.space, 0, drawn(search_problem.space, 0))]
     for number in range(1, count):
         suggestion = suggester.suggest(trials, number)
         assert suggestion is not None
-        trials.append(complete(asked.space, number, suggestion.parameters))
+        trials.append(complete(search_problem.space, number, suggestion.parameters))
     return max(trial.values[0] for trial in trials)
 
 
-def search(tuner: Tuner, asked: Problem, count: int, lag: int = 2) -> Search:
+def search(tuner: Tuner, search_problem: Problem, count: int, lag: int = 2) -> Search:
     """Run a search as a sweep does, with one suggester from beginning to end."""
-    suggester = tuner.open(asked)
-    trials = [ended(asked.space, 0, Suggestion(drawn(asked.space, 0)), asked.objectives)]
-    found = Search({}, {}, trials)
+    suggester = tuner.open(search_problem)
+    trials = [
+        ended(
+            search_problem.space,
+            0,
+            Suggestion(drawn(search_problem.space, 0)),
+            search_problem.objectives,
+        )
+    ]
+    result = Search({}, {}, trials)
     for number in range(1, count + 1):
-        known = history(trials, suggester.needs(number), number, lag)
-        suggestion = suggester.suggest(known, number)
+        ended_trials = history(trials, suggester.needs(number), number, lag)
+        suggestion = suggester.suggest(ended_trials, number)
         if suggestion is None:
             break
-        found.suggestions[number] = suggestion
-        found.histories[number] = known
-        trials.append(ended(asked.space, number, suggestion, asked.objectives))
-    return found
+        result.suggestions[number] = suggestion
+        result.histories[number] = ended_trials
+        trials.append(ended(search_problem.space, number, suggestion, search_problem.objectives))
+    return result

@@ -66,8 +66,8 @@ class Stored:
 
     def spec(self, seed: int, label: str = "ppo", phase: Phase = Phase.TEST) -> RunSpec:
         """The spec of a run."""
-        own = next(c for c in self.experiment.configurations if c.label == label)
-        return own.spec(phase, self.experiment.seeds.root, seed)
+        configured = next(c for c in self.experiment.configurations if c.label == label)
+        return configured.spec(phase, self.experiment.seeds.root, seed)
 
     def run(self, seed: int, label: str = "ppo", phase: Phase = Phase.TEST) -> RunPaths:
         """The folder of a run."""

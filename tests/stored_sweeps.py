@@ -22,7 +22,7 @@ from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.runs import new_attempt, read_run, write_experiment, write_run
 
-# What looks at an environment in a fork would import it each time.
+# Imported here, because forks that look at an environment would each import it again.
 assert gymnasium
 WORDS = (
     "algorithm=ppo",
@@ -62,27 +62,27 @@ class StoredSweep:
 
     @property
     def paths(self) -> ExperimentPaths:
-        """Its folder."""
+        """The folder of the sweep."""
         return self.study.layout.experiment("made_up")
 
     def go_on(self, until: SweepStage = SweepStage.TEST, runs: int | None = None) -> SweepSource:
-        """Make runs until the stage is over, or so many."""
-        asked = read_sweep(None, self.words, self.study)
-        write_experiment(self.paths, asked.experiment)
-        ledger = FolderLedger(self.paths, Configurer(asked, self.study, {}))
-        sweeping = restore_sweep(
+        """Make runs until the stage ends or this number of runs exists."""
+        requested = read_sweep(None, self.words, self.study)
+        write_experiment(self.paths, requested.experiment)
+        ledger = FolderLedger(self.paths, Configurer(requested, self.study, {}))
+        source = restore_sweep(
             self.paths,
-            asked.experiment,
+            requested.experiment,
             read_runs(self.paths),
             self.study,
             ledger,
             until=until,
-            default=asked.request.default,
+            default=requested.request.default,
         )
-        while (runs is None or len(self.made) < runs) and (spec := sweeping.take()) is not None:
+        while (runs is None or len(self.made) < runs) and (spec := source.take()) is not None:
             self.made.append(spec)
-            sweeping.ended(read_run(self.store(spec), spec).record)
-        return sweeping
+            source.ended(read_run(self.store(spec), spec).record)
+        return source
 
     def store(self, spec: RunSpec) -> RunPaths:
         """Write a run that has ended."""
@@ -103,16 +103,18 @@ class StoredSweep:
 def _finished_at(folder: Path) -> StoredSweep:
     with pytest.MonkeyPatch.context() as monkeypatch:
         quick_parts(monkeypatch)
-        made = stored_sweep(folder)
-        made.go_on()
-    return made
+        sweep = stored_sweep(folder)
+        sweep.go_on()
+    return sweep
 
 
 def finished_sweep(folder: Path, factory: pytest.TempPathFactory) -> StoredSweep:
-    """A completed sweep in a separate folder; it is made once and copied."""
-    whole = _finished_at(factory.getbasetemp() / "finished sweep")
-    shutil.copytree(whole.study.folder, folder, dirs_exist_ok=True)
-    return replace(whole, study=Workspace(folder, Layout(folder / "runs")), made=list(whole.made))
+    """A completed sweep in a separate folder; the sweep is run once and copied."""
+    finished = _finished_at(factory.getbasetemp() / "finished sweep")
+    shutil.copytree(finished.study.folder, folder, dirs_exist_ok=True)
+    return replace(
+        finished, study=Workspace(folder, Layout(folder / "runs")), made=list(finished.made)
+    )
 
 
 def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:

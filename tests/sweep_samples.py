@@ -69,7 +69,7 @@ def sweep(space: Space = SPACE, **changes: Any) -> Sweep:
 
 
 def parameters(number: int) -> dict[str, Any]:
-    """The parameters of a trial; every second trial has no width."""
+    """The parameters of a trial; trials with a linear network have no width."""
     if number == 0:
         return dict(DEFAULT)
     return SPACE.decode([(number * k * 0.37) % 1 for k in (1, 2, 3, 5)])
@@ -79,7 +79,7 @@ def trial(number: int, *scores: float, state: str = "complete", **changes: Any) 
     """A trial with these scores on the first tuning seeds."""
     value = sum(scores) / len(scores) if scores and state == "complete" else None
     count = max(len(scores), 1)
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "number": number,
         "parameters": parameters(number),
         "steps": STEPS,
@@ -92,7 +92,7 @@ def trial(number: int, *scores: float, state: str = "complete", **changes: Any) 
         "spent": count * STEPS,
         "runs": tuple(f"ppo-tuning-{k}-{number}" for k in range(count)),
     }
-    return TrialEvidence(**{**plain, **changes})
+    return TrialEvidence(**{**defaults, **changes})
 
 
 def trials() -> tuple[TrialEvidence, ...]:
@@ -162,7 +162,7 @@ COSTS = {
 
 def swept_evidence(experiment: str = "sample", **changes: Any) -> SweepEvidence:
     """A completed sweep of twelve trials; the sixth won."""
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "experiment": experiment,
         "definition": sweep(),
         "steps": STEPS,
@@ -174,17 +174,17 @@ def swept_evidence(experiment: str = "sample", **changes: Any) -> SweepEvidence:
         "importances": importances(),
         "costs": COSTS,
     }
-    return SweepEvidence(**{**plain, **changes})
+    return SweepEvidence(**{**defaults, **changes})
 
 
-def of_sweep(own: SweepEvidence, **scores: tuple[float, ...]) -> Evidence:
+def of_sweep(sweep_evidence: SweepEvidence, **scores: tuple[float, ...]) -> Evidence:
     """A sweep with test runs of these labels, which differ in a setting outside the search."""
     members = [
         m
         for label, values in scores.items()
         for m in scored(replace(configured(), label=label), values)
     ]
-    return evidence(members, sweeps=(own,))
+    return evidence(members, sweeps=(sweep_evidence,))
 
 
 def swept() -> Evidence:
@@ -194,24 +194,26 @@ def swept() -> Evidence:
 
 def searching() -> Evidence:
     """A running search without selection and test runs."""
-    own = swept_evidence(selection=None, importances=(), costs={"tuning": COSTS["tuning"]})
-    return evidence([], sweeps=(own,))
+    sweep_evidence = swept_evidence(
+        selection=None, importances=(), costs={"tuning": COSTS["tuning"]}
+    )
+    return evidence([], sweeps=(sweep_evidence,))
 
 
 def just_begun() -> Evidence:
     """A search without an ended trial."""
-    own = swept_evidence(trials=(), selection=None, importances=(), costs={})
-    return evidence([], sweeps=(own,))
+    sweep_evidence = swept_evidence(trials=(), selection=None, importances=(), costs={})
+    return evidence([], sweeps=(sweep_evidence,))
 
 
 def none_succeeded() -> Evidence:
     """A search whose trials all failed."""
     failed = tuple(trial(k, state="failed", reason="crashed") for k in range(4))
-    refused = ImportanceByMethod(
+    uncomputed = ImportanceByMethod(
         method="PED-ANOVA", shares={}, reason="0 complete trials are too few"
     )
-    own = swept_evidence(trials=failed, selection=None, importances=(refused,))
-    return evidence([], sweeps=(own,))
+    sweep_evidence = swept_evidence(trials=failed, selection=None, importances=(uncomputed,))
+    return evidence([], sweeps=(sweep_evidence,))
 
 
 def untested() -> Evidence:
@@ -221,45 +223,51 @@ def untested() -> Evidence:
 
 def default_won() -> Evidence:
     """The default configuration won, so only its test runs exist."""
-    chosen = Finalist(number=0, tuning=(320.0, 330.0, 340.0))
-    selection = Selection(winner=0, finalists=(chosen,), rule="the best on tuning seeds")
-    own = swept_evidence(selection=selection, selection_seeds=(), importances=())
-    return of_sweep(own, default=UNTUNED)
+    winner = Finalist(number=0, tuning=(320.0, 330.0, 340.0))
+    selection = Selection(winner=0, finalists=(winner,), rule="the best on tuning seeds")
+    sweep_evidence = swept_evidence(selection=selection, selection_seeds=(), importances=())
+    return of_sweep(sweep_evidence, default=UNTUNED)
 
 
 def one_tuning_seed() -> Evidence:
     """One tuning seed and one test seed per side: noise and spread cannot be separated."""
-    own = tuple(trial(k, 100.0 + k, eligible=True) for k in range(3))
-    chosen = Finalist(number=2, tuning=(102.0,))
-    selection = Selection(winner=2, finalists=(chosen,), rule="the best on the tuning seed")
-    changed = swept_evidence(
-        trials=own, selection=selection, tuning_seeds=(0,), selection_seeds=()
+    three_trials = tuple(trial(k, 100.0 + k, eligible=True) for k in range(3))
+    winner = Finalist(number=2, tuning=(102.0,))
+    selection = Selection(winner=2, finalists=(winner,), rule="the best on the tuning seed")
+    sweep_evidence = swept_evidence(
+        trials=three_trials, selection=selection, tuning_seeds=(0,), selection_seeds=()
     )
-    return of_sweep(changed, tuned=(90.0,), default=(95.0,))
+    return of_sweep(sweep_evidence, tuned=(90.0,), default=(95.0,))
 
 
 def odd_values() -> Evidence:
     """Non-finite or immense values, and defaults outside their ranges."""
-    odd = {LEARNING_RATE: "linear_3e-4", EPOCHS: 0, NETWORK: "cnn"}
-    own = (
-        trial(0, 1e200, 1e201, 1e202, parameters=odd),
+    odd_parameters = {LEARNING_RATE: "linear_3e-4", EPOCHS: 0, NETWORK: "cnn"}
+    odd_trials = (
+        trial(0, 1e200, 1e201, 1e202, parameters=odd_parameters),
         trial(1, 1.0, 2.0, float("inf")),
         trial(2, float("nan"), 1.0, 2.0, parameters={LEARNING_RATE: None}),
         trial(3, 1.0, 2.0, 3.0),
     )
-    chosen = Finalist(number=3, tuning=(1.0, 2.0, 3.0))
-    selection = Selection(winner=3, finalists=(chosen,), rule="the best on tuning seeds")
-    changed = swept_evidence(trials=own, selection=selection, default=odd, importances=())
-    return of_sweep(changed, tuned=(1.0, 1e200), default=(2.0, 2.0))
+    winner = Finalist(number=3, tuning=(1.0, 2.0, 3.0))
+    selection = Selection(winner=3, finalists=(winner,), rule="the best on tuning seeds")
+    sweep_evidence = swept_evidence(
+        trials=odd_trials, selection=selection, default=odd_parameters, importances=()
+    )
+    return of_sweep(sweep_evidence, tuned=(1.0, 1e200), default=(2.0, 2.0))
 
 
 def minimised() -> Evidence:
     """A sweep that minimises two objectives, steps and spread."""
-    own = tuple(replace(t, values=(t.value, 5.0) if t.value is not None else ()) for t in trials())
-    changed = swept_evidence(
-        trials=own, definition=sweep(objective=("steps_to_threshold", "spread")), importances=()
+    two_objective_trials = tuple(
+        replace(t, values=(t.value, 5.0) if t.value is not None else ()) for t in trials()
     )
-    return of_sweep(changed, tuned=TUNED, default=UNTUNED)
+    sweep_evidence = swept_evidence(
+        trials=two_objective_trials,
+        definition=sweep(objective=("steps_to_threshold", "spread")),
+        importances=(),
+    )
+    return of_sweep(sweep_evidence, tuned=TUNED, default=UNTUNED)
 
 
 def two_sweeps() -> Evidence:
@@ -287,9 +295,9 @@ def two_sweeps() -> Evidence:
 
 def beside_untuned() -> Evidence:
     """A sweep, and a label that was not tuned."""
-    plain = of_scores({("a2c", CARTPOLE): (200.0, 210.0, 220.0, 230.0, 240.0)})
-    own = swept()
-    return replace(own, members=(*own.members, *plain.members))
+    untuned = of_scores({("a2c", CARTPOLE): (200.0, 210.0, 220.0, 230.0, 240.0)})
+    tuned = swept()
+    return replace(tuned, members=(*tuned.members, *untuned.members))
 
 
 SWEEPS: Mapping[str, Callable[[], Evidence]] = {
@@ -308,14 +316,17 @@ SWEEPS: Mapping[str, Callable[[], Evidence]] = {
         beside_untuned,
     )
 }
-"""Everything that a section about sweeps must cope with, by name."""
+"""Every kind of sweep that a section about sweeps has to handle, by name."""
 
 
-def trials_reordered(of: Evidence, seed: int = 0) -> Evidence:
+def trials_reordered(evidence_of_sweeps: Evidence, seed: int = 0) -> Evidence:
     """The same evidence with the trials of its sweeps in another order."""
     generator = random.Random(seed)
 
-    def shuffled(own: SweepEvidence) -> SweepEvidence:
-        return replace(own, trials=tuple(generator.sample(own.trials, len(own.trials))))
+    def shuffled(sweep_evidence: SweepEvidence) -> SweepEvidence:
+        return replace(
+            sweep_evidence,
+            trials=tuple(generator.sample(sweep_evidence.trials, len(sweep_evidence.trials))),
+        )
 
-    return replace(of, sweeps=tuple(map(shuffled, of.sweeps)))
+    return replace(evidence_of_sweeps, sweeps=tuple(map(shuffled, evidence_of_sweeps.sweeps)))

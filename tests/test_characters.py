@@ -1,4 +1,4 @@
-"""Characters without a glyph, and characters that files cannot hold."""
+"""Control characters and characters without a glyph are replaced in texts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,17 +27,17 @@ def test_a_line_has_single_spaces() -> None:
 
 
 def test_unknown_characters_are_spelled() -> None:
-    """Adjacent unknown characters share one bracket."""
+    """Adjacent characters without a glyph are spelled in one pair of brackets."""
     assert "[U+1F916 U+05E1] ppo [U+03C4]" == spell_missing_characters("🤖ס ppo τ", str.isascii)
 
 
 def test_a_long_text_loses_its_middle() -> None:
-    """The beginning and the end are kept."""
+    """A shortened text keeps its beginning and its end."""
     assert "abcdef…xyz" == shorten_middle("abcdefghijklmnopqrstuvwxyz", 10)
     assert "abcdefghij" == shorten_middle("abcdefghij", 10)
 
 
 @given(text=st.text(), length=st.integers(3, 40))
 def test_a_shortened_text_is_short(text: str, length: int) -> None:
-    """The text is never longer than requested."""
+    """A shortened text is never longer than requested."""
     assert len(shorten_middle(text, length)) <= length

@@ -51,16 +51,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_mistake_is_a_document(
     workspace: Path, words: str, code: str, key: str | None, allowed: str | None
 ) -> None:
-    """The document has code, key and allowed values; exit code and message are unchanged."""
+    """With `--json`, a mistake also gives a document; exit code and message stay the same."""
     with_json = rlexp(workspace, *words.split(), "--json")
-    without = rlexp(workspace, *words.split())
+    as_text = rlexp(workspace, *words.split())
     document = with_json.content
     SCHEMA.validate(document)
     assert (code, key) == (document["code"], document["key"])
     assert allowed is None or allowed in document["allowed"]
-    assert (2, "") == (without.code, without.out)
-    assert (without.code, without.err) == (with_json.code, with_json.err)
-    assert document["message"] in without.err
+    assert (2, "") == (as_text.code, as_text.out)
+    assert (as_text.code, as_text.err) == (with_json.code, with_json.err)
+    assert document["message"] in as_text.err
 
 
 def test_the_next_command_is_named(workspace: Path) -> None:
@@ -72,15 +72,15 @@ def test_the_next_command_is_named(workspace: Path) -> None:
 def test_an_unwritable_folder_is_a_document(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder for runs that cannot be created has its own code."""
+    """A folder for runs that cannot be created gives an error document and exit code 2."""
     monkeypatch.setenv("RLEXP_RUNS", "/proc/no/runs")
-    ended = rlexp(workspace, "run", "experiment=new", "--json")
-    assert 2 == ended.code
-    SCHEMA.validate(ended.content)
+    printed = rlexp(workspace, "run", "experiment=new", "--json")
+    assert 2 == printed.code
+    SCHEMA.validate(printed.content)
 
 
 def test_several_mistakes_are_in_one_message(workspace: Path) -> None:
-    """The message has every mistake, and the key is that of the first."""
+    """A message about several mistakes has all of them, and the document has the key of one."""
     words = ("run", "algorithm.gamma=3", "budget.steps=-1", "--json")
     document = rlexp(workspace, *words).content
     assert "algorithm.gamma=3" in document["message"]
@@ -98,8 +98,8 @@ def test_an_interrupted_command_has_a_document(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rlexp.app.commands.configuration.compose", interrupt)
-    ended = rlexp(workspace, "config", "show", "--json")
-    assert (130, "interrupted", "") == (ended.code, ended.content["code"], ended.err)
+    printed = rlexp(workspace, "config", "show", "--json")
+    assert (130, "interrupted", "") == (printed.code, printed.content["code"], printed.err)
 
 
 def test_every_code_is_described() -> None:
@@ -114,19 +114,19 @@ def test_documented_codes_are_those_of_the_program() -> None:
 
 
 def test_a_class_has_a_code_that_an_error_may_replace() -> None:
-    """An error has the code of its class unless it was given another one."""
+    """An error has the code of its class unless it gets another one."""
     assert ("records", "held") == (RecordError("…").code, RecordError("…", code="held").code)
 
 
 def test_an_unknown_value_is_described_with_the_known_ones() -> None:
-    """The message has the unknown value, the nearest known one, and all known ones."""
+    """The message has the unknown value, the most similar allowed one, and all allowed ones."""
     error = ConfigError.unknown("there is no phase 'tset'", "tset", ["test", "tuning"], key="p")
     text = "there is no phase 'tset'; did you mean 'test'? (there are: test, tuning)"
     assert (text, ("test", "tuning"), "p") == (str(error), error.allowed, error.key)
 
 
 def test_a_rephrased_error_keeps_its_code_and_key() -> None:
-    """Only the message changes."""
+    """Rephrasing an error changes only its message."""
     error = RlexpError("x", code="usage", key="k", allowed=["a"], command="c").rephrased("y x")
     assert ("y x", "usage", "k", ("a",), "c") == (
         str(error),

@@ -28,20 +28,20 @@ from rlexp.errors import (
     ],
 )
 def test_an_error_knows_its_exit_code(kind: type[RlexpError], code: int) -> None:
-    """Bad input is 2, a failed run is 1, an executor that cannot start is 70."""
+    """Bad input ends with 2, a failed run with 1, and an executor that cannot start with 70."""
     assert code == kind("…").exit_code
 
 
 def test_every_error_has_the_same_base_class() -> None:
     """The command line catches every error class of rlexp."""
-    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
-    own = [kind for kind in kinds if kind.__module__ == errors.__name__]
-    assert [] == [kind for kind in own if not issubclass(kind, RlexpError)]
+    classes = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+    error_classes = [kind for kind in classes if kind.__module__ == errors.__name__]
+    assert [] == [kind for kind in error_classes if not issubclass(kind, RlexpError)]
 
 
 @pytest.mark.parametrize("kind", [ConfigError, ProtocolError])
 def test_errors_of_values_are_collected_by_validation(kind: type[RlexpError]) -> None:
-    """Pydantic collects a ValueError with other mistakes; any other error would stop it."""
+    """Errors of values are ValueErrors, so Pydantic collects them instead of stopping at the first."""
     assert issubclass(kind, ValueError)
 
 
@@ -61,5 +61,5 @@ def test_a_near_name_is_suggested(word: str, expected: str) -> None:
 
 
 def test_an_empty_group_gives_no_suggestion() -> None:
-    """Without allowed names there is no suggestion."""
+    """A group without names gives no suggestion."""
     assert "" == did_you_mean("ppo", iter(()))

@@ -27,25 +27,25 @@ print(code, sorted(sys.modules.keys() & {{*{HEAVY!r}, "pydantic"}}), file=sys.st
 
 
 def commands(command: Any, name: str = "rlexp") -> Iterator[tuple[str, Any]]:
-    """A command and, for a group, all its commands, by full name."""
+    """A command and, for a group, all commands in it, by full name."""
     yield name, command
-    for word, below in getattr(command, "commands", {}).items():
-        yield from commands(below, f"{name} {word}")
+    for word, subcommand in getattr(command, "commands", {}).items():
+        yield from commands(subcommand, f"{name} {word}")
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def imported(*words: str) -> str:
-    """The exit code of a command, and which heavy modules it imported."""
-    done = subprocess.run(
+    """The exit code of a command and the heavy modules that it imported."""
+    process = subprocess.run(
         [sys.executable, "-c", PROBE, *words], capture_output=True, text=True, check=True
     )
-    return done.stderr.strip()
+    return process.stderr.strip()
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """Help is printed without importing a framework, or what supervises and stores runs."""
+    """Help is printed without importing a framework, the engine or the store."""
     assert "0 []" == imported("--help")
 
 
@@ -64,8 +64,8 @@ def test_every_command_has_help(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_help(name: str) -> None:
     """Every option and argument has a description."""
-    silent = [p.name for p in COMMANDS[name].params if not getattr(p, "help", None)]
-    assert [] == silent
+    undescribed = [p.name for p in COMMANDS[name].params if not getattr(p, "help", None)]
+    assert [] == undescribed
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -74,6 +74,6 @@ def test_help_is_shown(name: str) -> None:
     words = name.split()[1:]
     command = [sys.executable, "-m", "rlexp", *words, "-h"]
     with warm_process(("rlexp.cli",)).Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        shown, _ = process.communicate(60.0)
+        output, _ = process.communicate(60.0)
     assert 0 == process.returncode
-    assert f"{' '.join(words)} [" in shown
+    assert f"{' '.join(words)} [" in output

@@ -39,10 +39,10 @@ except KeyboardInterrupt:
 def test_importing_the_package_imports_nothing_else() -> None:
     """`import rlexp` loads no further module until a function is used."""
     probe = "import sys, rlexp; print(sorted(m for m in sys.modules if m.startswith('rlexp')))"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['rlexp']"
+    assert process.stdout.strip() == "['rlexp']"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -56,10 +56,10 @@ def test_reading_functions_return_what_the_commands_show(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`ls`, `show`, `compare` and `report` return results and print nothing."""
-    made = stored(Layout(tmp_path / "runs"), "duel", *map(configuration, ("ppo", "a2c")), test=3)
+    duel = stored(Layout(tmp_path / "runs"), "duel", *map(configuration, ("ppo", "a2c")), test=3)
     for label, score in (("ppo", 100.0), ("a2c", 50.0)):
         for seed in range(3):
-            made.complete(seed, score + seed, label=label)
+            duel.complete(seed, score + seed, label=label)
     (experiment,) = rlexp.ls(folder=tmp_path).rows
     assert isinstance(experiment, ExperimentRow)
     assert ("duel", 6) == (experiment.experiment, experiment.done)
@@ -75,7 +75,7 @@ def test_reading_functions_return_what_the_commands_show(
 
 
 def test_a_mistake_is_an_error_of_rlexp(tmp_path: Path) -> None:
-    """The error has the wrong key and the allowed values."""
+    """A mistake raises an error of rlexp, which has the allowed values."""
     with pytest.raises(ConfigError) as mistake:
         rlexp.run("algorithm=poo", folder=tmp_path)
     assert "ppo" in mistake.value.allowed
@@ -86,9 +86,9 @@ def test_a_mistake_is_an_error_of_rlexp(tmp_path: Path) -> None:
 def test_runs_are_trained_within_an_event_loop_and_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Event loop and signal handlers of a notebook stay unchanged."""
+    """Calls work in an event loop and in a thread, and leave signal handlers unchanged."""
     quick_parts(monkeypatch)
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
 
     async def cell() -> RunOutcome | RunPlan:
         return rlexp.run(*WORDS, *SMALL, folder=tmp_path)
@@ -96,22 +96,22 @@ def test_runs_are_trained_within_an_event_loop_and_another_thread(
     outcome = asyncio.run(cell())
     assert isinstance(outcome, RunOutcome)
     assert (2, True, None) == (outcome.ran, outcome.complete, outcome.interrupted)
-    again: list[RunOutcome | RunPlan] = []
+    outcomes: list[RunOutcome | RunPlan] = []
     thread = threading.Thread(
-        target=lambda: again.append(rlexp.run(*WORDS, *SMALL, folder=tmp_path))
+        target=lambda: outcomes.append(rlexp.run(*WORDS, *SMALL, folder=tmp_path))
     )
     thread.start()
     thread.join()
-    (repeated,) = again
+    (repeated,) = outcomes
     assert isinstance(repeated, RunOutcome)
     assert repeated.ran == 0
     assert repeated.summary == outcome.summary
-    assert before is signal.getsignal(signal.SIGINT)
+    assert handler is signal.getsignal(signal.SIGINT)
     assert ("", "") == capfd.readouterr()
 
 
 def test_a_dry_run_returns_the_plan(tmp_path: Path) -> None:
-    """Nothing is started, and nothing is written."""
+    """A dry run returns the plan, starts no run and writes no file."""
     plan = rlexp.run(*WORDS, *SMALL, dry_run=True, folder=tmp_path)
     assert isinstance(plan, RunPlan)
     assert (2, 64) == (plan.runs, plan.steps // plan.runs)
@@ -128,32 +128,32 @@ def test_an_interrupted_call_leaves_no_process(tmp_path: Path) -> None:
         text=True,
     )
     try:
-        shown = psutil.Process(process.pid)
+        caller = psutil.Process(process.pid)
         for _ in range(1200):
             if list((tmp_path / "runs").glob("tiny/*/attempts/1/events.jsonl")):
                 break
             assert process.poll() is None
             threading.Event().wait(0.05)
-        started = shown.children(recursive=True)
+        children = caller.children(recursive=True)
         process.send_signal(signal.SIGINT)
-        printed, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert "interrupted" in printed
-    assert started
-    assert [] == psutil.wait_procs(started, timeout=5)[1]
+    assert "interrupted" in output
+    assert children
+    assert [] == psutil.wait_procs(children, timeout=5)[1]
 
 
 def test_single_strings_and_wrong_numbers_are_handled(tmp_path: Path) -> None:
-    """A single string stands for a list of one; wrong numbers are refused."""
-    made = stored(Layout(tmp_path / "runs"), "alone", test=1)
-    made.complete(0, 1.0)
+    """A single string stands for a list with one entry; wrong values are refused."""
+    experiment = stored(Layout(tmp_path / "runs"), "alone", test=1)
+    experiment.complete(0, 1.0)
     assert 1 == len(rlexp.ls("alone", where="score>0", folder=tmp_path).rows)
     with pytest.raises(ConfigError, match="add --from-sweep"):
         rlexp.run(trial=3, folder=tmp_path)
     with pytest.raises(ConfigError, match="name an experiment"):
         rlexp.compare(folder=tmp_path)
     with pytest.raises(ConfigError, match="--episodes=0 is too small"):
-        rlexp.evaluate(made.run(0).folder.name, episodes=0, folder=tmp_path)
+        rlexp.evaluate(experiment.run(0).folder.name, episodes=0, folder=tmp_path)
     with pytest.raises(ConfigError, match="is not a string"):
         rlexp.run(7, folder=tmp_path)  # type: ignore[arg-type]

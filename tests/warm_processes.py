@@ -1,8 +1,7 @@
-"""Python processes that are forked from a warm one, which has imported what takes seconds.
+"""Python processes that are forked from a warm process, which has imported slow modules already.
 
-`Warm.Popen` stands for `subprocess.Popen` where a command of Python is started: what a module of
-rlexp starts when `warm_up` has been called for it is a process of its own as ever, but one that
-imports nothing anew.
+`Warm.Popen` replaces `subprocess.Popen` where a command of Python is started. After `warm_up` for a
+module of rlexp, the module still starts separate processes, but they import nothing again.
 """
 
 import atexit
@@ -44,21 +43,21 @@ RUNS = (
         "rlexp.app.commands.reproduce",
     ),
 )
-"""What runs and most commands import."""
+"""Modules that runs and most commands import."""
 MIRRORS = (
     *("rlexp.app.tracking.mirror_process", "tensorboard.compat.proto.event_pb2"),
     *("tensorboard.summary.writer.record_writer", "tensorboard.plugins.hparams.summary_v2"),
 )
-"""What mirrors to TensorBoard import."""
+"""Modules that mirrors to TensorBoard import."""
 PID = "pid "
 TENSORBOARD = "tensorboard"
-"""Kept from being imported by stable-baselines3, as rlexp keeps it; whoever wants it imports it."""
+"""Module that stable-baselines3 must not import, as in rlexp; code that needs it imports it."""
 
 
 class Forked:
-    """A forked process; has what rlexp uses of `subprocess.Popen`.
+    """A forked process with the part of `subprocess.Popen` that rlexp uses.
 
-    What the modules named by `warm` start in it are forks, too.
+    Processes that the modules named by `warm` start in it are forks, too.
     """
 
     def __init__(
@@ -81,25 +80,25 @@ class Forked:
         self.stdout: IO[Any] | None = None
         self.stderr: IO[Any] | None = None
         self._status, status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        closing: list[int] = [status.fileno()]
-        given: list[int] = []
+        to_close: list[int] = [status.fileno()]
+        child_descriptors: list[int] = []
         for number, (name, kind) in enumerate(
             (("stdin", stdin), ("stdout", stdout), ("stderr", stderr))
         ):
             if kind == subprocess.PIPE:
                 reading, writing = os.pipe()
-                theirs, ours = (reading, writing) if number == 0 else (writing, reading)
+                child_end, parent_end = (reading, writing) if number == 0 else (writing, reading)
                 mode = ("w" if number == 0 else "r") + ("" if text else "b")
-                setattr(self, name, os.fdopen(ours, mode))
-                closing.append(theirs)
+                setattr(self, name, os.fdopen(parent_end, mode))
+                to_close.append(child_end)
             elif kind == subprocess.STDOUT:
-                theirs = given[1]
+                child_end = child_descriptors[1]
             elif kind == subprocess.DEVNULL:
-                theirs = os.open(os.devnull, os.O_RDWR)
-                closing.append(theirs)
+                child_end = os.open(os.devnull, os.O_RDWR)
+                to_close.append(child_end)
             else:
-                theirs = number if kind is None else kind
-            given.append(theirs)
+                child_end = number if kind is None else kind
+            child_descriptors.append(child_end)
         request = {
             "words": list(map(str, command[1:])),
             "environment": dict(os.environ if env is None else env),
@@ -107,27 +106,27 @@ class Forked:
             "session": start_new_session,
             "warm": list(warm),
         }
-        parent.ask(request, [*given, status.fileno()])
+        parent.ask(request, [*child_descriptors, status.fileno()])
         status.detach()
-        for descriptor in closing:
+        for descriptor in to_close:
             os.close(descriptor)
-        told = self._status.recv(64).decode()
-        assert told.startswith(PID), f"it did not start: exit code {told}"
-        self.pid = int(told.removeprefix(PID))
+        answer = self._status.recv(64).decode()
+        assert answer.startswith(PID), f"it did not start: exit code {answer}"
+        self.pid = int(answer.removeprefix(PID))
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, once it is known."""
+        """The exit code, or None before the process has ended."""
         return self._code
 
     def poll(self) -> int | None:
-        """The exit code, or nothing while it runs."""
+        """The exit code, or None while the process runs."""
         with suppress(subprocess.TimeoutExpired):
             self.wait(0.0)
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end."""
+        """Wait until the process ends; returns its exit code."""
         if self._code is None:
             self._status.settimeout(None if timeout is None else max(timeout, 1e-6))
             try:
@@ -138,7 +137,7 @@ class Forked:
         return self._code
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """All that it prints; it has one output that is read, and no input."""
+        """Everything that the process prints to its only piped output; it gets no input."""
         assert self.stdout is None or self.stderr is None
         outputs = []
         for stream in (self.stdout, self.stderr):
@@ -149,12 +148,12 @@ class Forked:
         return outputs[0], outputs[1]
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, if it has not ended."""
+        """Send a signal if the process has not ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self.send_signal(signal.SIGKILL)
 
     def __enter__(self) -> Self:
@@ -168,7 +167,7 @@ class Forked:
 
 
 class Warm:
-    """Forks processes; replaces the module `subprocess` in a module that starts some."""
+    """Replaces the module `subprocess` in a module, whose processes are then forks."""
 
     PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
     TimeoutExpired = subprocess.TimeoutExpired
@@ -177,34 +176,34 @@ class Warm:
         self._channel = channel
 
     def Popen(self, command: Sequence[str], **settings: Any) -> Forked:  # noqa: N802
-        """Start a command of Python."""
+        """Start a command of Python as a fork."""
         return Forked(self, command, **settings)
 
     def ask(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        """Have a process forked."""
+        """Request a fork from the warm process."""
         socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
 
 
 @cache
 def warm_process(preload: Sequence[str] = RUNS) -> Warm:
-    """A process that has imported these modules and ends with this one."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    # Imported with one thread, it holds no thread pool that a fork would break.
+    """A process that has imported these modules and ends with the current process."""
+    parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # With one thread, the imports start no thread pool, which a fork would break.
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    with theirs:
+    with child_end:
         process = subprocess.Popen(
-            [sys.executable, "-P", __file__, str(theirs.fileno()), *preload],
+            [sys.executable, "-P", __file__, str(child_end.fileno()), *preload],
             stdin=subprocess.DEVNULL,
             env={**os.environ, **dict.fromkeys(variables, "1")},
-            pass_fds=[theirs.fileno()],
+            pass_fds=[child_end.fileno()],
         )
 
     def close() -> None:
-        ours.close()
+        parent_end.close()
         process.wait()
 
     atexit.register(close)
-    return Warm(ours)
+    return Warm(parent_end)
 
 
 def warm_up(
@@ -215,35 +214,35 @@ def warm_up(
 
 
 def _serve(channel: socket.socket) -> dict[str, Any] | None:
-    """Fork on request until the input ends; returns in a fork with its task."""
-    wake, woken = os.pipe()
-    os.set_blocking(woken, False)
+    """Fork on request until the channel is closed; returns in a fork with its request."""
+    wake_reader, wake_writer = os.pipe()
+    os.set_blocking(wake_writer, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
     status: dict[int, int] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
-        selector.register(wake, selectors.EVENT_READ)
+        selector.register(wake_reader, selectors.EVENT_READ)
         while True:
-            ready = {key.fd for key, _ in selector.select()}
-            if wake in ready:
-                os.read(wake, 4096)
+            ready_descriptors = {key.fd for key, _ in selector.select()}
+            if wake_reader in ready_descriptors:
+                os.read(wake_reader, 4096)
             for pid in list(status):
-                ended, code = os.waitpid(pid, os.WNOHANG)
-                if ended:
+                ended_pid, code = os.waitpid(pid, os.WNOHANG)
+                if ended_pid:
                     with suppress(OSError):
                         os.write(status[pid], str(os.waitstatus_to_exitcode(code)).encode())
                     os.close(status.pop(pid))
-            if channel.fileno() not in ready:
+            if channel.fileno() not in ready_descriptors:
                 continue
             content, descriptors, _, _ = socket.recv_fds(channel, 1 << 20, 4)
             if not content:
                 return None
             request: dict[str, Any] = json.loads(content)
             if (pid := os.fork()) == 0:
-                for other in (wake, woken, *status.values()):
-                    os.close(other)
+                for unused in (wake_reader, wake_writer, *status.values()):
+                    os.close(unused)
                 channel.close()
                 _become(request, descriptors)
                 return request
@@ -272,19 +271,19 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def _warm_inside(names: Sequence[str]) -> dict[str, Any] | None:
-    """Fork a warm process for modules of this one; returns in its forks."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """Fork a warm process for modules of the current process; returns in its forks."""
+    parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
-        ours.close()
-        nothing = os.open(os.devnull, os.O_RDWR)
+        parent_end.close()
+        null_device = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
-            os.dup2(nothing, number)
-        if (request := _serve(theirs)) is None:
+            os.dup2(null_device, number)
+        if (request := _serve(child_end)) is None:
             os._exit(0)
         return request
-    theirs.close()
+    child_end.close()
     for name in names:
-        vars(importlib.import_module(name))["subprocess"] = Warm(ours)
+        vars(importlib.import_module(name))["subprocess"] = Warm(parent_end)
     return None
 
 
@@ -297,23 +296,25 @@ def _draw_anew() -> None:
 
 
 def _run(words: Sequence[str]) -> None:
-    """Do what `python` does with these arguments."""
-    rest = list(words)
-    safe = rest[0] == "-P"
-    kind, what, *arguments = rest[1:] if safe else rest
-    path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    sys.path[:0] = path if safe else ["" if kind == "-c" else str(Path.cwd()), *path]
-    if kind == "-c":
+    """Execute what `python` would execute with these arguments."""
+    remaining = list(words)
+    safe = remaining[0] == "-P"
+    option, target, *arguments = remaining[1:] if safe else remaining
+    search_path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    sys.path[:0] = (
+        search_path if safe else ["" if option == "-c" else str(Path.cwd()), *search_path]
+    )
+    if option == "-c":
         sys.argv = ["-c", *arguments]
-        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        exec(compile(target, "<string>", "exec"), {"__name__": "__main__"})
     else:
-        assert kind == "-m"
-        sys.argv = [what, *arguments]
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        assert option == "-m"
+        sys.argv = [target, *arguments]
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
 
 
 def _outcome(words: Sequence[str]) -> int:
-    """Run it; returns the exit code that the interpreter would give."""
+    """Execute these arguments; returns the exit code that the interpreter would give."""
     try:
         _run(words)
     except SystemExit as ending:
@@ -344,16 +345,16 @@ def _end(code: int) -> NoReturn:
 
 if __name__ == "__main__":
     _, number, *preloaded = sys.argv
-    if hidden := not any(name.startswith(TENSORBOARD) for name in preloaded):
+    if hides_tensorboard := not any(name.startswith(TENSORBOARD) for name in preloaded):
         sys.modules[TENSORBOARD] = None  # type: ignore[assignment]
     for imported in preloaded:
         importlib.import_module(imported)
-    if hidden:
+    if hides_tensorboard:
         del sys.modules[TENSORBOARD]
     gc.collect()
     gc.freeze()
-    asked = _serve(socket.socket(fileno=int(number)))
-    if asked is not None and asked["warm"]:
-        asked = _warm_inside(asked["warm"]) or asked
-    if asked is not None:
-        _end(_outcome(asked["words"]))
+    request_of_fork = _serve(socket.socket(fileno=int(number)))
+    if request_of_fork is not None and request_of_fork["warm"]:
+        request_of_fork = _warm_inside(request_of_fork["warm"]) or request_of_fork
+    if request_of_fork is not None:
+        _end(_outcome(request_of_fork["words"]))

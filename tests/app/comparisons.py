@@ -1,4 +1,4 @@
-"""Comparisons of made-up runs: stores scores, captures output, reads the next commands."""
+"""Stores made-up scores, runs comparisons, and reads the next commands from their output."""
 
 import re
 import shlex
@@ -17,24 +17,28 @@ NEAR = {"ppo": (10.0, 20.0, 30.0), "a2c": (12.0, 21.0, 26.0)}
 Scores = Mapping[str, tuple[float, ...]]
 
 
-def with_scores(place: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+def with_scores(
+    workspace: Workspace, scores: Scores, name: str = "alpha", **settings: Any
+) -> Stored:
     """An experiment whose labels have these scores."""
-    most = max(map(len, scores.values()))
-    there = stored(place.layout, name, *map(configuration, scores), **{"test": most, **more})
-    for label, own in scores.items():
-        for seed, score in enumerate(own):
-            there.complete(seed, score, label=label)
-    return there
+    seeds = max(map(len, scores.values()))
+    experiment = stored(
+        workspace.layout, name, *map(configuration, scores), **{"test": seeds, **settings}
+    )
+    for label, label_scores in scores.items():
+        for seed, score in enumerate(label_scores):
+            experiment.complete(seed, score, label=label)
+    return experiment
 
 
 def steps(text: str) -> list[list[str]]:
-    """The printed next commands."""
+    """The next commands in the output."""
     return [
         shlex.split(command) for command in re.findall(r"^To .+?: rlexp (.+)$", text, re.MULTILINE)
     ]
 
 
-def said(place: Workspace, *targets: str, code: int = 0, **options: Any) -> str:
+def comparison_output(workspace: Workspace, *targets: str, code: int = 0, **options: Any) -> str:
     """The output of a comparison that ends with this exit code."""
     overrides = (*QUICK, *options.pop("overrides", ()))
     words = [word for override in overrides for word in ("--set", override)]
@@ -43,4 +47,4 @@ def said(place: Workspace, *targets: str, code: int = 0, **options: Any) -> str:
     if options.pop("strict", False):
         words.append("--strict")
     assert {} == options
-    return give(place.folder, "compare", *targets, *words, code=code)
+    return give(workspace.folder, "compare", *targets, *words, code=code)

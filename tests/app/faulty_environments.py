@@ -1,4 +1,4 @@
-"""Environments that each violate the interface, or crash, in one way."""
+"""Environments that each violate the interface or crash in one way."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 BAD_STEP = 3
-"""The step at which it happens, the first being 0."""
+"""The step at which an environment fails; the first step is 0."""
 
 
 class Good(gym.Env[Any, Any]):
@@ -32,11 +32,11 @@ class Good(gym.Env[Any, Any]):
         return self.spoil(*result) if self.length == BAD_STEP + 1 else result
 
     def observe(self) -> Any:
-        """Random numbers, from the generator that the seed seeds."""
+        """Random numbers from the generator that the seed determines."""
         return self.np_random.uniform(-1, 1, 4).astype(np.float32)
 
     def spoil(self, *result: Any) -> Any:
-        """What happens at the bad step."""
+        """The result of the bad step."""
         return result
 
 
@@ -54,49 +54,49 @@ class Ageing(Good):
 
 
 class NanObservation(Good):
-    def spoil(self, observation: Any, *rest: Any) -> Any:
+    def spoil(self, observation: Any, *others: Any) -> Any:
         observation[2] = np.nan
-        return observation, *rest
+        return observation, *others
 
 
 class Outside(Good):
-    def spoil(self, observation: Any, *rest: Any) -> Any:
+    def spoil(self, observation: Any, *others: Any) -> Any:
         observation[1] = 5.0
-        return observation, *rest
+        return observation, *others
 
 
 class Shape(Good):
-    def spoil(self, observation: Any, *rest: Any) -> Any:
-        return observation[:3], *rest
+    def spoil(self, observation: Any, *others: Any) -> Any:
+        return observation[:3], *others
 
 
 class NanReward(Good):
-    def spoil(self, observation: Any, reward: Any, *rest: Any) -> Any:
-        return observation, float("nan"), *rest
+    def spoil(self, observation: Any, reward: Any, *others: Any) -> Any:
+        return observation, float("nan"), *others
 
 
 class ArrayReward(Good):
-    def spoil(self, observation: Any, reward: Any, *rest: Any) -> Any:
-        return observation, np.ones(2), *rest
+    def spoil(self, observation: Any, reward: Any, *others: Any) -> Any:
+        return observation, np.ones(2), *others
 
 
 class NoReward(Good):
-    def spoil(self, observation: Any, reward: Any, *rest: Any) -> Any:
-        return observation, None, *rest
+    def spoil(self, observation: Any, reward: Any, *others: Any) -> Any:
+        return observation, None, *others
 
 
 class OldStep(Good):
-    def spoil(self, observation: Any, reward: Any, *rest: Any) -> Any:
+    def spoil(self, observation: Any, reward: Any, *others: Any) -> Any:
         return observation, reward, False, {}
 
 
 class NumberAsFlag(Good):
-    def spoil(self, observation: Any, reward: Any, *rest: Any) -> Any:
+    def spoil(self, observation: Any, reward: Any, *others: Any) -> Any:
         return observation, reward, 1, False, {}
 
 
 class NoInfo(Good):
-    def spoil(self, observation: Any, reward: Any, *rest: Any) -> Any:
+    def spoil(self, observation: Any, reward: Any, *others: Any) -> Any:
         return observation, reward, False, False, None
 
 
@@ -178,8 +178,8 @@ class MissingKey(Good):
         near, far = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
         return {"near": near, "far": far}
 
-    def spoil(self, observation: Any, *rest: Any) -> Any:
-        return {"near": observation["near"]}, *rest
+    def spoil(self, observation: Any, *others: Any) -> Any:
+        return {"near": observation["near"]}, *others
 
 
 class Masked(Good):

@@ -29,7 +29,7 @@ class Finished:
 
     @property
     def name(self) -> str:
-        """Its name on the command line."""
+        """The name of the run on the command line."""
         return f"{self.paths.folder.parent.name}/{self.paths.folder.name}"
 
 
@@ -40,26 +40,26 @@ def study(folder: Path, *allowed: str) -> Workspace:
 
 def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
     """A run on disk that is not trained."""
-    place = study(folder, *allowed)
-    request = read_request([*TINY, *words], place)
-    experiment = place.layout.experiment("tiny")
+    workspace = study(folder, *allowed)
+    request = read_request([*TINY, *words], workspace)
+    experiment = workspace.layout.experiment("tiny")
     write_experiment(experiment, request.experiment)
     (_, spec), *_ = request.experiment.specs(request.phase)
     paths = experiment.run(spec.name)
     write_run(paths, spec)
     new_attempt(paths, _settings(request, allowed), {}, "")
-    return Finished(place, paths)
+    return Finished(workspace, paths)
 
 
 def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
     """A completed run."""
-    ready = prepared(folder, *words, allowed=allowed)
+    prepared_run = prepared(folder, *words, allowed=allowed)
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        execute([str(ready.paths.folder), "1"])
+        execute([str(prepared_run.paths.folder), "1"])
     finally:
         signal.signal(signal.SIGTERM, handler)
-    return ready
+    return prepared_run
 
 
 def _settings(request: RunRequest, allowed: tuple[str, ...]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Workspaces in git checkouts, with runs trained from uncommitted code."""
+"""Workspaces in git checkouts with runs that were trained from uncommitted code."""
 
 import os
 import signal
@@ -61,13 +61,13 @@ class GitStudy:
 
     @property
     def study(self) -> Workspace:
-        """The study, its module allowed."""
+        """The workspace, in which runs may import the module."""
         return Workspace(self.folder, Layout(self.folder / "runs"), (self.module,))
 
     def run(self) -> RunPaths:
         """The only run."""
-        (found,) = self.study.experiment("tiny").runs()
-        return found
+        (run,) = self.study.experiment("tiny").runs()
+        return run
 
     @property
     def name(self) -> str:
@@ -85,14 +85,14 @@ def git(folder: Path, *words: str) -> str:
         "GIT_COMMITTER_NAME": "n",
         "GIT_COMMITTER_EMAIL": "n@example.org",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", *words], cwd=folder, check=True, capture_output=True, text=True, env=variables
     )
-    return done.stdout
+    return process.stdout
 
 
 def committed(folder: Path, module: str) -> GitStudy:
-    """A checkout whose commit holds one constant, and which has uncommitted changes beside it.
+    """A checkout with one committed constant and uncommitted changes.
 
     The constant is 1 in the commit and 2 in the working tree; the environment is untracked.
     """
@@ -106,33 +106,33 @@ def committed(folder: Path, module: str) -> GitStudy:
     return GitStudy(folder, module)
 
 
-def trained(place: GitStudy, more: str = "", *words: str) -> GitStudy:
-    """Train a run in a study, `more` being added to the reward; with provenance, as commands do."""
-    text = ENVIRONMENT.format(name=place.module, more=more)
-    (place.folder / f"{place.module}.py").write_text(text)
+def trained(checkout: GitStudy, reward_term: str = "", *words: str) -> GitStudy:
+    """Train a run with provenance in a study; `reward_term` is code that is added to the reward."""
+    text = ENVIRONMENT.format(name=checkout.module, more=reward_term)
+    (checkout.folder / f"{checkout.module}.py").write_text(text)
     train(
-        place,
+        checkout,
         "environment=gymnasium",
-        f"environment.id={place.module}-v0",
-        f"environment.imports=[{place.module}]",
+        f"environment.id={checkout.module}-v0",
+        f"environment.imports=[{checkout.module}]",
         *words,
     )
-    return place
+    return checkout
 
 
-def train(place: GitStudy, *words: str) -> None:
+def train(checkout: GitStudy, *words: str) -> None:
     """Train the runs of these overrides in this process."""
-    request = read_request([*SETTINGS, *words], place.study)
-    experiment = place.study.layout.experiment(request.experiment.name)
+    request = read_request([*SETTINGS, *words], checkout.study)
+    experiment = checkout.study.layout.experiment(request.experiment.name)
     write_experiment(experiment, request.experiment)
-    code = read_code(place.folder)
+    code = read_code(checkout.folder)
     command = ("rlexp", "run", *words)
     handler = signal.getsignal(signal.SIGTERM)
     for _, spec in request.experiment.specs(request.phase):
         paths = experiment.run(spec.name)
         write_run(paths, spec)
-        settings = {**request.budget.operational(), "allowed": [place.module]}
-        provenance = collect(code, command, place.folder, os.environ)
+        settings = {**request.budget.operational(), "allowed": [checkout.module]}
+        provenance = collect(code, command, checkout.folder, os.environ)
         new_attempt(paths, settings, provenance, code.patch)
         try:
             execute([str(paths.folder), "1"])

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Steady(gym.Env[Any, Any]):
-    """Depends only on its seed."""
+    """An environment that depends only on its seed."""
 
     def __init__(self) -> None:
         self.observation_space: gym.Space[Any] = gym.spaces.Box(-1.0, 1.0, (2,), np.float64)
@@ -28,7 +28,7 @@ class Steady(gym.Env[Any, Any]):
         return observation, self.reward(), self.length >= 10, False, {}
 
     def reward(self) -> float:
-        """What differs between environments of this module."""
+        """The reward, in which the environments of this module differ."""
         return 1.0
 
 
@@ -71,7 +71,7 @@ class GlobalGenerator(Steady):
 
 
 class Remembering(Steady):
-    """Every instance knows the number of earlier instances."""
+    """An environment whose instances know the number of earlier instances."""
 
     count: ClassVar[int] = 0
 
@@ -85,7 +85,7 @@ class Remembering(Steady):
 
 
 class LateClock(Steady):
-    """Reads the clock from the second episode on."""
+    """An environment that reads the clock from the second episode on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class LateClock(Steady):
 
 
 class Names(Steady):
-    """Depends on the order of a set."""
+    """An environment that depends on the order of a set."""
 
     def reward(self) -> float:
         names = {"north", "east", "south", "west", "up", "down"}

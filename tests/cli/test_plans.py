@@ -1,4 +1,4 @@
-"""The text of plans."""
+"""The printed lines of plans."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rlexp.cli.plans import checkpoint_lines, run_plan_lines
 
 
 def beginnings(**changes: Any) -> StartingPoints:
-    """Starting points of runs: all start from step 0, except as given."""
+    """Starting points of runs; by default all runs start from step 0."""
     values: dict[str, Any] = {"continued": {}, "drifts": {}, "anew": {}, "allow_drift": None}
     return StartingPoints(**{**values, "replay_bytes": 0, **changes})
 
@@ -36,15 +36,15 @@ def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
 
 def test_a_plan_without_checkpoints_does_not_mention_them() -> None:
     """The plan has the number of runs, the time, the disk space and the commit."""
-    output = (
+    expected = (
         "  5 runs × 100,000 environment steps · 2 workers × 1 thread · estimated 1 min 2 s, "
         "1.2 MB · git 1a2b3c4"
     )
-    assert ["first · test phase", output] == list(run_plan_lines(plan()))
+    assert ["first · test phase", expected] == list(run_plan_lines(plan()))
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "line"),
     [
         ([40_000], "1 of 5 runs continues from a checkpoint at step 40,000"),
         ([40_000] * 2, "2 of 5 runs continue from checkpoints at step 40,000"),
@@ -55,14 +55,14 @@ def test_a_plan_without_checkpoints_does_not_mention_them() -> None:
         ([5, 4, 3, 2, 1], "5 of 5 runs continue from checkpoints at steps 1 to 5"),
     ],
 )
-def test_runs_that_continue_are_counted(steps: list[int], told: str) -> None:
-    """The line has the steps of their checkpoints."""
+def test_runs_that_continue_are_counted(steps: list[int], line: str) -> None:
+    """One line has the number of continued runs and the steps of their checkpoints."""
     continued = {f"run {number}": step for number, step in enumerate(steps)}
-    assert f"  {told}" == list(run_plan_lines(plan(continued=continued)))[-1]
+    assert f"  {line}" == list(run_plan_lines(plan(continued=continued)))[-1]
 
 
 @pytest.mark.parametrize(
-    ("refused", "whose", "why"),
+    ("refused", "beginning", "reasons"),
     [
         (
             [(40_000, "a")],
@@ -82,11 +82,11 @@ def test_runs_that_continue_are_counted(steps: list[int], told: str) -> None:
     ],
 )
 def test_runs_that_start_from_step_0_are_counted(
-    refused: list[tuple[int, str]], whose: str, why: str
+    refused: list[tuple[int, str]], beginning: str, reasons: str
 ) -> None:
-    """The line has the lost steps and the reasons; the next line has the command to keep them."""
+    """One line has the lost steps and the reasons; the next has a command that keeps the steps."""
     anew = {f"run {n}": RefusedCheckpoint(step=s, reason=r) for n, (s, r) in enumerate(refused)}
-    expected = f"  {whose} refused: {why}"
+    expected = f"  {beginning} refused: {reasons}"
     assert expected == list(run_plan_lines(plan(anew=anew)))[-1]
     lines = list(run_plan_lines(plan(anew=anew, allow_drift="rlexp resume first --allow-drift")))
     assert (
@@ -96,19 +96,17 @@ def test_runs_that_start_from_step_0_are_counted(
 
 
 def test_runs_that_continue_with_other_versions_are_counted() -> None:
-    """The line follows that of the continued steps."""
-    changed = {"run 0": "torch was 1, is 2", "run 1": "torch was 1, is 2"}
-    output = list(
-        checkpoint_lines(beginnings(continued=dict.fromkeys(changed, 8), drifts=changed))
-    )
+    """Changed versions have a line below that of the continued steps."""
+    changes = {"run 0": "torch was 1, is 2", "run 1": "torch was 1, is 2"}
+    lines = list(checkpoint_lines(beginnings(continued=dict.fromkeys(changes, 8), drifts=changes)))
     assert [
         "  2 runs continue from checkpoints at step 8",
         "  2 runs continue with other versions: torch was 1, is 2",
-    ] == output
+    ] == lines
 
 
 def test_large_replay_buffers_are_printed() -> None:
-    """Sizes above 100 MB are printed."""
+    """The size of replay buffers is printed above 100 MB."""
     assert [] == list(checkpoint_lines(beginnings(replay_bytes=100_000_000)))
     (line,) = checkpoint_lines(beginnings(replay_bytes=1_200_000_000))
     assert "  replay buffers in checkpoints: up to 1.2 GB per run" == line
@@ -117,5 +115,5 @@ def test_large_replay_buffers_are_printed() -> None:
 def test_an_empty_plan_has_no_estimate() -> None:
     """A plan without missing runs states that there is nothing to run."""
     empty = plan(runs=0, done=5)
-    output = ["first · test phase, 5 already done", "  nothing to run"]
-    assert output == list(run_plan_lines(empty))
+    expected = ["first · test phase, 5 already done", "  nothing to run"]
+    assert expected == list(run_plan_lines(empty))

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine; obeys words on its standard input."""
+"""A Ray cluster of two nodes on this machine, controlled by words on its standard input."""
 
 import ctypes
 import json
@@ -12,7 +12,7 @@ CLONE_NEWNS = 0x00020000
 
 
 def hide(folder: str) -> None:
-    """Mount an empty folder over one, seen by this process and what it starts from now on."""
+    """Mount an empty folder over `folder`, for this process and those that it starts later."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), "no mounts of its own")
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
@@ -20,7 +20,7 @@ def hide(folder: str) -> None:
 
 
 def main() -> None:
-    """Words: `start`, with a folder to hide from the nodes; `replace`, which kills a node."""
+    """Read words: `start`, with folders to hide from nodes, or `replace`, which kills a node."""
     cluster: Any = None
     worker: Any = None
     for line in sys.stdin:

@@ -17,7 +17,7 @@ import psutil
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 SYSTEM_FOLDERS = "/usr/sbin:/sbin"
-"""Where Debian keeps daemons, which is not on everybody's PATH."""
+"""Folders of daemons on Debian, which may be missing from PATH."""
 CONFIGURATION = """
 ClusterName=rlexp
 SlurmctldHost={host}(127.0.0.1)
@@ -60,7 +60,7 @@ PartitionName=high Nodes={host} MaxTime=60 State=UP PriorityTier=10
 
 
 def missing_program() -> str | None:
-    """The first program of Slurm's that is not here."""
+    """The name of the first Slurm program that is not installed."""
     return next((name for name in PROGRAMS if _program(name) is None), None)
 
 
@@ -70,14 +70,14 @@ def _program(name: str) -> str | None:
 
 @dataclass(slots=True)
 class Cluster:
-    """Its daemons, which can be stopped and started one by one."""
+    """The daemons of a cluster, which can be stopped and started one by one."""
 
     folder: Path
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def configuration(self) -> Path:
-        """The file that `SLURM_CONF` names."""
+        """The path of the configuration file, for `SLURM_CONF`."""
         return self.folder / "slurm.conf"
 
     def start(self, name: str) -> None:
@@ -104,7 +104,7 @@ class Cluster:
             )
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """End a daemon, its jobs left as they are."""
+        """End a daemon; its jobs keep running."""
         daemon = self.daemons.pop(name, None)
         if daemon is not None:
             daemon.send_signal(number)
@@ -115,8 +115,8 @@ class Cluster:
                 daemon.wait()
 
     def ask(self, *arguments: str) -> str:
-        """What a command of Slurm's prints."""
-        done = subprocess.run(
+        """Run a Slurm command and return its output."""
+        result = subprocess.run(
             arguments,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -125,26 +125,26 @@ class Cluster:
             check=False,
             env={**os.environ, "SLURM_CONF": str(self.configuration)},
         )
-        return done.stdout.strip()
+        return result.stdout.strip()
 
     def is_idle(self) -> bool:
-        """Whether the node takes jobs."""
+        """Whether the node is free for jobs."""
         return "idle" in self.ask("sinfo", "-h", "-o", "%T")
 
     def end_processes(self) -> None:
-        """End the steps of jobs and what they started."""
+        """End all processes of the cluster's jobs."""
         for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 if self._is_job(process):
                     process.kill()
 
     def _is_job(self, process: psutil.Process) -> bool:
-        # A step writes its title over its variables, but it holds the log of its daemon.
+        # slurmstepd overwrites its environment with its title, but it opens the daemon's log.
         if process.name() == "slurmstepd":
             return str(self.folder / "slurmd.log") in [file.path for file in process.open_files()]
         variables = process.environ()
-        ours = variables.get("SLURM_CONF") == str(self.configuration)
-        return ours and "SLURM_JOB_ID" in variables
+        same_cluster = variables.get("SLURM_CONF") == str(self.configuration)
+        return same_cluster and "SLURM_JOB_ID" in variables
 
     def empty(self) -> None:
         """Cancel every job and wait until none is left."""
@@ -153,17 +153,17 @@ class Cluster:
         wait_until(lambda: not self.ask("squeue", "-h"), seconds=40)
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait for something to become true."""
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"{is_so} did not become true in {seconds:g} s"
+    while not condition():
+        assert time.monotonic() < deadline, f"{condition} did not become true in {seconds:g} s"
         time.sleep(0.2)
 
 
 @contextmanager
 def running_cluster() -> Iterator[Cluster]:
-    """A cluster that is gone at the end, with its folder and all that its jobs started."""
+    """Run a cluster; at the end remove its folder and end all processes of its jobs."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="slurm-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -196,7 +196,7 @@ def _configure(cluster: Cluster) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

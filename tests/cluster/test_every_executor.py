@@ -1,6 +1,7 @@
-"""What a command promises on every executor: the same runs, whatever befalls them.
+"""One command on every executor gives the same runs and scores, whatever happens to it.
 
-Here and with workers always; on the clusters where `make test-services` sets `RLEXP_CLUSTER_TESTS`.
+The local and the pull executor are always tested; the clusters are tested where
+`make test-services` sets `RLEXP_CLUSTER_TESTS`.
 """
 
 import json
@@ -28,7 +29,7 @@ from studies import StudyFolder, new_study, wait_until
 from rlexp.store.layout import ExperimentPaths
 
 pytestmark = pytest.mark.timeout(600)
-ASKED = (
+OVERRIDES = (
     *("experiment=x", "algorithm=ppo", "environment=cartpole"),
     *("budget.steps=3000", "budget.evaluation_every=1000", "seeds.test=3"),
 )
@@ -39,17 +40,17 @@ SWEEP = (
     *("pruner.startup_trials=2", "sweep.trials=8", "sweep.lag=2"),
     *("seeds.tuning=1", "seeds.selection=0", "seeds.test=1"),
 )
-WORDS = {
+EXECUTOR_OVERRIDES = {
     "local": ("executor.workers=2",),
     "pull": ("executor.grace=20",),
     "slurm": ("executor.poll=1", "executor.signal_before=30", "executor.time=10"),
     "ray": ("executor.grace=20",),
 }
-GOES_ON = ("pull", "slurm")
-"""Those whose runs do not need the command that asked for them."""
+DETACHABLE = ("pull", "slurm")
+"""Executors whose runs continue without the command that started them."""
 SLOW, STUCK = {"seconds": 3.0}, {"seconds": 90.0}
 LIMIT = 240.0
-"""Seconds that a command may take."""
+"""The maximum duration of a command, in seconds."""
 
 on_a_cluster = pytest.mark.skipif(
     not os.environ.get("RLEXP_CLUSTER_TESTS"), reason="make test-services"
@@ -64,20 +65,20 @@ CLUSTERS = (
 )
 everywhere = pytest.mark.parametrize("place", ["local", "pull", *CLUSTERS], indirect=True)
 LOCAL, PULL = (pytest.param(name, marks=long) for name in ("local", "pull"))
-"""Where a faster test of another file shows the same."""
+"""Executors of long tests, where a faster test in another file shows the same."""
 in_full = pytest.mark.parametrize("place", [LOCAL, PULL, *CLUSTERS], indirect=True)
 detached = pytest.mark.parametrize("place", [PULL, CLUSTERS[0]], indirect=True)
 
 
 @dataclass
 class Command:
-    """A command that drives an experiment, and the workers that somebody started for it."""
+    """A command that runs an experiment, and the workers that were started for it."""
 
     process: subprocess.Popen[str]
     workers: list[subprocess.Popen[str]]
 
     def finish(self, code: int = 0) -> str:
-        """Wait for its end and theirs; what the command printed."""
+        """Wait for the end of the command and its workers; returns the command's output."""
         output, _ = self.process.communicate(timeout=LIMIT)
         assert code == self.process.returncode, output
         for worker in self.workers:
@@ -96,10 +97,10 @@ class Place:
     def start(
         self, *arguments: str, quick: dict[str, Any] | None = None, workers: int = 1
     ) -> Command:
-        """Give a command, and where somebody else starts workers, be somebody else."""
+        """Start a command; with executor=pull also start workers for it."""
         variables = {SETTINGS: json.dumps(quick or {})}
-        own = (f"executor={self.executor}", *WORDS[self.executor])
-        process = self.study.start(*arguments, *own, variables=variables)
+        overrides = (f"executor={self.executor}", *EXECUTOR_OVERRIDES[self.executor])
+        process = self.study.start(*arguments, *overrides, variables=variables)
         if self.executor != "pull":
             return Command(process, [])
         wait_until(lambda: process.poll() is not None or self.orders())
@@ -113,41 +114,41 @@ class Place:
         return Command(process, started)
 
     def give(self, *arguments: str, code: int = 0, **settings: Any) -> str:
-        """Give a command and wait for its end."""
+        """Give a command and wait for its end; returns its output."""
         return self.start(*arguments, **settings).finish(code)
 
     def orders(self) -> list[str]:
-        """The runs that orders are there for."""
+        """The names of the runs that have an order file."""
         return sorted(p.stem for p in (self.folder / "orders").glob("[!.]*.json"))
 
     @property
     def folder(self) -> Path:
-        """The experiment's."""
+        """The folder of the experiment."""
         return self.study.folder / "runs" / "x"
 
     def runs(self, key: str) -> dict[str, Any]:
-        """Something of every run."""
+        """One value of every run, by the run's name."""
         return {run["run"]: run[key] for run in self.study.runs("x")}
 
-    def begun(self, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until so many attempts have begun; they."""
-        results: list[dict[str, Any]] = wait_until(
-            lambda: len(own := self.study.events("x", "started")) >= count and own, LIMIT
+    def wait_for_starts(self, count: int = 1) -> list[dict[str, Any]]:
+        """Wait until `count` attempts have begun; returns their start events."""
+        starts: list[dict[str, Any]] = wait_until(
+            lambda: len(events := self.study.events("x", "started")) >= count and events, LIMIT
         )
-        return results
+        return starts
 
     def signs_of_life(self) -> dict[str, list[tuple[float, float]]]:
-        """When each attempt of each run began, and when it last showed that it lived."""
-        results: dict[str, list[tuple[float, float]]] = {}
+        """The first and the last sign of life of each attempt, by the run's name."""
+        lifetimes: dict[str, list[tuple[float, float]]] = {}
         for run in ExperimentPaths(self.folder).runs():
             for attempt in run.attempts():
-                begun = json.loads(attempt.journal.read_text().splitlines()[0])["time"]
-                lived = begun, attempt.progress.stat().st_mtime
-                results.setdefault(run.folder.name, []).append(lived)
-        return results
+                start = json.loads(attempt.journal.read_text().splitlines()[0])["time"]
+                lifetime = start, attempt.progress.stat().st_mtime
+                lifetimes.setdefault(run.folder.name, []).append(lifetime)
+        return lifetimes
 
     def end_workers(self) -> None:
-        """Wait until nobody is at a run any more."""
+        """Wait for the end of the workers and until no run is running."""
         for worker in self.workers:
             worker.wait(LIMIT)
         wait_until(lambda: "running" not in self.runs("state").values(), LIMIT)
@@ -177,38 +178,38 @@ def place(
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """The scores of one command on this machine that nothing disturbed."""
+    """The scores of an undisturbed local command."""
     with new_study(tmp_path_factory.mktemp("alone"), quick=True) as study:
-        code, output = study.give("run", *ASKED, "-q")
+        code, output = study.give("run", *OVERRIDES, "-q")
         assert code == 0, output
         return {run["run"]: run["score"] for run in study.runs("x")}
 
 
 def check_scores(place: Place, scores: dict[str, float]) -> None:
-    """See that every run came to what it comes to undisturbed, and that nothing is left to do."""
+    """Check the scores, that no order is left, and that attempts of a run do not overlap."""
     assert scores == place.runs("score")
     assert [] == place.orders()
-    lives = place.signs_of_life()
-    assert lives.keys() == scores.keys()
-    for lived in lives.values():
-        assert all(last <= begun for (_, last), (begun, _) in pairwise(lived))
+    lifetimes = place.signs_of_life()
+    assert lifetimes.keys() == scores.keys()
+    for run_lifetimes in lifetimes.values():
+        assert all(end <= start for (_, end), (start, _) in pairwise(run_lifetimes))
 
 
 @everywhere
 def test_every_run_is_executed_once(place: Place, scores: dict[str, float]) -> None:
-    """Scores are those of this machine, in one attempt each; given again, a command does nothing."""
-    place.give("run", *ASKED)
+    """Each executor gives the local scores in one attempt per run, and a repeat runs nothing."""
+    place.give("run", *OVERRIDES)
     check_scores(place, scores)
     assert {1} == set(place.runs("attempts").values())
-    assert "nothing to run" in place.give("run", *ASKED)
+    assert "nothing to run" in place.give("run", *OVERRIDES)
     assert {1} == set(place.runs("attempts").values())
 
 
 @pytest.mark.parametrize("place", [LOCAL, "pull", *CLUSTERS], indirect=True)
 def test_a_run_that_is_killed_is_tried_again(place: Place, scores: dict[str, float]) -> None:
-    """After kill -9 of its process a run is attempted once more, and ends the same."""
-    command = place.start("run", *ASKED, quick=SLOW)
-    psutil.Process(place.begun()[0]["pid"]).kill()
+    """A run whose process is killed gets one further attempt and ends with the same score."""
+    command = place.start("run", *OVERRIDES, quick=SLOW)
+    psutil.Process(place.wait_for_starts()[0]["pid"]).kill()
     command.finish()
     check_scores(place, scores)
     assert [1, 1, 2] == sorted(place.runs("attempts").values())
@@ -216,14 +217,14 @@ def test_a_run_that_is_killed_is_tried_again(place: Place, scores: dict[str, flo
 
 
 def verdicts(place: Place) -> list[dict[str, Any]]:
-    """What others said of attempts that ended without a word."""
+    """The verdicts on attempts that ended without an event of their own."""
     return [json.loads(p.read_text()) for p in place.folder.glob("*/attempts/*/verdict.json")]
 
 
 @in_full
 def test_what_a_configuration_fails_is_not_tried_again(place: Place) -> None:
-    """A run whose environment raises has failed for good, and the command with it."""
-    output = place.give("run", *ASKED, "seeds.test=1", quick={"raises": True}, code=1)
+    """A run whose environment raises an error fails for good, and the command fails with it."""
+    output = place.give("run", *OVERRIDES, "seeds.test=1", quick={"raises": True}, code=1)
     assert ["failed"] == list(place.runs("state").values()), output
     assert [1] == list(place.runs("attempts").values())
     assert [] == place.orders()
@@ -234,76 +235,76 @@ def test_what_a_configuration_fails_is_not_tried_again(place: Place) -> None:
 def test_a_command_that_is_killed_can_be_given_again(
     place: Place, scores: dict[str, float]
 ) -> None:
-    """After kill -9 in the middle, the same command ends the same; no run is ever in two hands."""
-    command = place.start("run", *ASKED, quick=SLOW)
-    place.begun()
+    """A repeat after kill -9 of the command gives the same scores without overlapping attempts."""
+    command = place.start("run", *OVERRIDES, quick=SLOW)
+    place.wait_for_starts()
     command.process.kill()
     command.process.communicate()
-    place.give("run", *ASKED, quick=SLOW)
+    place.give("run", *OVERRIDES, quick=SLOW)
     place.end_workers()
     check_scores(place, scores)
-    if place.executor in GOES_ON:
+    if place.executor in DETACHABLE:
         assert {1} == set(place.runs("attempts").values())
 
 
 @in_full
 def test_a_cancelled_command_can_be_given_again(place: Place, scores: dict[str, float]) -> None:
-    """`rlexp cancel` interrupts what runs, and the same command continues it."""
-    command = place.start("run", *ASKED, quick=STUCK)
-    place.begun()
-    assert "asked process" in cancelled(place, "x")
+    """`rlexp cancel` interrupts the runs of a command, and the same command continues them."""
+    command = place.start("run", *OVERRIDES, quick=STUCK)
+    place.wait_for_starts()
+    assert "asked process" in cancel(place, "x")
     command.finish(143)
     place.end_workers()
     assert {"interrupted"} <= set(place.runs("state").values()) <= {"interrupted", "planned"}
     assert [] == place.orders()
     assert [] == verdicts(place)
-    place.give("run", *ASKED)
+    place.give("run", *OVERRIDES)
     check_scores(place, scores)
 
 
-def cancelled(place: Place, target: str) -> str:
-    """Cancel something; the one line that is said."""
+def cancel(place: Place, target: str) -> str:
+    """Cancel an experiment or a run; returns the single line of output."""
     code, output = place.study.give("cancel", target)
     assert (0, 1) == (code, len(output.splitlines())), output
     return output
 
 
 @detached
-def test_what_goes_on_alone_can_be_cancelled(place: Place, scores: dict[str, float]) -> None:
-    """After `--detach` too, runs are interrupted, and the same command continues them."""
+def test_detached_runs_can_be_cancelled(place: Place, scores: dict[str, float]) -> None:
+    """`rlexp cancel` interrupts runs after `--detach`, and the same command continues them."""
     assert (
         "will continue without this command"
-        in place.start("run", *ASKED, "--detach", quick=STUCK).process.communicate(timeout=LIMIT)[
-            0
-        ]
+        in place.start("run", *OVERRIDES, "--detach", quick=STUCK).process.communicate(
+            timeout=LIMIT
+        )[0]
     )
-    place.begun()
-    assert "removed 3 runs" in cancelled(place, "x")
+    place.wait_for_starts()
+    assert "removed 3 runs" in cancel(place, "x")
     place.end_workers()
     assert "submitted to" not in place.study.give("status", "x")[1]
     assert {"interrupted"} <= set(place.runs("state").values()) <= {"interrupted", "planned"}
     assert [] == place.orders()
-    assert "nothing to cancel" in cancelled(place, "x")
-    place.give("run", *ASKED)
+    assert "nothing to cancel" in cancel(place, "x")
+    place.give("run", *OVERRIDES)
     check_scores(place, scores)
 
 
 @detached
-def test_what_goes_on_alone_comes_to_its_end(place: Place, scores: dict[str, float]) -> None:
-    """After `--detach` the runs end as if the command had waited, which sees so afterwards."""
-    command = place.start("run", *ASKED, "--detach", quick=SLOW)
+def test_detached_runs_come_to_their_end(place: Place, scores: dict[str, float]) -> None:
+    """Runs complete without their command after `--detach`, and a repeat runs nothing."""
+    command = place.start("run", *OVERRIDES, "--detach", quick=SLOW)
     assert "3 runs are queued" in command.process.communicate(timeout=LIMIT)[0]
     wait_until(lambda: set(place.runs("state").values()) == {"completed"}, LIMIT)
     wait_until(lambda: not place.orders())
-    assert "nothing to run" in place.give("run", *ASKED)
+    assert "nothing to run" in place.give("run", *OVERRIDES)
     check_scores(place, scores)
     assert {1} == set(place.runs("attempts").values())
 
 
 @pytest.mark.parametrize("place", [LOCAL, CLUSTERS[1]], indirect=True)
-def test_what_cannot_go_on_alone_says_what_to_do(place: Place) -> None:
-    """Elsewhere `--detach` is one line that names what to do instead, and nothing is started."""
-    output = place.start("run", *ASKED, "--detach").process.communicate(timeout=LIMIT)[0]
+def test_detach_is_refused_where_runs_need_their_command(place: Place) -> None:
+    """Other executors refuse `--detach` in one line that names slurm and pull."""
+    output = place.start("run", *OVERRIDES, "--detach").process.communicate(timeout=LIMIT)[0]
     assert 1 == len(output.splitlines()), output
     assert "executor=slurm or executor=pull" in output
     assert not place.folder.exists() or [] == place.study.events("x", "started")
@@ -311,46 +312,46 @@ def test_what_cannot_go_on_alone_says_what_to_do(place: Place) -> None:
 
 @in_full
 def test_one_run_is_cancelled_alone(place: Place, scores: dict[str, float]) -> None:
-    """A run that is asked to end does so and stays so; the others go on to their end."""
-    command = place.start("run", *ASKED, quick={"seconds": 6.0})
-    place.begun()
+    """One cancelled run stays interrupted, the others complete, and a repeat continues it."""
+    command = place.start("run", *OVERRIDES, quick={"seconds": 6.0})
+    place.wait_for_starts()
     run = next(name for name, state in place.runs("state").items() if state == "running")
-    assert f"asked run {run} to stop" in cancelled(place, f"x/{run}")
+    assert f"asked run {run} to stop" in cancel(place, f"x/{run}")
     command.finish(1)
     place.end_workers()
     assert "interrupted" == place.runs("state")[run]
     assert {1} == set(place.runs("attempts").values())
     assert {**scores, run: None} == place.runs("score")
     assert [] == place.orders()
-    place.give("run", *ASKED)
+    place.give("run", *OVERRIDES)
     check_scores(place, scores)
 
 
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """The trials of one sweep on this machine, one of which is pruned, and what it chose."""
+    """The trials and the choice of a local sweep with at least one pruned run."""
     with new_study(tmp_path_factory.mktemp("sweep"), quick=True) as study:
-        arguments = ("executor=local", *WORDS["local"])
+        arguments = ("executor=local", *EXECUTOR_OVERRIDES["local"])
         code, output = study.give(
             "sweep", *SWEEP, *arguments, variables={SETTINGS: json.dumps(SLOW)}
         )
         assert code == 0, output
         assert "pruned" in {run["ending"] for run in study.events("x", "ended")}
-        return proposed(study.folder / "runs" / "x")
+        return trials_and_choice(study.folder / "runs" / "x")
 
 
-def proposed(experiment: Path) -> list[Any]:
-    """The trials of a sweep, their numbers and parameters, and the configuration that it chose."""
+def trials_and_choice(experiment: Path) -> list[Any]:
+    """The numbers and parameters of a sweep's trials, and the configuration that it chose."""
     lines = map(json.loads, (experiment / "trials.jsonl").read_text().splitlines())
-    chosen = json.loads((experiment / "selection.json").read_text())
-    return [*((line["number"], line["parameters"]) for line in lines), chosen]
+    selection = json.loads((experiment / "selection.json").read_text())
+    return [*((line["number"], line["parameters"]) for line in lines), selection]
 
 
 @in_full
 def test_a_sweep_is_the_same(place: Place, trials: list[Any]) -> None:
-    """Trials and winner are those of this machine, though some runs end early."""
+    """A sweep with pruned runs has the same trials and winner on every executor."""
     place.give("sweep", *SWEEP, quick=SLOW, workers=2)
-    assert trials == proposed(place.folder)
+    assert trials == trials_and_choice(place.folder)
     assert [] == place.orders()
 
 
@@ -358,12 +359,12 @@ def test_a_sweep_is_the_same(place: Place, trials: list[Any]) -> None:
 def test_heartbeats_change_nothing(
     place: Place, scores: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the folder counts as seen by several machines, a killed run ends the same, once."""
+    """With RLEXP_SHARED=1 a killed run gets one further attempt and ends with the same score."""
     monkeypatch.setenv("RLEXP_SHARED", "1")
-    command = place.start("run", *ASKED, quick=SLOW)
+    command = place.start("run", *OVERRIDES, quick=SLOW)
     with suppress(psutil.NoSuchProcess):
-        psutil.Process(place.begun()[0]["pid"]).kill()
+        psutil.Process(place.wait_for_starts()[0]["pid"]).kill()
     command.finish()
     check_scores(place, scores)
     assert [1, 1, 2] == sorted(place.runs("attempts").values())
-    assert "nothing to run" in place.give("run", *ASKED)
+    assert "nothing to run" in place.give("run", *OVERRIDES)

@@ -1,4 +1,4 @@
-"""Whole commands on real Ray clusters: of their own, and of two nodes of which one is lost."""
+"""Whole commands on real Ray clusters, one of which loses a node."""
 
 import json
 import os
@@ -35,7 +35,7 @@ PATIENCE = 240.0
 
 
 def start(folder: Path, *arguments: str, executor: str = "ray") -> subprocess.Popen[str]:
-    """Give a command in a session of its own, as a terminal does."""
+    """Start a command in a session of its own, as a terminal does."""
     command = [sys.executable, "-m", "rlexp", "run", f"executor={executor}", "experiment=x"]
     return subprocess.Popen(
         [*command, *BUDGET, *arguments],
@@ -56,7 +56,7 @@ def finish(command: subprocess.Popen[str], code: int = 0) -> str:
 
 
 def run(folder: Path, *arguments: str, executor: str = "ray") -> str:
-    """Give a command that succeeds."""
+    """Give a command that succeeds; returns its output."""
     return finish(start(folder, *arguments, executor=executor))
 
 
@@ -66,13 +66,13 @@ def runs(folder: Path) -> list[RunPaths]:
 
 
 def returns(folder: Path) -> dict[str, Any]:
-    """What every run came to: each episode of each evaluation."""
+    """The step and the returns of every evaluation, by the run's name."""
     records = {paths.folder.name: read_run(paths).record for paths in runs(folder)}
     return {name: [(e.step, e.returns) for e in r.evaluations] for name, r in records.items()}
 
 
 def run_and_compare(folder: Path, *arguments: str) -> None:
-    """See that the runs came to what they come to on this machine, without any fault."""
+    """Run the same command locally, and check that the returns are equal."""
     (folder / "local").mkdir()
     run(folder / "local", *arguments, executor="local")
     assert returns(folder / "local") == returns(folder)
@@ -83,45 +83,45 @@ def states(folder: Path) -> list[str]:
     return [str(read_run(paths).record.state) for paths in runs(folder)]
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Wait until something is so."""
+def wait_until(condition: Callable[[], bool], message: str, seconds: float = PATIENCE) -> None:
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
+    while not condition():
+        assert time.monotonic() < deadline, message
         time.sleep(0.2)
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a run has one on the side of the command."""
+    """Whether a run has a checkpoint on the machine of the command."""
     return any(list(paths.checkpoints.glob("[0-9]*/manifest.json")) for paths in runs(folder))
 
 
-def has_told_of_a_checkpoint(folder: Path) -> bool:
-    """Whether the command knows that an attempt came to one."""
+def has_recorded_checkpoint(folder: Path) -> bool:
+    """Whether a first attempt has a checkpoint in its journal on the machine of the command."""
     journals = [paths.attempt(1).journal for paths in runs(folder)]
     return any(j.exists() and '"event":"checkpointed"' in j.read_text() for j in journals)
 
 
-def offspring(folder: Path) -> list[psutil.Process]:
-    """The living processes that work in a folder or for it, of whatever parent."""
-    results = []
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """The living processes that work in a folder or name it in their arguments."""
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             arguments = " ".join(process.cmdline())
             location = process.environ().get("PWD", "") or process.cwd()
-            ours = str(folder) in arguments or location.startswith(str(folder))
-            if ours and process.status() != psutil.STATUS_ZOMBIE:
-                results.append(process)
-    return results
+            belongs = str(folder) in arguments or location.startswith(str(folder))
+            if belongs and process.status() != psutil.STATUS_ZOMBIE:
+                processes.append(process)
+    return processes
 
 
 def descendants(command: subprocess.Popen[str]) -> list[psutil.Process]:
-    """What a command has started, and what that has."""
+    """All processes below a command."""
     return list(psutil.Process(command.pid).children(recursive=True))
 
 
-def living(processes: list[psutil.Process]) -> list[str]:
-    """The command lines of those that have not ended."""
+def living_commands(processes: list[psutil.Process]) -> list[str]:
+    """The command lines of the processes that have not ended."""
     lines = []
     for process in processes:
         with suppress(psutil.Error):
@@ -132,17 +132,17 @@ def living(processes: list[psutil.Process]) -> list[str]:
 
 def workers(command: subprocess.Popen[str]) -> list[psutil.Process]:
     """The workers below a command."""
-    results = []
+    processes = []
     for process in descendants(command):
         with suppress(psutil.Error):
             arguments = process.cmdline()
             if "worker" in arguments and "--while-input" in arguments:
-                results.append(process)
-    return results
+                processes.append(process)
+    return processes
 
 
 def test_a_cluster_of_its_own_gives_the_numbers_of_this_machine(tmp_path: Path) -> None:
-    """Seen or sent, runs come to what executor=local gives, and nothing is left behind."""
+    """Ray with or without a shared folder gives the local returns and leaves no process."""
     arguments = ("seeds.test=2", "budget.steps=2000", "budget.checkpoint_every=500")
     for name in ("local", "seen", "sent"):
         (tmp_path / name).mkdir()
@@ -154,11 +154,11 @@ def test_a_cluster_of_its_own_gives_the_numbers_of_this_machine(tmp_path: Path) 
     assert "ray" not in output.lower().replace("executor=ray", "").replace("executor.ray", "")
     assert all(list(paths.checkpoints.iterdir()) for paths in runs(tmp_path / "sent"))
     assert ["ray.log"] == [p.name for p in (tmp_path / "sent/runs/x/jobs").iterdir()]
-    wait_until(lambda: not offspring(tmp_path), "something lives on", 15)
+    wait_until(lambda: not processes_of(tmp_path), "something lives on", 15)
 
 
 def test_ctrl_c_ends_tasks_as_interrupted(tmp_path: Path) -> None:
-    """After Ctrl-C runs that are elsewhere leave checkpoints here; the same command goes on."""
+    """After Ctrl-C the run is interrupted, its checkpoint is here, and no process is left."""
     arguments = ("seeds.test=1", "budget.checkpoint_every=500", "executor.shared=false")
     command = start(tmp_path, *arguments, "budget.steps=60000")
     wait_until(
@@ -169,51 +169,51 @@ def test_ctrl_c_ends_tasks_as_interrupted(tmp_path: Path) -> None:
     finish(command, 130)
     assert ["interrupted"] == states(tmp_path)
     assert has_checkpoint(tmp_path)
-    wait_until(lambda: not offspring(tmp_path), "something lives on", 15)
+    wait_until(lambda: not processes_of(tmp_path), "something lives on", 15)
 
 
 @pytest.mark.parametrize("shared", ["true", "false"])
 def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path, shared: str) -> None:
-    """Seconds after kill -9 neither the cluster nor a worker lives; the same command goes on."""
+    """No process outlives a killed command, and a repeat completes with the local returns."""
     arguments = ("seeds.test=1", "budget.checkpoint_every=500", f"executor.shared={shared}")
     command = start(tmp_path, *arguments, "executor.return_every=1", "budget.steps=6000")
-    wait_until(lambda: has_told_of_a_checkpoint(tmp_path), "no checkpoint came")
+    wait_until(lambda: has_recorded_checkpoint(tmp_path), "no checkpoint came")
     started = descendants(command)
     assert len(started) > 5
     command.kill()
     command.communicate()
-    wait_until(lambda: not living(started), "something lives on", 15)
-    assert [] == offspring(tmp_path)
+    wait_until(lambda: not living_commands(started), "something lives on", 15)
+    assert [] == processes_of(tmp_path)
     run(tmp_path, *arguments, "budget.steps=6000")
-    attempts = read_run(runs(tmp_path)[0]).record
+    record = read_run(runs(tmp_path)[0]).record
     assert ["completed"] == states(tmp_path)
-    assert 2 == attempts.attempts
+    assert 2 == record.attempts
     run_and_compare(tmp_path, "seeds.test=1", "budget.steps=6000", "budget.checkpoint_every=500")
 
 
 def test_a_worker_that_is_killed_is_tried_again(tmp_path: Path) -> None:
-    """After kill -9 of a worker another attempt is made; cores are given to one run each."""
+    """A run whose worker is killed gets another attempt; each core has at most one worker."""
     arguments = ("seeds.test=3", "budget.steps=6000", "budget.checkpoint_every=500")
     command = start(tmp_path, *arguments, "executor.jobs=3", "executor.cpus=1")
-    most, killed = 0, None
+    most_workers, killed_worker = 0, None
     deadline = time.monotonic() + PATIENCE
     while command.poll() is None and time.monotonic() < deadline:
-        alive = workers(command)
-        most = max(most, len(alive))
-        if killed is None and alive and has_checkpoint(tmp_path):
-            killed = alive[0]
-            killed.kill()
+        living_workers = workers(command)
+        most_workers = max(most_workers, len(living_workers))
+        if killed_worker is None and living_workers and has_checkpoint(tmp_path):
+            killed_worker = living_workers[0]
+            killed_worker.kill()
         time.sleep(0.2)
     output = finish(command)
-    assert killed is not None
+    assert killed_worker is not None
     assert ["completed"] * 3 == states(tmp_path)
     assert 4 == sum(read_run(paths).record.attempts for paths in runs(tmp_path)), output
-    assert most == (os.cpu_count() or 1) or most == 3
+    assert most_workers == (os.cpu_count() or 1) or most_workers == 3
 
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """Starts clusters of nodes that are processes of this machine."""
+    """A process that starts clusters whose nodes are processes of this machine."""
     arguments = [sys.executable, str(HERE / "ray_nodes.py")]
     with subprocess.Popen(
         arguments,
@@ -230,7 +230,7 @@ def cluster() -> Iterator[Any]:
 
 
 def ask(nodes: subprocess.Popen[str], word: str) -> Any:
-    """Tell the cluster something, and read its answer."""
+    """Send a word to the process of the cluster and return its answer."""
     assert nodes.stdin is not None
     assert nodes.stdout is not None
     nodes.stdin.write(word + "\n")
@@ -242,7 +242,7 @@ def ask(nodes: subprocess.Popen[str], word: str) -> Any:
 def test_a_node_that_dies_costs_what_was_not_sent_back(
     tmp_path: Path, cluster: subprocess.Popen[str], shared: str
 ) -> None:
-    """A run whose node dies goes on elsewhere from the checkpoint that is here."""
+    """A run whose node dies continues elsewhere from its newest checkpoint here."""
     address = ask(cluster, "start")
     arguments = ("seeds.test=1", "budget.steps=6000", "budget.checkpoint_every=500")
     command = start(
@@ -252,7 +252,7 @@ def test_a_node_that_dies_costs_what_was_not_sent_back(
         *(f"executor.shared={shared}", "executor.return_every=1", "executor.jobs=1"),
         "+executor.resources.here=1",
     )
-    wait_until(lambda: has_told_of_a_checkpoint(tmp_path), "no checkpoint came")
+    wait_until(lambda: has_recorded_checkpoint(tmp_path), "no checkpoint came")
     ask(cluster, "replace")
     output = finish(command)
     assert ["completed"] == states(tmp_path), output
@@ -264,7 +264,7 @@ def test_a_node_that_dies_costs_what_was_not_sent_back(
 def test_a_node_that_sees_another_folder_is_found_out(
     tmp_path: Path, cluster: subprocess.Popen[str]
 ) -> None:
-    """Where a node has something else mounted over runs/, runs are sent there and come back."""
+    """A node with another mount over runs/ gets its runs sent, and the results come back."""
     if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip("needs the right to mount")
     arguments = ("seeds.test=1", "budget.steps=2000", "budget.checkpoint_every=500")
@@ -276,7 +276,7 @@ def test_a_node_that_sees_another_folder_is_found_out(
 
 
 def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """An address that nobody answers at is one line, and its code that of an executor."""
+    """A Ray address without a cluster is one line of output and exit code 70."""
     command = start(tmp_path, "seeds.test=1", "executor.address=127.0.0.1:1")
     output = finish(command, 70)
     assert "rlexp: the Ray cluster at 127.0.0.1:1 cannot be used" in output

@@ -1,4 +1,4 @@
-"""Whole commands on a real Slurm cluster of one node: the same results, whatever befalls the jobs.
+"""Whole commands on a real Slurm cluster of one node: the same results, whatever the jobs meet.
 
 Started by `make test-services`, which sets `RLEXP_CLUSTER_TESTS`.
 """
@@ -36,7 +36,7 @@ SWEEP = (
 )
 SLURM = ("executor=slurm", "executor.poll=1", "executor.signal_before=30", "executor.time=10")
 LIMIT = 400.0
-"""Seconds that a command may take."""
+"""The maximum duration of a command, in seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +48,14 @@ def cluster() -> Iterator[Cluster]:
 
 @dataclass(slots=True)
 class Folder:
-    """A study's folder with a name that needs quotes, and the commands that are given there."""
+    """A study in a folder whose name needs quotes, and the commands that are given there."""
 
     path: Path
     cluster: Cluster
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Give a command; it is ended with the test."""
+        """Start a command, which is ended with the test."""
         with (self.path / "output").open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "rlexp", *arguments],
@@ -73,15 +73,15 @@ class Folder:
         return process
 
     def give(self, *arguments: str) -> str:
-        """Give a command and wait for its success; what it printed."""
-        before = len(self.output())
+        """Give a command and wait for its success; returns its output."""
+        start = len(self.output())
         code = self.start(*arguments).wait(LIMIT)
-        messages = self.output()[before:]
-        assert code == 0, messages
-        return messages
+        output = self.output()[start:]
+        assert code == 0, output
+        return output
 
     def output(self) -> str:
-        """What all commands printed."""
+        """The output of all commands."""
         file = self.path / "output"
         return file.read_text() if file.exists() else ""
 
@@ -92,11 +92,11 @@ class Folder:
         return [event for line in lines if (event := json.loads(line))["event"] == kind]
 
     def weights(self, experiment: str) -> list[str]:
-        """Hashes of the final weights of all runs that came to their end."""
+        """The hashes of the final weights of all completed runs."""
         return sorted(e["weights"] for e in self.events(experiment, "ended") if e["weights"])
 
     def attempts(self, experiment: str) -> int:
-        """How many tries there were."""
+        """The number of attempts of all runs."""
         return len(list((self.path / "runs" / experiment).glob("*/attempts/*")))
 
     def jobs(self) -> list[str]:
@@ -106,7 +106,7 @@ class Folder:
 
 @pytest.fixture
 def study(tmp_path: Path, cluster: Cluster) -> Iterator[Folder]:
-    """An empty folder; at the end neither commands nor jobs are left."""
+    """An empty study; at the end neither commands nor jobs are left."""
     path = tmp_path / "it's 100%j"
     path.mkdir()
     folder = Folder(path, cluster)
@@ -119,20 +119,20 @@ def study(tmp_path: Path, cluster: Cluster) -> Iterator[Folder]:
 
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> list[str]:
-    """The final weights of two long runs that nothing disturbed, here."""
+    """The final weights of two long runs that executor=local made undisturbed."""
     folder = Folder(tmp_path_factory.mktemp("control"), cluster)
     folder.give("run", *LONG, "seeds.test=2", "experiment=a", "executor=local")
     return folder.weights("a")
 
 
 def has_checkpoints(study: Folder, count: int) -> bool:
-    """Whether so many runs of experiment `a` can be continued."""
+    """Whether at least `count` runs of experiment `a` have a checkpoint."""
     runs = {path.parent.parent for path in (study.path / "runs" / "a").glob("*/checkpoints/*")}
     return len(runs) >= count
 
 
 def test_a_run_is_the_same_here_and_there(study: Folder) -> None:
-    """Scores and weights of runs in jobs are those of runs on this machine, and no job is left."""
+    """Runs in Slurm jobs end with the weights of local runs, and no job is left."""
     arguments = (*SHORT, "seeds.test=3")
     study.give("run", *arguments, "experiment=a", *SLURM)
     study.give("run", *arguments, "experiment=b", "executor=local")
@@ -143,16 +143,16 @@ def test_a_run_is_the_same_here_and_there(study: Folder) -> None:
 
 
 def test_a_sweep_is_the_same_here_and_there(study: Folder) -> None:
-    """Trials, pruned ones among them, and the winner are those of a sweep on this machine."""
+    """A sweep in Slurm jobs chooses the winner of a local sweep and trains the same weights."""
     study.give("sweep", *SWEEP, "experiment=a", *SLURM, "executor.jobs=2")
     study.give("sweep", *SWEEP, "experiment=b", "executor=local", "executor.workers=2")
-    chosen = [json.loads((study.path / f"runs/{n}/selection.json").read_text()) for n in "ab"]
-    assert chosen[0] == chosen[1]
+    selections = [json.loads((study.path / f"runs/{n}/selection.json").read_text()) for n in "ab"]
+    assert selections[0] == selections[1]
     assert set(study.weights("b")) <= set(study.weights("a"))
 
 
 def test_preempted_runs_end_as_if_nothing_had_been(study: Folder, control: list[str]) -> None:
-    """Runs whose job makes room for another continue from their checkpoints, weights the same."""
+    """Runs of preempted jobs continue from checkpoints and end with the undisturbed weights."""
     run = study.start("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
     wait_until(partial(has_checkpoints, study, 2), 180)
     study.cluster.ask("sbatch", "-p", "high", "-c2", "-o/dev/null", "--wrap=sleep 2")
@@ -163,7 +163,7 @@ def test_preempted_runs_end_as_if_nothing_had_been(study: Folder, control: list[
 
 
 def test_cancelled_jobs_are_tried_again(study: Folder, control: list[str]) -> None:
-    """What somebody cancels goes out again and continues."""
+    """Runs of jobs that somebody cancels get a second attempt with the undisturbed weights."""
     run = study.start("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
     wait_until(partial(has_checkpoints, study, 2), 180)
     study.cluster.ask("scancel", f"--user={os.getuid()}")
@@ -173,7 +173,7 @@ def test_cancelled_jobs_are_tried_again(study: Folder, control: list[str]) -> No
 
 
 def test_a_node_that_dies_costs_no_run(study: Folder, control: list[str]) -> None:
-    """Its daemon and its processes gone, and the daemon back later, all runs come to their end."""
+    """Runs of a node that dies and comes back end with the undisturbed weights."""
     run = study.start("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
     wait_until(partial(has_checkpoints, study, 2), 180)
     study.cluster.kill("slurmd")
@@ -184,7 +184,7 @@ def test_a_node_that_dies_costs_no_run(study: Folder, control: list[str]) -> Non
 
 
 def test_a_killed_command_doubles_nothing(study: Folder, control: list[str]) -> None:
-    """Jobs outlive kill -9 of their command; the same command takes them up."""
+    """Jobs outlive kill -9 of their command, and a repeat waits for them without new attempts."""
     arguments = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
     run = study.start(*arguments)
     wait_until(partial(has_checkpoints, study, 2), 180)
@@ -198,19 +198,19 @@ def test_a_killed_command_doubles_nothing(study: Folder, control: list[str]) -> 
 
 
 def test_detached_runs_go_on_alone(study: Folder, control: list[str]) -> None:
-    """`--detach` returns at once, `status` shows the runs, and the same command takes them up."""
-    words = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
-    assert "will continue without this command" in study.give(*words, "--detach")
+    """Jobs run on after `--detach`, `status` shows them, and a repeat makes no new attempts."""
+    arguments = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    assert "will continue without this command" in study.give(*arguments, "--detach")
     assert len(study.jobs()) == 2
     wait_until(partial(has_checkpoints, study, 2), 180)
     assert "ppo-test-0" in study.give("status", "a")
-    study.give(*words)
+    study.give(*arguments)
     assert study.weights("a") == control
     assert study.attempts("a") == 2
 
 
-def test_interrupted_runs_leave_checkpoints_and_no_jobs(study: Folder) -> None:
-    """Ctrl-C ends the jobs, whose runs can be continued; nothing waits in the queue any more."""
+def test_interrupted_runs_leave_no_jobs(study: Folder) -> None:
+    """Ctrl-C interrupts the runs that have begun and leaves no job in the queue."""
     run = study.start("run", *LONG, "seeds.test=4", "experiment=a", *SLURM)
     wait_until(partial(has_checkpoints, study, 2), 180)
     run.send_signal(signal.SIGINT)

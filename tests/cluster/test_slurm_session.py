@@ -1,4 +1,4 @@
-"""Jobs on a real Slurm cluster of one node: submitted, told apart, preempted, stopped, found again.
+"""Jobs on a real Slurm cluster of one node: submitted, preempted, cancelled, stopped, found again.
 
 Started by `make test-services`, which sets `RLEXP_CLUSTER_TESTS`.
 """
@@ -56,18 +56,18 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def empty(cluster: Cluster) -> Iterator[None]:
-    """A queue without jobs, whatever the test left."""
+    """Remove all jobs from the queue after each test."""
     yield
     cluster.empty()
 
 
 def slurm(**changes: Any) -> Slurm:
-    """The executor, with changes."""
+    """The executor with default settings; keyword arguments change them."""
     return Slurm(**{**SETTINGS, **changes})
 
 
 def site(folder: Path, seconds: float = 0.0, **variables: str) -> Site:
-    """An experiment whose runs take so many seconds each."""
+    """An experiment whose runs take `seconds` seconds each."""
     experiment = folder / "runs" / "study"
     experiment.mkdir(parents=True, exist_ok=True)
     worker = (sys.executable, queued_worker.__file__, str(experiment), str(seconds))
@@ -86,182 +86,182 @@ def batches(count: int) -> list[Batch]:
     return [Batch(f"key{number}", (f"run{number}",)) for number in range(count)]
 
 
-def gone(session: SlurmSession, count: int, seconds: float = 90.0) -> dict[str, str]:
-    """Wait for jobs to be gone; the reasons by their keys."""
-    results: list[Gone] = []
+def wait_until_gone(session: SlurmSession, count: int, seconds: float = 90.0) -> dict[str, str]:
+    """Wait until `count` jobs are gone; returns the reasons by their keys."""
+    ended_jobs: list[Gone] = []
 
-    def all_gone() -> bool:
-        results.extend(session.poll(0.2))
-        return len(results) >= count
+    def are_gone() -> bool:
+        ended_jobs.extend(session.poll(0.2))
+        return len(ended_jobs) >= count
 
-    wait_until(all_gone, seconds)
+    wait_until(are_gone, seconds)
     assert [] == session.poll(2.0)
-    return {each.key: each.reason for each in results}
+    return {job.key: job.reason for job in ended_jobs}
 
 
 def is_running(session: SlurmSession, key: str) -> bool:
-    """Look, and say whether a job is no longer in the queue."""
+    """Whether a job has left the queue and runs, after one poll."""
     assert [] == session.poll(0.2)
     return not session.waiting(key)
 
 
 @pytest.mark.parametrize("name", ["plain", 'it\'s "$HOME" `id` é 100%j; &', "back\\slash %a"])
 def test_every_job_of_arrays_executes_its_runs(tmp_path: Path, name: str) -> None:
-    """Six jobs, more than an array may hold here, each find their runs in any folder."""
+    """Six jobs, more than one array may hold, execute their own runs in a folder of any name."""
     folder = tmp_path / name
-    there = site(folder, RLEXP_TOLD="a 'secret'")
-    with slurm().dispatch(there) as session:
+    job_site = site(folder, RLEXP_TOLD="a 'secret'")
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(6))
-        reasons = gone(session, 6)
+        reasons = wait_until_gone(session, 6)
     for number in range(6):
-        run = there.experiment / f"run{number}"
+        run = job_site.experiment / f"run{number}"
         assert (run / "model.zip").exists()
         assert (run / "told").read_text() == "a 'secret'\n"
-        assert f"at run{number}\n" in (there.jobs / f"key{number}.txt").read_text()
+        assert f"at run{number}\n" in (job_site.jobs / f"key{number}.txt").read_text()
         assert "ended" in reasons[f"key{number}"]
-    assert {f"key{n}.txt" for n in range(6)} == {path.name for path in there.jobs.iterdir()}
+    assert {f"key{n}.txt" for n in range(6)} == {path.name for path in job_site.jobs.iterdir()}
 
 
 def test_a_preempted_job_goes_on_from_its_checkpoint(tmp_path: Path, cluster: Cluster) -> None:
-    """A job that makes room for one of a higher partition comes back and ends by itself."""
-    there = site(tmp_path, seconds=300)
-    with slurm(partition="low", cpus=2).dispatch(there) as session:
+    """A job that is preempted by a higher partition is queued again and completes."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm(partition="low", cpus=2).dispatch(job_site) as session:
         session.submit(batches(1))
-        wait_until((there.experiment / "run0" / "starts").exists)
+        wait_until((job_site.experiment / "run0" / "starts").exists)
         cluster.ask("sbatch", "-p", "high", "-c2", "-o/dev/null", "--wrap=sleep 3")
-        gone(session, 1)
-    assert (there.experiment / "run0" / "starts").read_text() == "0\n1\n"
-    assert (there.experiment / "run0" / "signals").read_text() == "10\n"
-    assert (there.experiment / "run0" / "model.zip").exists()
+        wait_until_gone(session, 1)
+    assert (job_site.experiment / "run0" / "starts").read_text() == "0\n1\n"
+    assert (job_site.experiment / "run0" / "signals").read_text() == "10\n"
+    assert (job_site.experiment / "run0" / "model.zip").exists()
 
 
 def test_a_job_that_slurm_requeues_is_told_once(tmp_path: Path, cluster: Cluster) -> None:
-    """An administrator's requeue reaches the worker as one TERM, and the job goes on."""
-    there = site(tmp_path, seconds=300)
-    with slurm().dispatch(there) as session:
+    """A requeue by an administrator sends the worker one SIGTERM, and the job runs again."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(1))
-        wait_until((there.experiment / "run0" / "starts").exists)
+        wait_until((job_site.experiment / "run0" / "starts").exists)
         array = cluster.ask("squeue", "-h", "-o", "%F")
         cluster.ask("scontrol", "requeue", f"{array}_0")
-        gone(session, 1)
-    assert (there.experiment / "run0" / "signals").read_text() == "15\n"
-    assert (there.experiment / "run0" / "starts").read_text() == "0\n1\n"
+        wait_until_gone(session, 1)
+    assert (job_site.experiment / "run0" / "signals").read_text() == "15\n"
+    assert (job_site.experiment / "run0" / "starts").read_text() == "0\n1\n"
 
 
 def test_a_job_at_its_limit_without_progress_ends(tmp_path: Path, cluster: Cluster) -> None:
-    """A job whose worker asks to be queued again is, until three tries reach nothing new."""
-    there = site(tmp_path, seconds=300)
+    """A job that asks to be requeued ends after three tries without a new checkpoint."""
+    job_site = site(tmp_path, seconds=300)
     tries = 0
 
     def announce() -> bool:
         nonlocal tries
-        starts = there.experiment / "stuck" / "starts"
+        starts = job_site.experiment / "stuck" / "starts"
         if starts.exists() and len(starts.read_text().splitlines()) > tries:
             tries += 1
             cluster.ask("scancel", "--batch", "--signal=USR1", f"--user={os.getuid()}")
         return bool(session.poll(0.2))
 
-    with slurm().dispatch(there) as session:
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch("a", ("stuck",))])
         wait_until(announce, 120)
     assert tries == 3
-    assert "three tries reached no new checkpoint" in (there.jobs / "a.txt").read_text()
+    assert "three tries reached no new checkpoint" in (job_site.jobs / "a.txt").read_text()
 
 
 def test_a_job_at_its_time_limit_goes_on(tmp_path: Path) -> None:
-    """Slurm's own notice before the limit makes the worker write a checkpoint and come back."""
-    there = site(tmp_path, seconds=300)
-    with slurm(time=1, signal_before=50).dispatch(there) as session:
+    """Slurm's signal before the time limit makes the worker save a checkpoint and run again."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm(time=1, signal_before=50).dispatch(job_site) as session:
         session.submit(batches(1))
-        gone(session, 1, seconds=150)
-    assert (there.experiment / "run0" / "signals").read_text() == "10\n"
-    assert (there.experiment / "run0" / "starts").read_text() == "0\n1\n"
+        wait_until_gone(session, 1, seconds=150)
+    assert (job_site.experiment / "run0" / "signals").read_text() == "10\n"
+    assert (job_site.experiment / "run0" / "starts").read_text() == "0\n1\n"
 
 
 def test_stopping_withdraws_and_asks(tmp_path: Path) -> None:
-    """Jobs that run end their workers by one TERM, those that wait never start."""
-    there = site(tmp_path, seconds=300)
-    with slurm().dispatch(there) as session:
+    """`stop` sends running jobs one SIGTERM and removes waiting jobs from the queue."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(4))
-        wait_until(lambda: len(list(there.experiment.glob("*/starts"))) == 2)
+        wait_until(lambda: len(list(job_site.experiment.glob("*/starts"))) == 2)
         wait_until(lambda: is_running(session, "key0"))
         assert [False, True] == [session.waiting("key0"), session.waiting("key3")]
         wait_until(lambda: is_running(session, "key0") and session.reason("key3") != "None")
         assert session.reason("key3") in {"Resources", "Priority"}
         session.stop()
-        gone(session, 4)
-    messages = [path.read_text() for path in there.experiment.glob("*/signals")]
-    assert messages == ["15\n", "15\n"]
-    assert len(list(there.experiment.glob("*/starts"))) == 2
+        wait_until_gone(session, 4)
+    signals = [path.read_text() for path in job_site.experiment.glob("*/signals")]
+    assert signals == ["15\n", "15\n"]
+    assert len(list(job_site.experiment.glob("*/starts"))) == 2
 
 
 def test_a_cancelled_and_a_failed_job_are_told(tmp_path: Path, cluster: Cluster) -> None:
-    """What somebody cancels, and what ends with an error, says so."""
-    there = site(tmp_path, seconds=300)
-    with slurm().dispatch(there) as session:
+    """The reason of a job's end names a cancellation, or the exit code of a failure."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(1))
-        wait_until((there.experiment / "run0" / "starts").exists)
+        wait_until((job_site.experiment / "run0" / "starts").exists)
         cluster.ask("scancel", f"--user={os.getuid()}")
-        assert "was cancelled" in gone(session, 1)["key0"]
-    with slurm(setup=("echo before", "false", "echo after")).dispatch(there) as session:
+        assert "was cancelled" in wait_until_gone(session, 1)["key0"]
+    with slurm(setup=("echo before", "false", "echo after")).dispatch(job_site) as session:
         session.submit([Batch("b", ("run1",))])
-        assert "failed with exit code 1" in gone(session, 1)["b"]
-    assert (there.jobs / "b.txt").read_text() == "before\n"
-    assert not (there.experiment / "run1").exists()
+        assert "failed with exit code 1" in wait_until_gone(session, 1)["b"]
+    assert (job_site.jobs / "b.txt").read_text() == "before\n"
+    assert not (job_site.experiment / "run1").exists()
 
 
 def test_what_was_left_is_found_again(tmp_path: Path) -> None:
-    """A later command knows the jobs that an earlier one left, and only the jobs that are there."""
-    there = site(tmp_path, seconds=300)
-    with slurm().dispatch(there) as session:
+    """A later command finds the jobs that an earlier command left in the queue."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(2))
         session.leave()
-    (there.jobs / "other.json").write_text("{}")
-    with slurm().dispatch(there) as session:
+    (job_site.jobs / "other.json").write_text("{}")
+    with slurm().dispatch(job_site) as session:
         assert {batch.key for batch in session.earlier_jobs()} == {"key0", "key1"}
         wait_until(lambda: is_running(session, "key0"))
-    # That context ended with neither word: so do the jobs.
-    with slurm().dispatch(there) as session:
+    # A session that ends without `stop` or `leave` cancels its jobs.
+    with slurm().dispatch(job_site) as session:
         session.earlier_jobs()
         wait_until(lambda: session.poll(0.2) is not None and not session.earlier_jobs())
 
 
 def test_jobs_are_cancelled_from_what_is_kept(tmp_path: Path) -> None:
-    """No command has to be alive to end jobs, not even one that lived to write down their ids."""
-    there = site(tmp_path, seconds=300)
-    with slurm().dispatch(there) as session:
+    """`cancel` ends the jobs of an experiment even where their files lack the job ids."""
+    job_site = site(tmp_path, seconds=300)
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(3))
         session.leave()
-        wait_until(lambda: len(list(there.experiment.glob("*/starts"))) == 2)
-        for path in there.jobs.glob("*.json"):
+        wait_until(lambda: len(list(job_site.experiment.glob("*/starts"))) == 2)
+        for path in job_site.jobs.glob("*.json"):
             publish_json(path, {**read_json(path), "job": None})
-        assert slurm().cancel(there.jobs) == 3
-        assert 2 == len(list(there.jobs.glob("*.json")))
-        assert len(gone(session, 3)) == 3
-    assert [path.read_text() for path in there.experiment.glob("*/signals")] == ["15\n", "15\n"]
-    assert slurm().cancel(there.jobs) == 0
+        assert slurm().cancel(job_site.jobs) == 3
+        assert 2 == len(list(job_site.jobs.glob("*.json")))
+        assert len(wait_until_gone(session, 3)) == 3
+    assert [path.read_text() for path in job_site.experiment.glob("*/signals")] == ["15\n", "15\n"]
+    assert slurm().cancel(job_site.jobs) == 0
 
 
 def test_nothing_is_said_while_slurm_is_silent(tmp_path: Path, cluster: Cluster) -> None:
-    """While the controller is down no job counts as gone, and afterwards all is as before."""
-    there = site(tmp_path, seconds=12)
-    with slurm().dispatch(there) as session:
+    """While the Slurm controller is down no job counts as gone; later the job ends as usual."""
+    job_site = site(tmp_path, seconds=12)
+    with slurm().dispatch(job_site) as session:
         session.submit(batches(1))
-        wait_until((there.experiment / "run0" / "starts").exists)
-        # As an administrator stops it: what a killed one had not yet saved, it has forgotten.
+        wait_until((job_site.experiment / "run0" / "starts").exists)
+        # SIGTERM, because a killed controller forgets the jobs that it has not saved.
         cluster.kill("slurmctld", signal.SIGTERM)
         wait_until(lambda: session.poll(0.2) or session.trouble, 120)
         assert "Unable to contact slurm controller" in str(session.trouble)
         with pytest.raises(ExecutorError, match="Unable to contact"):
-            slurm().cancel(there.jobs)
+            slurm().cancel(job_site.jobs)
         cluster.start("slurmctld")
-        assert "ended" in gone(session, 1)["key0"]
+        assert "ended" in wait_until_gone(session, 1)["key0"]
         assert session.trouble is None
-    assert (there.experiment / "run0" / "model.zip").exists()
+    assert (job_site.experiment / "run0" / "model.zip").exists()
 
 
 @pytest.mark.parametrize(
-    ("changes", "messages"),
+    ("changes", "message"),
     [
         ({"partition": "hgih"}, "partitions here: high, low; did you mean 'high'"),
         ({"cpus": 99}, "lower executor.cpus"),
@@ -271,14 +271,14 @@ def test_nothing_is_said_while_slurm_is_silent(tmp_path: Path, cluster: Cluster)
         ({"options": ("--mystery=1",)}, "change executor.options"),
     ],
 )
-def test_a_refusal_says_what_to_do(tmp_path: Path, changes: dict[str, Any], messages: str) -> None:
-    """What Slurm refuses is one line with what to change, and leaves nothing behind."""
-    there = site(tmp_path)
+def test_a_refusal_says_what_to_do(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    """A refusal by Slurm is one line that says what to change, and no file is left."""
+    job_site = site(tmp_path)
     with (
-        slurm(**changes).dispatch(there) as session,
+        slurm(**changes).dispatch(job_site) as session,
         pytest.raises(ExecutorError) as error,
     ):
         session.submit(batches(2))
-    assert messages in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
-    assert [] == list(there.jobs.iterdir())
+    assert [] == list(job_site.jobs.iterdir())

@@ -1,4 +1,4 @@
-"""Environments with scripted observations and rewards that record their actions."""
+"""Environments with scripted observations and rewards, which record their actions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,18 +27,18 @@ class Scripted(gym.Env[Any, Any]):
         self.observation_space: gym.Space[Any] = gym.spaces.Box(-bound, bound, shape, np.float64)
         self.action_space = actions or gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
         self.rewards, self.infos, self.truncates = rewards, infos, truncates
-        self.done: list[Any] = []
+        self.played_actions: list[Any] = []
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         """Begin the script."""
         super().reset(seed=seed)
-        self.done = []
+        self.played_actions = []
         return self.observations[0], {}
 
     def step(self, action: Any) -> Any:
-        """The next line of the script."""
-        self.done.append(action)
-        step = len(self.done)
+        """Return the next line of the script."""
+        self.played_actions.append(action)
+        step = len(self.played_actions)
         ends = step == len(self.observations) - 1
         reward = self.rewards[step - 1] if self.rewards else 1.0
         info = dict(self.infos[step - 1]) if self.infos else {}
@@ -47,7 +47,7 @@ class Scripted(gym.Env[Any, Any]):
 
 
 def play(env: Env, actions: Sequence[Any], seed: int = 0) -> list[Any]:
-    """Play an episode; returns the result of each step."""
+    """Play an episode and return the result of each step."""
     env.reset(seed=seed)
     steps = []
     for action in actions:

@@ -19,13 +19,13 @@ TEACHERS = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != "n
 
 
 def teacher(name: str, **changes: Any) -> Any:
-    """The teacher of a yaml, with changes."""
-    plain = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["teacher"]
-    return build({**plain, **changes}, "component")
+    """The teacher of a yaml file, with changed settings."""
+    settings = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["teacher"]
+    return build({**settings, **changes}, "component")
 
 
 class Slope(gym.Env[Any, Any]):
-    """Returns its context as observation, and as reward of each of five steps."""
+    """Returns its context as observation, and its height as reward of each of five steps."""
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-inf, inf, (2,), np.float64)
@@ -40,9 +40,9 @@ class Slope(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> Any:
         self.length += 1
-        ended = self.length == 5
-        info = {"measures": {"success": float(self.context[0] > 1)}} if ended else {}
-        return self.context.copy(), float(self.context[0]), ended, False, info
+        terminated = self.length == 5
+        info = {"measures": {"success": float(self.context[0] > 1)}} if terminated else {}
+        return self.context.copy(), float(self.context[0]), terminated, False, info
 
 
 class Contexts(gym.Wrapper[Any, Any, Any, Any]):
@@ -74,7 +74,7 @@ class Contexts(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Declares:
+class ContextComponent:
     """The component of `Contexts`."""
 
     splits: bool = False
@@ -85,16 +85,16 @@ class Declares:
 
 
 @dataclass(slots=True)
-class Remembers:
-    """Proposes the last task, and stores all outcomes; a teacher with its own lessons."""
+class RecordingTeacher:
+    """Proposes the lowest task and stores all outcomes; a teacher that is its own lessons."""
 
     outcome: str | None = "return"
-    told: list[tuple[tuple[float, ...], float]] = field(default_factory=list)
+    outcomes: list[tuple[tuple[float, ...], float]] = field(default_factory=list)
     low: Any = None
     splits: bool = False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Teach."""
+        """Return the environment that this teacher teaches."""
         return taught(environment, stage, self, self.outcome)
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
@@ -108,7 +108,7 @@ class Remembers:
 
     def learn(self, task: Array, outcome: float) -> None:
         """Store the outcome."""
-        self.told.append((tuple(task.tolist()), outcome))
+        self.outcomes.append((tuple(task.tolist()), outcome))
 
 
 class Student:

@@ -21,7 +21,7 @@ from rlexp.training.episode_log import digest
 
 CONF = Path(__file__).parents[2] / "conf"
 CONSTRAINED = "constraints={far: {entry: 0, above: 1.0}}"
-FITTING = {
+NEEDED_WORDS = {
     "action_noise": ["environment=pendulum"],
     "constraints_as_terminations": [
         f"environment.components.constraints_as_terminations.{CONSTRAINED}"
@@ -32,9 +32,9 @@ FITTING = {
     "safety": [f"environment.components.safety.{CONSTRAINED}"],
     "snapshots": ["environment.components.snapshots.guide=runs/guide/run"],
 }
-"""Words with which a component can be used, where that is not on CartPole as it is."""
+"""Words that a component needs, if it cannot be used on CartPole without them."""
 COMPONENTS = sorted(path.stem for path in (CONF / "component").glob("*.yaml"))
-DECLARING = sorted(
+DECLARING_ENVIRONMENTS = sorted(
     path.stem
     for path in (CONF / "environment").glob("*.yaml")
     if re.search(r"^components:", path.read_text(), re.MULTILINE)
@@ -42,26 +42,26 @@ DECLARING = sorted(
 """Environments that declare components themselves."""
 CASES = {
     **{
-        name: [f"component={name}", *FITTING.get(name, [])]
+        name: [f"component={name}", *NEEDED_WORDS.get(name, [])]
         for name in COMPONENTS
         if name != "none"
     },
-    **{f"environment {name}": [f"environment={name}"] for name in DECLARING},
+    **{f"environment {name}": [f"environment={name}"] for name in DECLARING_ENVIRONMENTS},
 }
-GUIDED = ("jump_start", "snapshots")
-"""Components that need a completed run: their own tests give them one, and play."""
-PLAYED = [case for case in CASES if case not in GUIDED]
+GUIDED_COMPONENTS = ("jump_start", "snapshots")
+"""Components that need a completed run, which only their own tests have."""
+PLAYED_CASES = [case for case in CASES if case not in GUIDED_COMPONENTS]
 STEPS = 40
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo writes its warnings into the current folder."""
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in a temporary folder, because MuJoCo writes its warnings into the current folder."""
     monkeypatch.chdir(tmp_path)
 
 
 @cache
-def plain(case: str) -> dict[str, Any]:
+def configuration_of(case: str) -> dict[str, Any]:
     """The configuration of a case without changes."""
     (composed,) = compose(CASES[case], Path("/nowhere"))
     return composed.plain
@@ -70,7 +70,7 @@ def plain(case: str) -> dict[str, Any]:
 @cache
 def composed_task(case: str) -> ComposedTask:
     """The composed task of a case; skips the test if packages are missing."""
-    environment = validate(plain(case))[1].environment
+    environment = validate(configuration_of(case))[1].environment
     assert isinstance(environment, ComposedTask)
     try:
         environment.make().close()
@@ -81,7 +81,7 @@ def composed_task(case: str) -> ComposedTask:
     return environment
 
 
-def played(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
+def results_of(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
     """The results of each reset and step, with actions that depend on the seed."""
     with closing(environment):
         if environment.has_wrapper_attr("deal"):
@@ -98,40 +98,49 @@ def played(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("case", PLAYED)
+@pytest.mark.parametrize("case", PLAYED_CASES)
 def test_same_seed_gives_the_same_episodes(case: str, stage: Stage) -> None:
     """Equal seeds give equal episodes at every stage, with observations of the declared space."""
     task = at_stage(composed_task(case), stage)
-    first, second = (list(played(task.make(), seed=3)) for _ in range(2))
+    first, second = (list(results_of(task.make(), seed=3)) for _ in range(2))
     assert list(map(digest, first)) == list(map(digest, second))
     space = task.make().observation_space
-    assert all(space.contains(each) for each in first if not isinstance(each, tuple))
+    assert all(space.contains(result) for result in first if not isinstance(result, tuple))
 
 
-@pytest.mark.parametrize("case", PLAYED)
+@pytest.mark.parametrize("case", PLAYED_CASES)
 def test_spaces_are_the_same_at_every_stage(case: str) -> None:
     """Spaces are equal at every stage, because one policy plays at all of them."""
-    made = [at_stage(composed_task(case), stage).make() for stage in Stage]
-    assert 1 == len({str(each.observation_space) for each in made})
-    assert all(each.observation_space == made[0].observation_space for each in made)
-    assert all(each.action_space == made[0].action_space for each in made)
+    environments = [at_stage(composed_task(case), stage).make() for stage in Stage]
+    assert 1 == len({str(environment.observation_space) for environment in environments})
+    assert all(
+        environment.observation_space == environments[0].observation_space
+        for environment in environments
+    )
+    assert all(
+        environment.action_space == environments[0].action_space for environment in environments
+    )
 
 
-@pytest.mark.parametrize("case", PLAYED)
-def test_later_environments_are_as_they_were(case: str) -> None:
-    """A plain environment plays the same before and after one with components was made."""
+@pytest.mark.parametrize("case", PLAYED_CASES)
+def test_components_do_not_change_later_environments(case: str) -> None:
+    """The task without components plays the same before and after components were used."""
     task = composed_task(case)
-    before = [digest(each) for each in played(task.environment.make(), seed=5)]
+    before = [digest(result) for result in results_of(task.environment.make(), seed=5)]
     for stage in Stage:
-        list(played(at_stage(task, stage).make(), seed=7))
-    assert before == [digest(each) for each in played(task.environment.make(), seed=5)]
+        list(results_of(at_stage(task, stage).make(), seed=7))
+    assert before == [digest(result) for result in results_of(task.environment.make(), seed=5)]
 
 
-@pytest.mark.parametrize("case", PLAYED)
+@pytest.mark.parametrize("case", PLAYED_CASES)
 def test_numbers_of_an_episode_are_finite(case: str) -> None:
     """Measures have names, are finite, and come only at the end of an episode."""
-    made = at_stage(composed_task(case), Stage.EVALUATION).make()
-    steps = [each for each in played(made, seed=1, steps=300) if isinstance(each, tuple)]
+    environment = at_stage(composed_task(case), Stage.EVALUATION).make()
+    steps = [
+        result
+        for result in results_of(environment, seed=1, steps=300)
+        if isinstance(result, tuple)
+    ]
     for _, _, terminated, truncated, measures in steps:
         assert (terminated or truncated) or not measures
         assert all(type(value) is float and np.isfinite(value) for value in measures.values())
@@ -139,20 +148,20 @@ def test_numbers_of_an_episode_are_finite(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_settings_are_refused_in_one_line(case: str) -> None:
-    """Unknown settings and values of wrong types are refused in one line."""
-    for name, component in plain(case)["environment"]["components"].items():
+    """Unknown settings, and values of wrong types, are refused in one line."""
+    for name, component in configuration_of(case)["environment"]["components"].items():
         for key in ("no_such_setting", *component):
             if key == "_target_":
                 continue
-            bad = deepcopy(plain(case))
-            bad["environment"]["components"][name][key] = {"no": {"such": "value"}}
+            invalid = deepcopy(configuration_of(case))
+            invalid["environment"]["components"][name][key] = {"no": {"such": "value"}}
             with pytest.raises(ConfigError) as caught:
-                validate(bad)
+                validate(invalid)
             assert 1 == len(str(caught.value).splitlines())
             assert f"environment.components.{name}" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", DECLARING)
+@pytest.mark.parametrize("name", DECLARING_ENVIRONMENTS)
 def test_scores_of_another_task_have_another_name(name: str) -> None:
     """A task with other episodes than those of its id has another name."""
     task = composed_task(f"environment {name}")

@@ -1,4 +1,4 @@
-"""Constraints as terminations: probabilities, rewards and ends are those of the paper."""
+"""Constraints as terminations have the probabilities, rewards and ends of the paper."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ STILL = [array(0.0)] * 8
 
 def terminations(**settings: Any) -> ConstraintsAsTerminations:
     """The component with the settings of its yaml and changes."""
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "constraints": {"height": ABOVE},
         "probability": 0.25,
         "scale": None,
@@ -28,7 +28,7 @@ def terminations(**settings: Any) -> ConstraintsAsTerminations:
         "shift": 0.0,
         "stage": "training",
     }
-    return ConstraintsAsTerminations(**(usual | settings))
+    return ConstraintsAsTerminations(**(defaults | settings))
 
 
 def rewards(env: Any, actions: list[Any] = STILL, seed: int = 0) -> list[float]:
@@ -44,7 +44,7 @@ def test_rewards_are_scaled_by_the_chance_to_go_on() -> None:
 
 
 def test_the_highest_chance_of_all_constraints_counts() -> None:
-    """Each constraint has its own probability; the largest counts."""
+    """Each constraint has its own probability, and the largest counts."""
     component = terminations(
         constraints={"height": ABOVE, "push": PUSH},
         probability={"height": 1e-9, "push": 4e-9},
@@ -56,7 +56,7 @@ def test_the_highest_chance_of_all_constraints_counts() -> None:
 
 
 def test_the_worst_violation_is_learnt_over_episodes() -> None:
-    """The first episode uses its worst so far; later ones average with weights 0.9 and 0.1."""
+    """The first episode uses its worst violation so far; later episodes use a moving average."""
     component = terminations(probability=1e-3, decay=0.9)
     script = Scripted([0, 3, 2, 0], rewards=[1, 1, 1])
     env = component.wrap(script, Stage.TRAINING)
@@ -64,8 +64,8 @@ def test_the_worst_violation_is_learnt_over_episodes() -> None:
     assert [1 - 1e-3, 1 - 1e-3 / 2, 1.0] == pytest.approx(rewards(env), abs=1e-15)
     script.observations = [array(0), array(2), array(7), array(0)]
     assert [1 - 1e-3 / 2, 1 - 1e-3, 1.0] == pytest.approx(rewards(env), abs=1e-15)
-    learnt = 0.9 * 2 + 0.1 * 6
-    assert 1 - 1e-3 / learnt == pytest.approx(rewards(env)[0], abs=1e-15)
+    learnt_scale = 0.9 * 2 + 0.1 * 6
+    assert 1 - 1e-3 / learnt_scale == pytest.approx(rewards(env)[0], abs=1e-15)
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.2, 1.0])
@@ -73,9 +73,9 @@ def test_the_mean_return_is_that_of_the_discounted_future(chance: float) -> None
     """The mean return of randomly ended episodes is the return of the paper."""
     component = terminations(probability=chance, scale={"height": 1.0})
     env = component.wrap(Scripted([0, *[2] * 6], truncates=True), Stage.TRAINING)
-    found = [sum(rewards(env, seed=seed)) for seed in range(2000)]
+    returns = [sum(rewards(env, seed=seed)) for seed in range(2000)]
     expected = sum((1 - chance) ** step for step in range(1, 7))
-    assert expected == pytest.approx(np.mean(found), abs=4 * np.std(found) / 2000**0.5 + 1e-12)
+    assert expected == pytest.approx(np.mean(returns), abs=4 * np.std(returns) / 2000**0.5 + 1e-12)
 
 
 def test_an_end_by_violation_is_a_termination() -> None:
@@ -93,8 +93,8 @@ def test_a_chance_is_between_zero_and_the_probability(
     component = terminations(probability=chance, scale={"height": scale})
     env = component.wrap(Scripted([0, 1 + violation, 0]), Stage.TRAINING)
     (reward, *_) = rewards(env)
-    beyond = (1 + violation) - 1
-    assert 1 - chance * min(1.0, beyond / scale) == pytest.approx(reward, abs=1e-12)
+    excess = (1 + violation) - 1
+    assert 1 - chance * min(1.0, excess / scale) == pytest.approx(reward, abs=1e-12)
 
 
 def test_evaluations_play_the_task_as_it_is() -> None:
@@ -102,8 +102,8 @@ def test_evaluations_play_the_task_as_it_is() -> None:
     for stage in (Stage.EVALUATION, Stage.IN_DISTRIBUTION):
         env = Scripted([0, 2, 0])
         assert env is terminations().wrap(env, stage)
-        both = terminations(stage="both", scale={"height": 2.0})
-        assert env is not both.wrap(env, stage)
+        both_stages = terminations(stage="both", scale={"height": 2.0})
+        assert env is not both_stages.wrap(env, stage)
     assert not terminations().splits
 
 

@@ -14,23 +14,23 @@ from rlexp.training.vectorise import make_watched
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo writes its warnings into the current folder."""
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in a temporary folder, because MuJoCo writes its warnings into the current folder."""
     monkeypatch.chdir(tmp_path)
 
 
-def played(environment: ReplayableEnvironment, actions: Sequence[Any]) -> list[Any]:
-    """Digests of results and of measures at the end of each episode."""
-    told = []
+def results_of(environment: ReplayableEnvironment, actions: Sequence[Any]) -> list[Any]:
+    """Digests of results, and measures at the end of each episode."""
+    results = []
     for action in actions:
         observation, reward, terminated, truncated, info = environment.step(action)
-        told.append((digest(observation), float(reward), info.get("measures")))
+        results.append((digest(observation), float(reward), info.get("measures")))
         if terminated or truncated:
-            told.append((digest(environment.reset()[0]), 0.0, None))
-    return told
+            results.append((digest(environment.reset()[0]), 0.0, None))
+    return results
 
 
-@pytest.mark.parametrize("before", [5, 120])
+@pytest.mark.parametrize("steps_before", [5, 120])
 @pytest.mark.parametrize(
     "words",
     [
@@ -42,7 +42,7 @@ def played(environment: ReplayableEnvironment, actions: Sequence[Any]) -> list[A
     ],
     ids=lambda words: words[0],
 )
-def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
+def test_training_goes_on_in_the_same_contexts(words: list[str], steps_before: int) -> None:
     """The replayed episode has its context, and later contexts are the same."""
     (composed,) = compose(words, Path("/nowhere"))
     task = validate(composed.plain)[1].environment
@@ -50,11 +50,11 @@ def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
     assert isinstance(first, ReplayableEnvironment)
     assert isinstance(second, ReplayableEnvironment)
     first.action_space.seed(1)
-    actions = [first.action_space.sample() for _ in range(before + 150)]
+    actions = [first.action_space.sample() for _ in range(steps_before + 150)]
     first.reset()
-    played(first, actions[:before])
+    results_of(first, actions[:steps_before])
     env_state = first.env_state()
 
     assert second.resume(env_state, 30.0) is None
 
-    assert played(first, actions[before:]) == played(second, actions[before:])
+    assert results_of(first, actions[steps_before:]) == results_of(second, actions[steps_before:])

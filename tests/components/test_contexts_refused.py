@@ -13,15 +13,15 @@ from rlexp.errors import ConfigError, EnvironmentFault
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo writes its warnings into the current folder."""
+def _in_temporary_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in a temporary folder, because MuJoCo writes its warnings into the current folder."""
     monkeypatch.chdir(tmp_path)
 
 
 def contexts(*, visible: bool = False, **settings: Any) -> Contexts:
     """Contexts of these parameters, evaluated on a grid of three points along each."""
-    plain = {"evaluation": "grid", "points": 3, "seed": 0, **settings}
-    return Contexts(**plain, visible=visible)
+    merged_settings = {"evaluation": "grid", "points": 3, "seed": 0, **settings}
+    return Contexts(**merged_settings, visible=visible)
 
 
 def parameter(**changes: Any) -> dict[str, ContextParameter]:
@@ -95,15 +95,15 @@ def test_bad_fields_are_refused(task: str, changes: dict[str, Any], words: Seque
 
 def test_field_that_a_reset_sets_itself_is_refused() -> None:
     """LunarLander makes a new world at each reset, so its gravity cannot be set."""
-    one = contexts(parameters=parameter(field="world.gravity[1]", training=-5.0))
-    made = one.wrap(gym.make("LunarLander-v3"), Stage.TRAINING)
+    component = contexts(parameters=parameter(field="world.gravity[1]", training=-5.0))
+    environment = component.wrap(gym.make("LunarLander-v3"), Stage.TRAINING)
     with pytest.raises(EnvironmentFault, match=r"world\.gravity\[1\] itself at each reset"):
-        made.reset(seed=1)
+        environment.reset(seed=1)
 
 
 def test_images_cannot_show_a_context() -> None:
     """Only flat observations of floats can show a context."""
-    one = contexts(parameters=parameter(field="gravity"), visible=True)
+    component = contexts(parameters=parameter(field="gravity"), visible=True)
     environment = gym.wrappers.ReshapeObservation(gym.make("CartPole-v1"), (2, 2))
     with pytest.raises(ConfigError, match="visible=false"):
-        one.wrap(environment, Stage.TRAINING)
+        component.wrap(environment, Stage.TRAINING)

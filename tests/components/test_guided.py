@@ -1,4 +1,4 @@
-"""Guides take first steps or provide start states in training, and have digests."""
+"""Guides take the first steps of training episodes or provide their start states."""
 
 from dataclasses import replace
 from typing import Any
@@ -63,7 +63,7 @@ class Counting(gym.Env[Any, Any]):
         self.count, self.reward = 0, 1.0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        """Reset to a drawn start."""
+        """Reset the count."""
         super().reset(seed=seed)
         self.count = 0
         return np.zeros(1), {}
@@ -77,11 +77,11 @@ class Counting(gym.Env[Any, Any]):
 def _play(env: gym.Env[Any, Any]) -> int:
     """Play an episode; returns the step at which the learner began."""
     observation, _ = env.reset()
-    begun, over = int(observation[0]), False
-    while not over:
+    first_step, ended = int(observation[0]), False
+    while not ended:
         _, _, terminated, truncated, _ = env.step(0)
-        over = terminated or truncated
-    return begun
+        ended = terminated or truncated
+    return first_step
 
 
 def test_the_guide_takes_fewer_steps_when_the_learner_is_good_enough() -> None:
@@ -105,55 +105,55 @@ def test_drawn_steps_of_the_guide_are_uniform() -> None:
     """JSRL-Random draws 0 to 4 steps about equally often, and follows the seed."""
     settings = replace(JUMP, schedule="random")
 
-    def begun() -> list[int]:
+    def first_steps() -> list[int]:
         env = JumpStartedEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
         env.reset(seed=3)
         return [_play(env) for _ in range(500)]
 
-    found = begun()
-    counts = np.bincount(found, minlength=5)
+    steps = first_steps()
+    counts = np.bincount(steps, minlength=5)
     assert counts.size == 5
     assert counts.min() > 70
-    assert found == begun()
+    assert steps == first_steps()
 
 
 def test_an_episode_that_the_guide_ends_begins_anew_without_it() -> None:
-    """If the guide ends an episode, the learner plays a whole one."""
+    """If the guide ends an episode, the learner plays an episode from its first step."""
     settings = replace(JUMP, steps=20)
     env = JumpStartedEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     assert 0 == int(env.reset(seed=0)[0][0])
 
 
 def test_a_snapshot_is_exactly_where_the_guide_was() -> None:
-    """Every start state is, bit for bit, a state of one of two trajectories."""
+    """Every start state equals a state of one of two trajectories, bit for bit."""
     guide = Alternating()
     env = SnapshotEnvironment(gym.make("CartPole-v1").unwrapped, guide, SNAPSHOTS)  # type: ignore[arg-type]
     starts = [env.reset(seed=5)[0], *(env.reset()[0] for _ in range(30))]
     states = set()
     for seed in np.random.SeedSequence(0).generate_state(2):
-        bare = gym.make("CartPole-v1").unwrapped
+        environment = gym.make("CartPole-v1").unwrapped
         guide.begin()
-        observation, over, step = bare.reset(seed=int(seed))[0], False, 0
-        while not over:
+        observation, ended, step = environment.reset(seed=int(seed))[0], False, 0
+        while not ended:
             if step and step % SNAPSHOTS.every == 0:
                 states.add(observation.tobytes())
-            observation, _, over, _, _ = bare.step(guide.act(observation))
+            observation, _, ended, _, _ = environment.step(guide.act(observation))
             step += 1
-    found = {start.tobytes() for start in starts}
-    assert found <= states
-    assert len(found) > 3
+    start_states = {start.tobytes() for start in starts}
+    assert start_states <= states
+    assert len(start_states) > 3
 
 
 def test_the_generator_continues_after_a_snapshot() -> None:
     """After a snapshot, the generator continues as before its replay."""
-    bare = Counting()
-    env = SnapshotEnvironment(bare, Alternating(), SNAPSHOTS)  # type: ignore[arg-type]
+    inner = Counting()
+    env = SnapshotEnvironment(inner, Alternating(), SNAPSHOTS)  # type: ignore[arg-type]
     env.reset(seed=5)
-    other = Counting()
-    other.reset(seed=5)
-    # Of the three draws of a reset, as of the one below, none is of the snapshot's seed.
-    other.np_random.random(), other.np_random.integers(1), other.np_random.integers(6)
-    assert bare.np_random.random() == other.np_random.random()
+    reference = Counting()
+    reference.reset(seed=5)
+    # A reset makes these three draws; neither they nor the next draw use the snapshot's seed.
+    reference.np_random.random(), reference.np_random.integers(1), reference.np_random.integers(6)
+    assert inner.np_random.random() == reference.np_random.random()
 
 
 def test_episodes_from_a_snapshot_may_be_truncated() -> None:
@@ -162,22 +162,22 @@ def test_episodes_from_a_snapshot_may_be_truncated() -> None:
     env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     env.reset(seed=1)
     lengths: dict[bool, set[int]] = {True: set(), False: set()}
-    begun = []
+    starts = []
     for _ in range(200):
         observation, _ = env.reset()
-        start, length, over = int(observation[0]), 0, False
-        while not over:
+        start, length, ended = int(observation[0]), 0, False
+        while not ended:
             _, _, terminated, truncated, _ = env.step(0)
-            over, length = terminated or truncated, length + 1
-        begun.append(start)
+            ended, length = terminated or truncated, length + 1
+        starts.append(start)
         lengths[start == 0].add(length)
     assert lengths[True] == {10}
     assert lengths[False] == {1, 2}
-    assert 60 < begun.count(0) < 140
+    assert 60 < starts.count(0) < 140
 
 
-def test_clusters_are_drawn_uniformly() -> None:
-    """Each cluster starts equally many episodes, regardless of its size."""
+def test_start_states_are_grouped_into_clusters() -> None:
+    """Start states are grouped into clusters of similar states."""
     settings = replace(SNAPSHOTS, choice="clusters", clusters=2)
     env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     groups = env._clustered([np.zeros(1)] * 8 + [np.full(1, 9.0)] * 2)
@@ -194,23 +194,23 @@ def test_evaluation_has_no_guide(component: Any, stage: Stage) -> None:
 
 @pytest.mark.parametrize("settings", [JUMP, SNAPSHOTS])
 def test_a_guide_that_is_no_completed_run_is_refused(settings: Any) -> None:
-    """The error is one line with the given value and the allowed ones."""
+    """A guide that is not the folder of a completed run is refused."""
     with pytest.raises(ConfigError, match="is no run's folder: name one that is completed"):
         replace(settings, weights=None).pinned()
 
 
 def test_snapshots_may_be_for_the_beginning_of_training_only() -> None:
-    """After forty steps of the environment, every episode starts as the task does."""
+    """After forty steps of the environment, no episode starts from a snapshot."""
     settings = replace(SNAPSHOTS, until=40)
     env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     env.reset(seed=0)
-    begun = [_play(env) for _ in range(30)]
-    assert begun[0] > 0
-    assert set(begun[15:]) == {0}
+    starts = [_play(env) for _ in range(30)]
+    assert starts[0] > 0
+    assert set(starts[15:]) == {0}
 
 
 def test_guide_with_other_choices_of_start_states_is_refused() -> None:
-    """Teachers, and levels outside of snapshots, are refused: a second reset would undo them."""
+    """Teachers and outer levels are refused with snapshots, because a reset would undo them."""
     guided = SnapshotEnvironment(Counting(), Alternating(), SNAPSHOTS)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"component=\[levels,snapshots\], in this order"):
         Levels(training=5, test=5, start=0).wrap(guided, Stage.TRAINING)

@@ -25,29 +25,29 @@ class Dice(gym.Env[Any, Any]):
     ) -> tuple[int, dict[str, Any]]:
         """Roll the level."""
         super().reset(seed=seed)
-        self.left = 2
+        self.remaining_steps = 2
         return int(self.np_random.integers(1_000_000)), {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Roll again."""
-        self.left -= 1
-        return int(self.np_random.integers(1_000_000)), 0.0, self.left == 0, False, {}
+        self.remaining_steps -= 1
+        return int(self.np_random.integers(1_000_000)), 0.0, self.remaining_steps == 0, False, {}
 
 
 def episodes(environment: Any, seed: int, count: int) -> list[tuple[float, int, int]]:
     """The level, first observation and last observation of each episode."""
-    found = []
+    results = []
     for number in range(count):
         first, _ = environment.reset(seed=seed if number == 0 else None)
         environment.step(0)
         last, _, _, _, info = environment.step(0)
-        found.append((info[MEASURES]["context/level"], first, last))
-    return found
+        results.append((info[MEASURES]["context/level"], first, last))
+    return results
 
 
-def levels_of(found: Sequence[tuple[float, int, int]]) -> list[int]:
+def levels_of(results: Sequence[tuple[float, int, int]]) -> list[int]:
     """The levels of episodes."""
-    return [int(level) for level, _, _ in found]
+    return [int(level) for level, _, _ in results]
 
 
 def test_training_plays_every_level_of_its_set_and_no_other() -> None:
@@ -62,20 +62,20 @@ def test_training_plays_every_level_of_its_set_and_no_other() -> None:
 )
 def test_evaluation_plays_its_set_in_order(stage: Stage, first: int, count: int) -> None:
     """Parallel environments play each level once and then start over, with any seed."""
-    played = []
+    played_levels = []
     for position in range(4):
         environment = LEVELS.wrap(Dice(), stage)
         environment.get_wrapper_attr("deal")(position, 4)
-        played += levels_of(episodes(environment, position, count // 2))
-    assert sorted([*range(first, first + count)] * 2) == sorted(played)
+        played_levels += levels_of(episodes(environment, position, count // 2))
+    assert sorted([*range(first, first + count)] * 2) == sorted(played_levels)
 
 
 def test_level_does_not_depend_on_other_draws() -> None:
     """The start depends on the level only; later draws depend on the seed of the run."""
-    found = [episodes(LEVELS.wrap(Dice(), Stage.EVALUATION), seed, 3) for seed in (1, 2)]
-    assert [first for _, first, _ in found[0]] == [first for _, first, _ in found[1]]
-    assert [last for *_, last in found[0]] != [last for *_, last in found[1]]
-    levels, firsts, lasts = zip(*found[0], strict=True)
+    results = [episodes(LEVELS.wrap(Dice(), Stage.EVALUATION), seed, 3) for seed in (1, 2)]
+    assert [first for _, first, _ in results[0]] == [first for _, first, _ in results[1]]
+    assert [last for *_, last in results[0]] != [last for *_, last in results[1]]
+    levels, firsts, lasts = zip(*results[0], strict=True)
     assert 3 == len(set(levels)) == len(set(firsts)) == len(set(lasts))
 
 
@@ -92,10 +92,10 @@ def test_mazes_of_minigrid_are_levels() -> None:
     mazes = []
     for number in range(3):
         environment.reset(seed=1 if number == 0 else None)
-        plain: Any = gym.make("MiniGrid-FourRooms-v0")
-        plain.reset(seed=120 + number)
+        reference: Any = gym.make("MiniGrid-FourRooms-v0")
+        reference.reset(seed=120 + number)
         mazes.append(environment.unwrapped.grid.encode().tobytes())
-        assert plain.unwrapped.grid.encode().tobytes() == mazes[-1]
+        assert reference.unwrapped.grid.encode().tobytes() == mazes[-1]
     assert 3 == len(set(mazes))
 
 

@@ -19,43 +19,43 @@ STEPS = 4000
 STILL = [array(0.5)] * STEPS
 
 
-def of_observations(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both") -> Any:
-    """The component."""
+def observation_noise(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both") -> Any:
+    """Observation noise with the given settings."""
     return ObservationNoise(deviation=deviation, unit=unit, stage=stage)
 
 
-def of_actions(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both") -> Any:
-    """The component."""
+def action_noise(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both") -> Any:
+    """Action noise with the given settings."""
     return ActionNoise(deviation=deviation, unit=unit, stage=stage)
 
 
 @pytest.mark.parametrize(("deviation", "unit"), [(0.2, "absolute"), (0.02, "range")])
 def test_observations_err_by_the_deviation(deviation: float, unit: str) -> None:
-    """Noise has mean 0 and deviation 0.2, as does a fiftieth of a range of ten."""
-    env = of_observations(deviation, unit).wrap(
+    """Noise has mean 0 and deviation 0.2, which is also a fiftieth of a range of ten."""
+    env = observation_noise(deviation, unit).wrap(
         Scripted([3.0] * (STEPS + 1), bound=5.0), Stage.TRAINING
     )
-    seen = numbers(play(env, STILL))
-    assert 3.0 == pytest.approx(np.mean(seen), abs=4 * 0.2 / STEPS**0.5)
-    assert 0.2 == pytest.approx(np.std(seen), rel=4 / (2 * STEPS) ** 0.5)
-    assert abs(np.corrcoef(seen[1:], seen[:-1])[0, 1]) < 4 / STEPS**0.5
+    observations = numbers(play(env, STILL))
+    assert 3.0 == pytest.approx(np.mean(observations), abs=4 * 0.2 / STEPS**0.5)
+    assert 0.2 == pytest.approx(np.std(observations), rel=4 / (2 * STEPS) ** 0.5)
+    assert abs(np.corrcoef(observations[1:], observations[:-1])[0, 1]) < 4 / STEPS**0.5
 
 
 def test_actions_err_by_the_deviation_and_stay_possible() -> None:
     """Noise around 0.5 has deviation 0.1 and never leaves the space."""
     script = Scripted([0.0] * (STEPS + 1))
-    play(of_actions().wrap(script, Stage.TRAINING), STILL)
-    done = np.concatenate(script.done)
-    assert 0.5 == pytest.approx(done.mean(), abs=4 * 0.1 / STEPS**0.5)
-    assert 0.1 == pytest.approx(done.std(), rel=4 / (2 * STEPS) ** 0.5)
-    play(of_actions(1.0).wrap(script, Stage.TRAINING), STILL)
-    done = np.concatenate(script.done)
-    assert (-1.0, 1.0) == (done.min(), done.max())
+    play(action_noise().wrap(script, Stage.TRAINING), STILL)
+    actions = np.concatenate(script.played_actions)
+    assert 0.5 == pytest.approx(actions.mean(), abs=4 * 0.1 / STEPS**0.5)
+    assert 0.1 == pytest.approx(actions.std(), rel=4 / (2 * STEPS) ** 0.5)
+    play(action_noise(1.0).wrap(script, Stage.TRAINING), STILL)
+    actions = np.concatenate(script.played_actions)
+    assert (-1.0, 1.0) == (actions.min(), actions.max())
 
 
 def test_the_first_observation_errs_too() -> None:
     """The first observation is noisy, and follows the seed of the reset."""
-    env = of_observations().wrap(Scripted([3.0, 3.0]), Stage.TRAINING)
+    env = observation_noise().wrap(Scripted([3.0, 3.0]), Stage.TRAINING)
     first, _ = env.reset(seed=7)
     again, _ = env.reset(seed=7)
     assert first != 3.0
@@ -69,9 +69,9 @@ def test_each_entry_can_have_its_deviation() -> None:
     space = gym.spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
     noise = gaussian_noise(space, (0.5, 0.0), "range", component="observation_noise", what="it")
     assert [1.0, 0.0] == noise.deviations.tolist()
-    noisy = noise.add(array(0.0, 9.0), np.random.default_rng(0))
-    assert 9.0 == noisy[1]
-    assert 0.0 != noisy[0]
+    noisy_values = noise.add(array(0.0, 9.0), np.random.default_rng(0))
+    assert 9.0 == noisy_values[1]
+    assert 0.0 != noisy_values[0]
 
 
 BOXES = st.sampled_from(
@@ -87,33 +87,33 @@ BOXES = st.sampled_from(
 @given(space=BOXES, deviation=st.floats(0, 1e6), seed=st.integers(0, 2**32))
 def test_noisy_values_are_in_the_space(space: Any, deviation: float, seed: int) -> None:
     """Any noise gives an element of the space and leaves the input unchanged."""
-    inside = np.clip(np.nan_to_num(space.low), space.low, space.high).astype(space.dtype)
-    kept = inside.copy()
+    values = np.clip(np.nan_to_num(space.low), space.low, space.high).astype(space.dtype)
+    original = values.copy()
     noise = gaussian_noise(space, deviation, "absolute", component="observation_noise", what="it")
-    noisy = noise.add(inside, np.random.default_rng(seed))
-    assert space.contains(noisy)
-    assert kept.tolist() == inside.tolist()
+    noisy_values = noise.add(values, np.random.default_rng(seed))
+    assert space.contains(noisy_values)
+    assert original.tolist() == values.tolist()
 
 
 def test_whole_numbers_are_rounded_to_the_nearest() -> None:
     """The mean of noisy pixels is that of the pixels, not half a unit less."""
     space = gym.spaces.Box(0, 255, (STEPS,), np.uint8)
     noise = gaussian_noise(space, 2.0, "absolute", component="observation_noise", what="it")
-    noisy = noise.add(np.full(STEPS, 100, np.uint8), np.random.default_rng(0))
-    assert 100 == pytest.approx(noisy.mean(), abs=4 * 2.0 / STEPS**0.5)
+    noisy_values = noise.add(np.full(STEPS, 100, np.uint8), np.random.default_rng(0))
+    assert 100 == pytest.approx(noisy_values.mean(), abs=4 * 2.0 / STEPS**0.5)
 
 
-@pytest.mark.parametrize("component", [of_observations, of_actions])
+@pytest.mark.parametrize("component", [observation_noise, action_noise])
 def test_noise_acts_at_its_stages(component: Any) -> None:
     """Noise acts at its stages only, and a deviation of 0 nowhere."""
     env = Scripted([0.0, 0.0])
-    acting = {
+    stages = {
         stage: [s for s in Stage if component(stage=stage).wrap(env, s) is not env]
         for stage in ("both", "training", "evaluation")
     }
-    assert list(Stage) == acting["both"]
-    assert [Stage.TRAINING, Stage.IN_DISTRIBUTION] == acting["training"]
-    assert [Stage.EVALUATION] == acting["evaluation"]
+    assert list(Stage) == stages["both"]
+    assert [Stage.TRAINING, Stage.IN_DISTRIBUTION] == stages["training"]
+    assert [Stage.EVALUATION] == stages["evaluation"]
     assert env is component(0.0).wrap(env, Stage.TRAINING)
     splits = [component(stage=s).splits for s in ("both", "training", "evaluation")]
     assert [False, True, True] == splits
@@ -122,9 +122,9 @@ def test_noise_acts_at_its_stages(component: Any) -> None:
 @pytest.mark.parametrize(
     ("component", "reason"),
     [
-        (of_observations(unit="range"), "entries 0 of observations have no range"),
-        (of_observations((0.1, 0.2)), "deviation has 2 numbers, observations have 1 entries"),
-        (of_actions((0.1, 0.2)), "action_noise.deviation has 2 numbers"),
+        (observation_noise(unit="range"), "entries 0 of observations have no range"),
+        (observation_noise((0.1, 0.2)), "deviation has 2 numbers, observations have 1 entries"),
+        (action_noise((0.1, 0.2)), "action_noise.deviation has 2 numbers"),
     ],
 )
 def test_noise_that_does_not_fit_is_refused(component: Any, reason: str) -> None:
@@ -134,10 +134,10 @@ def test_noise_that_does_not_fit_is_refused(component: Any, reason: str) -> None
 
 
 def test_discrete_spaces_are_refused() -> None:
-    """Discrete spaces are refused at every stage, so that no error comes late."""
+    """Discrete spaces are refused at every stage, also where the noise does not act."""
     env = Scripted([0.0, 0.0], actions=gym.spaces.Discrete(2))
     for stage in Stage:
         with pytest.raises(
             ConfigError, match=r"needs actions that are arrays of numbers .* Discrete"
         ):
-            of_actions(stage="evaluation").wrap(env, stage)
+            action_noise(stage="evaluation").wrap(env, stage)

@@ -24,7 +24,7 @@ def measures(env: Any, actions: list[Any]) -> dict[str, float]:
 
 
 def test_costs_are_what_is_beyond_the_bounds() -> None:
-    """Costs are the sums of distances beyond the bounds."""
+    """Costs are the sums of the distances beyond the bounds."""
     env = Safety(constraints={"track": TRACK, "push": PUSH}).wrap(
         Scripted([9.0, 0.0, 1.5, -3.0, 1.0]), Stage.EVALUATION
     )
@@ -34,20 +34,20 @@ def test_costs_are_what_is_beyond_the_bounds() -> None:
 
 
 def test_a_key_of_info_is_a_cost_unless_it_has_bounds() -> None:
-    """An info key without bounds is summed; with a bound, the excess is."""
+    """An info key without bounds is summed; with a bound, the excess above it is summed."""
     infos = [{"cost": 1.0}, {"cost": 0.0}, {"cost": 3.0}]
     env = Scripted([0, 0, 0, 0], infos=infos)
     constraints = {"told": Constraint(key="cost"), "much": Constraint(key="cost", above=2.0)}
-    found = measures(Safety(constraints=constraints).wrap(env, Stage.EVALUATION), [array(0)] * 3)
-    assert {"cost": 5.0, "violations": 2 / 3, "cost/told": 4.0, "cost/much": 1.0} == found
+    result = measures(Safety(constraints=constraints).wrap(env, Stage.EVALUATION), [array(0)] * 3)
+    assert {"cost": 5.0, "violations": 2 / 3, "cost/told": 4.0, "cost/much": 1.0} == result
 
 
 def test_a_key_that_info_lacks_is_named() -> None:
     """A missing info key is an error at the first training step, not a cost of 0."""
     env = Scripted([0, 0], infos=[{"cost": 1.0}])
-    safe = Safety(constraints={"told": Constraint(key="costs")}).wrap(env, Stage.TRAINING)
+    wrapped_env = Safety(constraints={"told": Constraint(key="costs")}).wrap(env, Stage.TRAINING)
     with pytest.raises(ConfigError, match="lacks; did you mean 'cost'"):
-        play(safe, [array(0)])
+        play(wrapped_env, [array(0)])
 
 
 @given(value=st.floats(-1e6, 1e6), below=st.floats(-1e6, 1e6), width=st.floats(0, 1e6))
@@ -56,9 +56,9 @@ def test_a_violation_is_the_distance_to_the_bounds(
 ) -> None:
     """A violation is 0 within the bounds, and the distance to the nearer bound beyond."""
     above = below + width
-    found = Constraint(entry=0, above=above, below=below).violation(array(value), None, {})
-    assert (found == 0.0) == (below <= value <= above)
-    assert max(value - above, below - value, 0.0) == found
+    violation = Constraint(entry=0, above=above, below=below).violation(array(value), None, {})
+    assert (violation == 0.0) == (below <= value <= above)
+    assert max(value - above, below - value, 0.0) == violation
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_invalid_constraints_are_refused(settings: Any, reason: str) -> None:
 def test_training_is_not_measured() -> None:
     """Training has no costs, which would slow down each step."""
     env = Scripted([0.0, 0.0])
-    safe = Safety(constraints={"track": TRACK})
-    assert env is safe.wrap(env, Stage.TRAINING)
-    assert env is not safe.wrap(env, Stage.IN_DISTRIBUTION)
-    assert not safe.splits
+    component = Safety(constraints={"track": TRACK})
+    assert env is component.wrap(env, Stage.TRAINING)
+    assert env is not component.wrap(env, Stage.IN_DISTRIBUTION)
+    assert not component.splits
 
 
 def test_constraints_that_do_not_fit_are_refused() -> None:

@@ -21,8 +21,8 @@ FINITE = st.floats(-100, 100)
 
 def shaping(**settings: Any) -> Shaping:
     """The component with the settings of its yaml and changes."""
-    usual: dict[str, Any] = {"terms": (LINE,), "function": None, "scale": 1.0, "discount": 0.9}
-    return Shaping(**({"imports": (), **usual} | settings))
+    defaults: dict[str, Any] = {"terms": (LINE,), "function": None, "scale": 1.0, "discount": 0.9}
+    return Shaping(**({"imports": (), **defaults} | settings))
 
 
 def rewards(env: Any, steps: int) -> list[float]:
@@ -31,7 +31,7 @@ def rewards(env: Any, steps: int) -> list[float]:
 
 
 def test_a_reward_is_that_of_the_task_and_the_growth_of_the_potential() -> None:
-    """The potential is 2x - x² at each place, and 0 at the end."""
+    """Shaping adds the discounted growth of 2x - x², which is 0 at the end, to the reward."""
     terms = (LINE, Term(weight=-1.0, entry=0, power=2))
     script = Scripted([1, 3, 2, 7], rewards=[1.0, 10.0, 100.0])
     env = shaping(terms=terms).wrap(script, Stage.TRAINING)
@@ -60,9 +60,9 @@ def test_discounted_sums_telescope(
     script = Scripted(places, rewards=[0.0] * (len(places) - 1), truncates=truncates)
     env = shaping(scale=scale, discount=discount).wrap(script, Stage.TRAINING)
     steps = len(places) - 1
-    found = sum(discount**t * reward for t, reward in enumerate(rewards(env, steps)))
+    discounted_return = sum(discount**t * reward for t, reward in enumerate(rewards(env, steps)))
     last = discount**steps * 2 * scale * places[-1] if truncates else 0.0
-    assert last - 2 * scale * places[0] == pytest.approx(found, abs=1e-6)
+    assert last - 2 * scale * places[0] == pytest.approx(discounted_return, abs=1e-6)
 
 
 class Chain(gym.Env[Any, Any]):
@@ -95,12 +95,12 @@ def values(component: Shaping | None) -> Any:
             env.reset()
             observation, reward, terminated, *_ = env.step(action)
             model[place, action] = (float(reward), int(observation[0]), terminated)
-    found = np.zeros((5, 2))
+    action_values = np.zeros((5, 2))
     for _ in range(500):
-        best = found.max(axis=1)
-        for (place, action), (reward, then, ended) in model.items():
-            found[place, action] = reward + (0.0 if ended else 0.9 * best[then])
-    return found[1:4]
+        best = action_values.max(axis=1)
+        for (place, action), (reward, next_place, is_end) in model.items():
+            action_values[place, action] = reward + (0.0 if is_end else 0.9 * best[next_place])
+    return action_values[1:4]
 
 
 @given(weights=st.lists(FINITE, min_size=1, max_size=3))
@@ -111,12 +111,12 @@ def test_the_optimal_policy_stays(weights: Sequence[float]) -> None:
     assert values(None) - potential == pytest.approx(values(shaping(terms=terms)), abs=1e-6)
 
 
-def test_the_potential_of_an_end_must_be_zero() -> None:
-    """A potential above 0 at an end changes the optimal policy, so the test above can fail."""
+def test_shaping_with_another_discount_changes_action_values() -> None:
+    """Shaping with another discount changes the action values, so the test above can fail."""
     terms = (Term(weight=-50.0, entry=0, power=1),)
     potential = np.array([[-50.0], [-100.0], [-150.0]])
-    wrong = values(shaping(terms=terms, discount=0.5))
-    assert np.abs(values(None) - potential - wrong).max() > 1
+    wrong_values = values(shaping(terms=terms, discount=0.5))
+    assert np.abs(values(None) - potential - wrong_values).max() > 1
 
 
 def test_scores_are_those_of_the_task() -> None:
@@ -129,28 +129,28 @@ def test_scores_are_those_of_the_task() -> None:
 
 
 @pytest.fixture
-def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of a user."""
+def _user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a user's module with a potential function."""
     text = "LIMIT = 3\n\ndef height(observation):\n    return 5 * observation[0]\n"
     (tmp_path / "own_potentials.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def of_module(name: str, imports: tuple[str, ...] = ("own_potentials",)) -> Shaping:
+def shaping_by_function(name: str, imports: tuple[str, ...] = ("own_potentials",)) -> Shaping:
     """Shaping by a function of a module."""
     return shaping(terms=(), function=name, imports=imports)
 
 
-@pytest.mark.usefixtures("_module")
+@pytest.mark.usefixtures("_user_module")
 def test_a_function_of_an_imported_module_is_a_potential() -> None:
     """The potential is five times the place: from 1 to 2, it adds 0.9 * 10 - 5."""
-    env = of_module("own_potentials:height").wrap(
+    env = shaping_by_function("own_potentials:height").wrap(
         Scripted([1, 2, 0], rewards=[0, 0]), Stage.TRAINING
     )
     assert [4.0, -10.0] == pytest.approx(rewards(env, 2))
 
 
-@pytest.mark.usefixtures("_module")
+@pytest.mark.usefixtures("_user_module")
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -164,13 +164,15 @@ def test_a_function_of_an_imported_module_is_a_potential() -> None:
 def test_functions_from_elsewhere_are_refused(name: str, reason: str) -> None:
     """Only functions of imported modules are loaded, and only by their plain names."""
     with pytest.raises(ConfigError, match=reason):
-        of_module(name).wrap(Scripted([0, 0]), Stage.TRAINING)
+        shaping_by_function(name).wrap(Scripted([0, 0]), Stage.TRAINING)
 
 
 def test_a_missing_module_is_named() -> None:
     """A module that is allowed but missing is named."""
     with pytest.raises(ConfigError, match="module 'nowhere_at_all' does not import"):
-        of_module("nowhere_at_all:f", ("nowhere_at_all",)).wrap(Scripted([0, 0]), Stage.TRAINING)
+        shaping_by_function("nowhere_at_all:f", ("nowhere_at_all",)).wrap(
+            Scripted([0, 0]), Stage.TRAINING
+        )
 
 
 def test_potentials_that_do_not_fit_are_refused() -> None:

@@ -5,7 +5,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from taught_environments import TEACHERS, Contexts, Declares, Remembers, Slope, teacher
+from taught_environments import (
+    TEACHERS,
+    ContextComponent,
+    Contexts,
+    RecordingTeacher,
+    Slope,
+    teacher,
+)
 
 from rlexp.components.teachers import alp_gmm
 from rlexp.environments import Reference, Stage, Vector
@@ -23,7 +30,7 @@ PLAIN = {
 }
 
 
-def task(chosen: Any) -> ComposedTask:
+def task(teacher_component: Any) -> ComposedTask:
     """The task with contexts and a teacher."""
     slope = GymnasiumTask(
         id="taught/Slope-v0",
@@ -35,11 +42,11 @@ def task(chosen: Any) -> ComposedTask:
         vector=Vector(count=1, kind="dummy", **PLAIN),  # type: ignore[arg-type]
         reference=Reference(),
     )
-    return ComposedTask(slope, {"context": Declares(), "teacher": chosen})
+    return ComposedTask(slope, {"context": ContextComponent(), "teacher": teacher_component})
 
 
 def episode(environment: gym.Env[Any, Any], **settings: Any) -> list[float]:
-    """Play an episode; returns its context."""
+    """Play an episode and return its context."""
     observation, _ = environment.reset(**settings)
     while not environment.step(0)[2]:
         pass
@@ -49,57 +56,57 @@ def episode(environment: gym.Env[Any, Any], **settings: Any) -> list[float]:
 @pytest.mark.parametrize("name", TEACHERS)
 def test_contexts_are_those_of_the_box(name: str) -> None:
     """Contexts lie within the bounds, differ over episodes, and follow the seed."""
-    played = []
+    played_contexts = []
     for seed in (3, 3, 4):
         environment = task(teacher(name)).make()
-        played.append(
+        played_contexts.append(
             [episode(environment, seed=seed), *(episode(environment) for _ in range(30))]
         )
-    contexts = np.array(played[0])
+    contexts = np.array(played_contexts[0])
     assert 31 == len(np.unique(contexts, axis=0))
     assert ([-1.0, 5.0] <= contexts).all()
     assert (contexts <= [2.0, 5.5]).all()
-    assert played[0] == played[1] != played[2]
+    assert played_contexts[0] == played_contexts[1] != played_contexts[2]
 
 
 def test_outcome_is_the_return_of_what_was_played() -> None:
-    """The outcome is the return; an episode ended by a reset is not reported."""
-    chosen = Remembers()
-    environment = task(chosen).make()
+    """The outcome is the return, and an episode that a reset ends is not reported."""
+    recorder = RecordingTeacher()
+    environment = task(recorder).make()
     environment.reset(seed=1)
     environment.step(0)
     for _ in range(2):
         assert [-1.0, 5.0] == episode(environment)
-    assert [((-1.0, 5.0), -5.0)] * 2 == chosen.told
+    assert [((-1.0, 5.0), -5.0)] * 2 == recorder.outcomes
 
 
 def test_outcome_may_be_a_measure() -> None:
     """The outcome can be a measure, by its name."""
-    chosen = Remembers("success")
-    episode(task(chosen).make())
-    assert [((-1.0, 5.0), 0.0)] == chosen.told
+    recorder = RecordingTeacher("success")
+    episode(task(recorder).make())
+    assert [((-1.0, 5.0), 0.0)] == recorder.outcomes
 
 
 def test_outcome_that_nothing_measures_is_refused() -> None:
-    """The error lists the allowed outcomes."""
+    """The error names the unknown outcome and the allowed outcomes."""
     with pytest.raises(EnvironmentFault, match=r"'succes' .* did you mean 'success'.* return, "):
-        episode(task(Remembers("succes")).make())
+        episode(task(RecordingTeacher("succes")).make())
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf])
 def test_invalid_rewards_are_not_reported(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
-    """Invalid rewards end the run and are not reported to the teacher."""
-    chosen = Remembers()
+    """Invalid rewards are not reported to the teacher."""
+    recorder = RecordingTeacher()
     step = Slope.step
 
-    def bad(environment: Slope, action: Any) -> Any:
-        observation, _, *rest = step(environment, action)
-        return observation, reward, *rest
+    def step_with_reward(environment: Slope, action: Any) -> Any:
+        observation, _, *other_results = step(environment, action)
+        return observation, reward, *other_results
 
-    monkeypatch.setattr(Slope, "step", bad)
-    environment = task(chosen).make()
+    monkeypatch.setattr(Slope, "step", step_with_reward)
+    environment = task(recorder).make()
     episode(environment)
-    assert [] == chosen.told
+    assert [] == recorder.outcomes
 
 
 @pytest.mark.parametrize("stage", [Stage.EVALUATION, Stage.IN_DISTRIBUTION])
@@ -113,7 +120,7 @@ def test_evaluations_have_no_teacher(name: str, stage: Stage) -> None:
 
 @pytest.mark.parametrize("name", TEACHERS)
 def test_environment_without_contexts_is_refused(name: str) -> None:
-    """The error is one line that says what to choose."""
+    """A teacher needs an environment that declares contexts."""
     with pytest.raises(ConfigError, match="needs an environment that declares contexts"):
         teacher(name).wrap(Slope(), Stage.TRAINING)
 
@@ -121,10 +128,10 @@ def test_environment_without_contexts_is_refused(name: str) -> None:
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing package is an error in training, but not in evaluation."""
     monkeypatch.setattr(alp_gmm, "find_spec", lambda _: None)
-    chosen, environment = teacher("alp_gmm"), Contexts(Slope())
+    component, environment = teacher("alp_gmm"), Contexts(Slope())
     with pytest.raises(ConfigError, match=r"pip install 'rlexp\[curriculum\]'"):
-        chosen.wrap(environment, Stage.TRAINING)
-    assert environment is chosen.wrap(environment, Stage.EVALUATION)
+        component.wrap(environment, Stage.TRAINING)
+    assert environment is component.wrap(environment, Stage.EVALUATION)
 
 
 def test_random_contexts_can_be_continued() -> None:
@@ -133,11 +140,13 @@ def test_random_contexts_can_be_continued() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", [*(name for name in TEACHERS if name != "random"), Remembers()], ids=str
+    "teacher_or_name",
+    [*(name for name in TEACHERS if name != "random"), RecordingTeacher()],
+    ids=str,
 )
-def test_lessons_cannot_be_restored(chosen: Any) -> None:
+def test_lessons_cannot_be_restored(teacher_or_name: Any) -> None:
     """The replay check refuses a teacher with lessons, also from another package."""
-    given = teacher(chosen) if isinstance(chosen, str) else chosen
-    told = check_round_trip(task(given), 0.99, 3)
-    assert told is not None
-    assert "TaughtEnvironment differs after the replay" in told
+    component = teacher(teacher_or_name) if isinstance(teacher_or_name, str) else teacher_or_name
+    difference = check_round_trip(task(component), 0.99, 3)
+    assert difference is not None
+    assert "TaughtEnvironment differs after the replay" in difference

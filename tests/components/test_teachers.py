@@ -1,4 +1,4 @@
-"""Properties of every teacher, tested on every yaml, and the purpose of each."""
+"""Properties of every teacher, tested on every yaml file, and the purpose of each teacher."""
 
 import pickle
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from rlexp.components.teachers.task_history import TeacherHistory
 from rlexp.errors import ConfigError
 
 QUICK: dict[str, dict[str, Any]] = {"alp_gmm": {"fit_every": 20, "gaussians": 3}}
-"""Settings under which each of them has begun to choose after a few episodes."""
+"""Settings with which a teacher begins to choose tasks after a few episodes."""
 
 
 def box(dimensions: int) -> tuple[Array, Array]:
@@ -24,19 +24,19 @@ def box(dimensions: int) -> tuple[Array, Array]:
     return low, low + np.array([1.0, 1e-3, 0.5, 1000.0, 1e6])[:dimensions]
 
 
-def lessons(name: str, low: Array, high: Array, seed: int = 1, **changes: Any) -> Lessons:
-    """The lessons of a teacher with small settings and changes."""
+def begin_lessons(name: str, low: Array, high: Array, seed: int = 1, **changes: Any) -> Lessons:
+    """The lessons of a teacher with quick settings and changes."""
     settings = {**QUICK.get(name, {}), **changes}
-    begun: Lessons = teacher(name, **settings).begin(low, high, np.random.default_rng(seed))
-    return begun
+    result: Lessons = teacher(name, **settings).begin(low, high, np.random.default_rng(seed))
+    return result
 
 
-def taught(given: Lessons, episodes: int, play: Callable[[Array], float]) -> Array:
-    """The tasks of some episodes (episodes × dimensions)."""
+def teach(lessons: Lessons, episodes: int, play: Callable[[Array], float]) -> Array:
+    """Teach some episodes and return their tasks, of the shape (episodes, dimensions)."""
     tasks = []
     for _ in range(episodes):
-        tasks.append(given.propose())
-        given.learn(tasks[-1], play(tasks[-1]))
+        tasks.append(lessons.propose())
+        lessons.learn(tasks[-1], play(tasks[-1]))
     return np.stack(tasks)
 
 
@@ -46,7 +46,7 @@ def test_proposals_stay_in_the_box(name: str, dimensions: int) -> None:
     """Proposals stay within the bounds, even if a corner pays most."""
     low, high = box(dimensions)
 
-    tasks = taught(lessons(name, low, high), 100, lambda task: float(task[-1] - low[-1]))
+    tasks = teach(begin_lessons(name, low, high), 100, lambda task: float(task[-1] - low[-1]))
 
     assert (100, dimensions) == tasks.shape
     assert np.float64 == tasks.dtype
@@ -56,15 +56,15 @@ def test_proposals_stay_in_the_box(name: str, dimensions: int) -> None:
 
 
 @pytest.mark.parametrize("name", TEACHERS)
-def test_its_generator_decides(name: str) -> None:
+def test_the_generator_decides(name: str) -> None:
     """Equal seeds and outcomes give equal tasks bit for bit; another seed gives others."""
     low, high = box(2)
 
     def tasks(seed: int) -> list[list[float]]:
-        found = taught(
-            lessons(name, low, high, seed), 100, lambda task: float(np.sin(9 * task[0]))
+        result = teach(
+            begin_lessons(name, low, high, seed), 100, lambda task: float(np.sin(9 * task[0]))
         )
-        return found.tolist()  # type: ignore[no-any-return]
+        return result.tolist()  # type: ignore[no-any-return]
 
     assert tasks(1) == tasks(1)
     assert tasks(1) != tasks(2)
@@ -74,14 +74,14 @@ def test_its_generator_decides(name: str) -> None:
 def test_outcomes_that_are_no_numbers_are_ignored(name: str) -> None:
     """Outcomes that are not finite do not change later proposals."""
     low, high = box(2)
-    first, second = (lessons(name, low, high) for _ in range(2))
+    first, second = (begin_lessons(name, low, high) for _ in range(2))
     for outcome in np.random.default_rng(0).normal(size=100):
         task = first.propose()
         assert task.tolist() == second.propose().tolist()
-        for given in (first, second):
-            given.learn(task, float(outcome))
-        for bad in (np.nan, np.inf, -np.inf):
-            second.learn(task, bad)
+        for lessons in (first, second):
+            lessons.learn(task, float(outcome))
+        for invalid_outcome in (np.nan, np.inf, -np.inf):
+            second.learn(task, invalid_outcome)
 
 
 @pytest.mark.parametrize("name", TEACHERS)
@@ -89,12 +89,12 @@ def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many episodes use no more memory."""
     monkeypatch.setattr(alp_gmm, "MOST", 200)
     changes: dict[str, Any] = {"window": 200} if name == "success_rate" else {}
-    given = lessons(name, *box(3), **changes)
+    lessons = begin_lessons(name, *box(3), **changes)
     sizes = []
     for _ in range(2):
-        taught(given, 400, lambda task: float(task[0]))
-        sizes.append(len(pickle.dumps(given)))
-    # The number of components that are fitted differs from time to time.
+        teach(lessons, 400, lambda task: float(task[0]))
+        sizes.append(len(pickle.dumps(lessons)))
+    # The number of fitted components differs from one fit to the next.
     assert abs(sizes[1] - sizes[0]) < 1000
 
 
@@ -104,7 +104,7 @@ def test_equal_outcomes_keep_tasks_spread(name: str, play: Callable[[Array], flo
     """Equal outcomes and a fixed dimension keep tasks spread over the others."""
     low, high = np.array([0.0, 2.0]), np.array([1.0, 2.0])
 
-    tasks = taught(lessons(name, low, high), 200, play)
+    tasks = teach(begin_lessons(name, low, high), 200, play)
 
     assert {2.0} == set(tasks[:, 1])
     assert np.ptp(tasks[100:, 0]) > 0.8
@@ -114,10 +114,10 @@ def test_equal_outcomes_keep_tasks_spread(name: str, play: Callable[[Array], flo
 def test_tasks_other_than_proposals_are_learnt_from(name: str) -> None:
     """A played task may differ from the proposal and lie outside of the bounds."""
     low, high = box(2)
-    given = lessons(name, low, high)
+    lessons = begin_lessons(name, low, high)
     for outcome in range(60):
-        given.learn(high + 1.0, float(outcome))
-    assert (given.propose() <= high).all()
+        lessons.learn(high + 1.0, float(outcome))
+    assert (lessons.propose() <= high).all()
 
 
 UNIT = np.zeros(2), np.ones(2)
@@ -135,8 +135,8 @@ def test_alp_gmm_seeks_progress(seed: int, sign: float) -> None:
     for name in ("alp_gmm", "random"):
         changes: dict[str, Any] = {"fit_every": 100, "gaussians": 10} if name == "alp_gmm" else {}
         student = Student(0.7, 0.9, practice=1500)
-        given = lessons(name, *UNIT, seed, **changes)
-        tasks = taught(given, 1000, lambda task, student=student: sign * student.play(task))  # type: ignore[misc]
+        lessons = begin_lessons(name, *UNIT, seed, **changes)
+        tasks = teach(lessons, 1000, lambda task, student=student: sign * student.play(task))  # type: ignore[misc]
         shares[name] = share(tasks[500:], 0.7, 0.9)
     assert shares["random"] < 0.27
     assert shares["alp_gmm"] > 0.7
@@ -144,21 +144,21 @@ def test_alp_gmm_seeks_progress(seed: int, sign: float) -> None:
 
 def test_mixture_is_fitted_every_so_many_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mixture is fitted to the newest episodes, with scaled progress."""
-    fitted: list[Array] = []
+    fitted_points: list[Array] = []
 
     def spy(points: Array, gaussians: int, seed: int) -> Mixture:
-        fitted.append(points)
+        fitted_points.append(points)
         return fit(points, gaussians, seed)
 
     monkeypatch.setattr(alp_gmm, "fit", spy)
-    given = lessons("alp_gmm", *UNIT)
-    # In one place, so that each is compared with the one before.
+    lessons = begin_lessons("alp_gmm", *UNIT)
+    # All outcomes are at one place, so that each is compared with the one before.
     for outcome in range(59):
-        given.learn(np.array([0.5, 0.5]), 7.0 * outcome)
+        lessons.learn(np.array([0.5, 0.5]), 7.0 * outcome)
 
-    assert [(20, 3), (20, 3)] == [points.shape for points in fitted]
-    assert [0.0, *[1 / 19] * 19] == pytest.approx(fitted[0][:, -1])
-    assert [1 / 39] * 20 == pytest.approx(fitted[1][:, -1])
+    assert [(20, 3), (20, 3)] == [points.shape for points in fitted_points]
+    assert [0.0, *[1 / 19] * 19] == pytest.approx(fitted_points[0][:, -1])
+    assert [1 / 39] * 20 == pytest.approx(fitted_points[1][:, -1])
 
 
 def test_gaussians_are_drawn_by_their_progress() -> None:
@@ -174,24 +174,24 @@ def test_gaussians_are_drawn_by_their_progress() -> None:
 def test_number_of_gaussians_is_found() -> None:
     """Three clusters of points give three components, each with its progress."""
     generator = np.random.default_rng(0)
-    heaps = [(0.1, 0.0), (0.5, 0.8), (0.9, 0.1)]
-    points = np.concatenate([generator.normal(heap, 0.01, (80, 2)) for heap in heaps])
+    centres = [(0.1, 0.0), (0.5, 0.8), (0.9, 0.1)]
+    points = np.concatenate([generator.normal(centre, 0.01, (80, 2)) for centre in centres])
 
-    found = fit(points, 4, seed=0)
+    mixture = fit(points, 4, seed=0)
 
-    assert [0.0, 0.1, 0.8] == pytest.approx(sorted(found.progress), abs=0.01)
-    assert (3, 1) == found.means.shape
+    assert [0.0, 0.1, 0.8] == pytest.approx(sorted(mixture.progress), abs=0.01)
+    assert (3, 1) == mixture.means.shape
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=long) for n in (1, 2))])
 def test_success_rate_seeks_intermediate_difficulty(seed: int) -> None:
-    """Between 0.5 and 0.7 some attempts succeed, and tasks stay there."""
-    luck = np.random.default_rng(seed + 100)
+    """Tasks stay between 0.5 and 0.7, where some attempts succeed and some fail."""
+    generator = np.random.default_rng(seed + 100)
 
     def play(task: Array) -> float:
-        return float(luck.random() < np.clip((0.7 - task[0]) / 0.2, 0.0, 1.0))
+        return float(generator.random() < np.clip((0.7 - task[0]) / 0.2, 0.0, 1.0))
 
-    tasks = taught(lessons("success_rate", *UNIT, seed), 600, play)
+    tasks = teach(begin_lessons("success_rate", *UNIT, seed), 600, play)
 
     assert share(tasks[200:], 0.45, 0.75) > 0.7
 
@@ -200,38 +200,42 @@ def test_success_is_from_a_bound_on() -> None:
     """Without a bound, the middle of the outcomes in memory separates success and failure."""
     low, high = UNIT
 
-    def near(bound: float | None) -> float:
-        given = lessons("success_rate", low, high, success_from=bound, random_share=0.0)
-        return float(np.median(taught(given, 500, lambda task: 100 * task[0])[200:, 0]))
+    def median_task(bound: float | None) -> float:
+        lessons = begin_lessons("success_rate", low, high, success_from=bound, random_share=0.0)
+        return float(np.median(teach(lessons, 500, lambda task: 100 * task[0])[200:, 0]))
 
-    assert near(None) == pytest.approx(0.5, abs=0.1)
-    assert near(80.0) == pytest.approx(0.8, abs=0.06)
+    assert median_task(None) == pytest.approx(0.5, abs=0.1)
+    assert median_task(80.0) == pytest.approx(0.8, abs=0.06)
 
 
-@pytest.mark.parametrize("heard", [0.0, 1.0])
-def test_success_rate_takes_the_nearest_to_its_bounds(heard: float) -> None:
-    """If all tasks are too hard it takes the easiest, if all are too easy the hardest."""
-    given = lessons("success_rate", *UNIT, success_from=0.5, random_share=0.0, neighbours=20)
+@pytest.mark.parametrize("usual_outcome", [0.0, 1.0])
+def test_success_rate_takes_the_nearest_to_its_bounds(usual_outcome: float) -> None:
+    """If all tasks are too hard it takes the easiest tasks; if too easy, the hardest."""
+    lessons = begin_lessons(
+        "success_rate", *UNIT, success_from=0.5, random_share=0.0, neighbours=20
+    )
     for step in np.linspace(0, 1, 400):
-        # One in twenty succeeds, or fails, and only on the left.
-        odd = step < 0.5 and int(step * 399) % 20 == 0
-        given.learn(np.array([step, 0.5]), 1 - heard if odd else heard)
+        # Only on the left, one in twenty has the other outcome.
+        exception = step < 0.5 and int(step * 399) % 20 == 0
+        lessons.learn(np.array([step, 0.5]), 1 - usual_outcome if exception else usual_outcome)
 
-    tasks = np.stack([given.propose() for _ in range(50)])
+    tasks = np.stack([lessons.propose() for _ in range(50)])
 
     assert share(tasks, 0.0, 0.55) == 1.0
 
 
 def test_bounds_of_outcomes_clip() -> None:
     """Outcomes beyond the declared best give no progress."""
-    proposed = []
+    shares = []
     for best in (1.0, None):
-        given = lessons("alp_gmm", *UNIT, worst=0.0, best=best, random_share=0.0, fit_every=100)
-        tasks = taught(given, 600, Rising(0.6, 1.0))
-        proposed.append(share(tasks[200:], 0.6, 1.0))
-    clipped, unclipped = proposed
-    assert clipped < 0.55
-    assert unclipped > 0.7
+        lessons = begin_lessons(
+            "alp_gmm", *UNIT, worst=0.0, best=best, random_share=0.0, fit_every=100
+        )
+        tasks = teach(lessons, 600, Rising(0.6, 1.0))
+        shares.append(share(tasks[200:], 0.6, 1.0))
+    clipped_share, unclipped_share = shares
+    assert clipped_share < 0.55
+    assert unclipped_share > 0.7
 
 
 class Rising:
@@ -256,7 +260,7 @@ def test_history_forgets_the_oldest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "message"),
     [
         ("alp_gmm", {"worst": 2.0, "best": 1.0}, "worst=2.0 must be less than best=1.0"),
         ("alp_gmm", {"gaussians": 1}, "gaussians"),
@@ -268,9 +272,9 @@ def test_history_forgets_the_oldest() -> None:
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
-    name: str, changes: dict[str, Any], told: str
+    name: str, changes: dict[str, Any], message: str
 ) -> None:
     """The error is one line that names the setting."""
-    with pytest.raises(ConfigError, match=told) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         teacher(name, **changes)
     assert "\n" not in str(caught.value)

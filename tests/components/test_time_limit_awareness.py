@@ -26,14 +26,14 @@ def test_the_remaining_share_follows_the_observation() -> None:
 
 
 def test_the_space_grows_by_one_entry_at_every_stage() -> None:
-    """The other entries keep their type and bounds."""
+    """The space grows by one entry, and the other entries keep their type and bounds."""
     for stage in Stage:
         env = AWARE.wrap(gym.make("CartPole-v1"), stage)
-        plain = gym.make("CartPole-v1").observation_space
+        task_space = gym.make("CartPole-v1").observation_space
         assert isinstance(env.observation_space, gym.spaces.Box)
-        assert isinstance(plain, gym.spaces.Box)
-        assert [*plain.low.tolist(), 0.0] == env.observation_space.low.tolist()
-        assert [*plain.high.tolist(), 1.0] == env.observation_space.high.tolist()
+        assert isinstance(task_space, gym.spaces.Box)
+        assert [*task_space.low.tolist(), 0.0] == env.observation_space.low.tolist()
+        assert [*task_space.high.tolist(), 1.0] == env.observation_space.high.tolist()
         assert np.float32 == env.observation_space.dtype
         assert env.observation_space.contains(env.reset(seed=0)[0])
     assert not AWARE.splits
@@ -42,15 +42,15 @@ def test_the_space_grows_by_one_entry_at_every_stage() -> None:
 def test_the_tightest_limit_counts_also_where_frames_are_skipped() -> None:
     """With a limit of 8 frames and a skip of two, a step uses a quarter."""
     env = MaxAndSkipObservation(TimeLimit(Scripted([7] * 20), 8), skip=2)
-    aware = AWARE.wrap(env, Stage.TRAINING)
-    aware.reset()
-    assert 0.75 == aware.step(array(0.0))[0][1]
-    tighter = AWARE.wrap(TimeLimit(env, 2), Stage.TRAINING)
-    tighter.reset()
-    assert 0.5 == tighter.step(array(0.0))[0][1]
+    wrapped_env = AWARE.wrap(env, Stage.TRAINING)
+    wrapped_env.reset()
+    assert 0.75 == wrapped_env.step(array(0.0))[0][1]
+    env_with_tighter_limit = AWARE.wrap(TimeLimit(env, 2), Stage.TRAINING)
+    env_with_tighter_limit.reset()
+    assert 0.5 == env_with_tighter_limit.step(array(0.0))[0][1]
 
 
-def _shaped(space: gym.Space[Any]) -> gym.Env[Any, Any]:
+def _environment_with_space(space: gym.Space[Any]) -> gym.Env[Any, Any]:
     env = Scripted([0, 0])
     env.observation_space = space
     return TimeLimit(env, 5)
@@ -60,9 +60,12 @@ def _shaped(space: gym.Space[Any]) -> gym.Env[Any, Any]:
     ("env", "reason"),
     [
         (Scripted([0, 0]), "set environment.max_episode_steps"),
-        (_shaped(gym.spaces.Discrete(3)), "not Discrete"),
-        (_shaped(gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)), r"not of shape \(8, 8, 3\)"),
-        (_shaped(gym.spaces.Box(0, 9, (2,), np.int64)), "and type int64"),
+        (_environment_with_space(gym.spaces.Discrete(3)), "not Discrete"),
+        (
+            _environment_with_space(gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)),
+            r"not of shape \(8, 8, 3\)",
+        ),
+        (_environment_with_space(gym.spaces.Box(0, 9, (2,), np.int64)), "and type int64"),
     ],
 )
 def test_environments_that_do_not_fit_are_refused(env: Any, reason: str) -> None:

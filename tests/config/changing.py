@@ -12,8 +12,8 @@ from rlexp.errors import ConfigError
 (DEFAULT,) = compose([], Path(__file__).parent)
 
 
-def changed(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with new values at dotted keys; `...` removes a key."""
+def apply_changes(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings after changes at dotted keys; `...` removes a key."""
     for key, value in changes.items():
         node = settings
         *path, last = key.split(".")
@@ -28,7 +28,7 @@ def changed(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 
 def refusal(settings: dict[str, Any], **changes: Any) -> str:
     """The error about the changed configuration, which must be one line."""
-    with pytest.raises(ConfigError) as caught:
-        validate(changed(settings, changes))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    with pytest.raises(ConfigError) as error_info:
+        validate(apply_changes(settings, changes))
+    assert "\n" not in str(error_info.value)
+    return str(error_info.value)

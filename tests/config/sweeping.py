@@ -45,7 +45,7 @@ def conditions(request: SweepRequest) -> dict[str, Mapping[str, Any]]:
 
 def refusal(folder: Path, name: str | None, *overrides: str) -> str:
     """The error about an invalid sweep, which must be one line."""
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         check_sweep(compose_sweep(name, overrides, folder))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    assert "\n" not in str(error_info.value)
+    return str(error_info.value)

@@ -1,4 +1,4 @@
-"""Composition: every kind of override, and errors about wrong ones."""
+"""Composition: every kind of override, and errors about wrong overrides."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composing import GROUPS, MINE, at, one, refusal
+from composing import GROUPS, MY_ENVIRONMENT, compose_one, refusal, value_at
 from quick_parts import quick_yaml
 from samples import write_tree
 
@@ -23,9 +23,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_defaults_are_the_documented_ones(folder: Path) -> None:
     """The default is PPO on CartPole with five test seeds and no tracker."""
-    settings = one(folder)
-    assert "rlexp.algorithms.ppo.PPO" == at(settings, "algorithm._target_")
-    assert "CartPole-v1" == at(settings, "environment.id")
+    settings = compose_one(folder)
+    assert "rlexp.algorithms.ppo.PPO" == value_at(settings, "algorithm._target_")
+    assert "CartPole-v1" == value_at(settings, "environment.id")
     assert {"root": 0, "tuning": 3, "selection": 0, "test": 5} == settings["seeds"]
     assert ("test", "missing", None, {}) == (
         settings["phase"],
@@ -96,7 +96,7 @@ SETTINGS = (
         "+benchmark=cartpole": ("environment.vector.count", 8),
     },
 )
-"""Words that can be given together, by word: where the value is then, and which."""
+"""Overrides that fit together, each with the key that it sets and the expected value."""
 
 
 @pytest.mark.parametrize("overrides", SETTINGS, ids=range(len(SETTINGS)))
@@ -104,9 +104,9 @@ def test_override_sets_its_value(
     folder: Path, overrides: Mapping[str, tuple[str, object]]
 ) -> None:
     """An override in Hydra's grammar sets its key, with the type that was written."""
-    settings = one(folder, *overrides)
-    set_ = {word: repr(at(settings, key)) for word, (key, _) in overrides.items()}
-    assert {word: repr(expected) for word, (_, expected) in overrides.items()} == set_
+    settings = compose_one(folder, *overrides)
+    actual = {word: repr(value_at(settings, key)) for word, (key, _) in overrides.items()}
+    assert {word: repr(expected) for word, (_, expected) in overrides.items()} == actual
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,19 @@ def test_override_sets_its_value(
     ],
 )
 def test_tilde_removes_a_key(folder: Path, word: str, key: str) -> None:
-    """`~` removes a key or a whole group; validation reports what is missing."""
+    """`~` removes a key or a whole group from the configuration."""
     with pytest.raises(KeyError):
-        at(one(folder, word), key)
+        value_at(compose_one(folder, word), key)
 
 
 def test_override_wins_over_benchmark(folder: Path) -> None:
-    """An override on the command line wins over the values of a benchmark."""
-    settings = one(folder, "+benchmark=cartpole", "algorithm.n_steps=64", "environment=acrobot")
+    """An override of the command line wins over the values of a benchmark."""
+    settings = compose_one(
+        folder, "+benchmark=cartpole", "algorithm.n_steps=64", "environment=acrobot"
+    )
     assert (64, "Acrobot-v1") == (
-        at(settings, "algorithm.n_steps"),
-        at(settings, "environment.id"),
+        value_at(settings, "algorithm.n_steps"),
+        value_at(settings, "environment.id"),
     )
 
 
@@ -190,7 +192,7 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
 def test_wrong_override_is_reported_in_one_line(
     folder: Path, overrides: list[str], message: str
 ) -> None:
-    """The error names the wrong text, what is allowed and the most similar name."""
+    """The error for a wrong override names the wrong text and what is allowed."""
     assert message in refusal(folder, *overrides)
 
 
@@ -199,7 +201,7 @@ def test_composition_leaves_no_state(folder: Path) -> None:
     before = compose([], folder)
     refusal(folder, "algorithm=nothing")
     refusal(folder, "nothing=1")
-    write_tree(folder / "other", {"conf/environment/cartpole.yaml": MINE})
+    write_tree(folder / "other", {"conf/environment/cartpole.yaml": MY_ENVIRONMENT})
     compose([], folder / "other")
     after = compose([], folder)
     assert before == after
@@ -209,13 +211,13 @@ def test_composition_leaves_no_state(folder: Path) -> None:
 def test_composed_values_are_plain_python(folder: Path) -> None:
     """A composed configuration has no objects of Hydra or OmegaConf."""
 
-    def kinds(value: Any) -> set[type]:
+    def types_in(value: Any) -> set[type]:
         if isinstance(value, dict):
-            inner = [*value.values()]
+            items = [*value.values()]
         else:
-            inner = value if isinstance(value, list) else []
-        return {type(value)}.union(*map(kinds, inner))
+            items = value if isinstance(value, list) else []
+        return {type(value)}.union(*map(types_in, items))
 
     expected = {dict, list, str, int, float, bool, type(None)}
-    assert expected >= kinds(one(folder, "agent.network=[1]"))
-    assert not re.search("DictConfig|ListConfig", repr(one(folder)))
+    assert expected >= types_in(compose_one(folder, "agent.network=[1]"))
+    assert not re.search("DictConfig|ListConfig", repr(compose_one(folder)))

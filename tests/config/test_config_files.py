@@ -21,16 +21,16 @@ from rlexp.errors import ConfigError
 quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
-def bomb(levels: int) -> str:
-    """Each line refers nine times to the one before."""
+def alias_bomb(levels: int) -> str:
+    """YAML in which each line refers nine times to the line before it."""
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"l{k}: &l{k} [{', '.join([f'*l{k - 1}'] * 9)}]" for k in range(1, levels)]
     return "\n".join(lines)
 
 
 HOSTILE = {
-    "aliases": bomb(9),
-    "many aliases": bomb(200),
+    "aliases": alias_bomb(9),
+    "many aliases": alias_bomb(200),
     "brackets": "a: " + "[" * 200_000,
     "closed brackets": "a: " + "[" * 5_000 + "]" * 5_000,
     "braces": "{a: " * 5_000,
@@ -51,19 +51,19 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_yaml_is_refused_quickly(kind: str, tmp_path: Path) -> None:
-    """The error names the file in one line; the file is never expanded."""
+    """Hostile YAML is refused within 1.5 seconds, by one line that names the file."""
     path = write_tree(tmp_path, {"x.yaml": HOSTILE[kind]}) / "x.yaml"
     begin = time.process_time()
-    with pytest.raises(ConfigError, match=r"x\.yaml") as caught:
+    with pytest.raises(ConfigError, match=r"x\.yaml") as error_info:
         check_yaml(path)
     assert time.process_time() - begin < 1.5
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 500
+    assert "\n" not in str(error_info.value)
+    assert len(str(error_info.value)) < 500
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a: \0", "a: ü".encode("latin-1")])
 def test_file_in_another_encoding_is_refused(content: bytes, tmp_path: Path) -> None:
-    """The error names the file."""
+    """A file with invalid bytes is refused by an error that names it."""
     (tmp_path / "x.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=r"x\.yaml is not yaml"):
         check_yaml(tmp_path / "x.yaml")
@@ -83,7 +83,7 @@ def test_file_in_another_encoding_is_refused(content: bytes, tmp_path: Path) -> 
     ],
 )
 def test_ordinary_yaml_is_accepted(text: str, tmp_path: Path) -> None:
-    """Files up to the limits pass, also with aliases."""
+    """Ordinary files up to the limits are accepted, also with aliases."""
     check_yaml(write_tree(tmp_path, {"x.yaml": text}) / "x.yaml")
 
 
@@ -111,19 +111,21 @@ def test_limits_are_exact(text: str, fits: bool, tmp_path: Path) -> None:
 )
 def test_every_yaml_of_a_study_is_checked(path: str, tmp_path: Path) -> None:
     """All folders from which Hydra may compose are checked."""
-    study = write_tree(tmp_path, {path: bomb(9)})
+    study = write_tree(tmp_path, {path: alias_bomb(9)})
     with pytest.raises(ConfigError, match=r"x\.yaml"):
         check_yaml_files(search_path(study))
 
 
 def test_other_files_of_a_study_are_not_checked(tmp_path: Path) -> None:
     """Files outside conf/ and sweeps/ may have any size."""
-    study = write_tree(tmp_path, {"data/x.yaml": bomb(9), "x.yaml": bomb(9), "conf/x.txt": "["})
+    study = write_tree(
+        tmp_path, {"data/x.yaml": alias_bomb(9), "x.yaml": alias_bomb(9), "conf/x.txt": "["}
+    )
     check_yaml_files(search_path(study))
 
 
 def test_packaged_files_stay_within_the_limits() -> None:
-    """Composition does not check packaged files, so this test does."""
+    """Packaged files stay within the limits, which composition checks in studies only."""
     paths = sorted((packaged_root() / "conf").rglob("*.yaml"))
     assert len(paths) > 40
     for path in paths:
@@ -144,6 +146,6 @@ def test_an_empty_folder_is_a_study(tmp_path: Path) -> None:
 
 
 def test_no_folder_is_searched_twice() -> None:
-    """In a checkout, the conf/ of the study is the packaged one."""
-    places = search_path(packaged_root())
-    assert len(places) == len(set(places))
+    """A study in the checkout of rlexp has no folder twice in its search path."""
+    paths = search_path(packaged_root())
+    assert len(paths) == len(set(paths))

@@ -5,7 +5,7 @@ from typing import Any
 
 import hydra
 import pytest
-from composing import grid, refusal
+from composing import grid_choices, refusal
 from quick_parts import quick_parts
 
 from rlexp.config.compose import compose
@@ -20,23 +20,25 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_choices_of_a_group_make_a_grid(folder: Path) -> None:
-    """Each option of a group brings its own settings."""
-    composed = compose(["algorithm=ppo,sac"], folder)
-    assert [(("algorithm", "ppo"),), (("algorithm", "sac"),)] == [c.choices for c in composed]
-    assert [False, True] == ["tau" in c.plain["algorithm"] for c in composed]
+    """Each option of a group makes a configuration with the settings of that option."""
+    configurations = compose(["algorithm=ppo,sac"], folder)
+    assert [(("algorithm", "ppo"),), (("algorithm", "sac"),)] == [
+        c.choices for c in configurations
+    ]
+    assert [False, True] == ["tau" in c.plain["algorithm"] for c in configurations]
 
 
 def test_choices_of_a_value_make_a_grid(folder: Path) -> None:
     """The configurations of a grid of values differ in that value only."""
-    composed = compose(["algorithm.learning_rate=1e-3,1e-4"], folder)
-    assert [0.001, 0.0001] == [c.plain["algorithm"].pop("learning_rate") for c in composed]
-    assert composed[0].plain == composed[1].plain
+    configurations = compose(["algorithm.learning_rate=1e-3,1e-4"], folder)
+    assert [0.001, 0.0001] == [c.plain["algorithm"].pop("learning_rate") for c in configurations]
+    assert configurations[0].plain == configurations[1].plain
 
 
 def test_choices_of_groups_and_values_are_multiplied(folder: Path) -> None:
     """A grid is the product of its choices; the first choice varies slowest."""
     overrides = ("algorithm=ppo,a2c", "environment=cartpole,acrobot", "algorithm.gamma=0.9,0.8")
-    choices_of_all = grid(folder, *overrides)
+    choices_of_all = grid_choices(folder, *overrides)
     assert (8, 8) == (len(choices_of_all), len(set(choices_of_all)))
     keys = ("algorithm", "environment", "algorithm.gamma")
     assert {keys} == {tuple(key for key, _ in choices) for choices in choices_of_all}
@@ -60,33 +62,35 @@ def test_choices_of_groups_and_values_are_multiplied(folder: Path) -> None:
 )
 def test_every_kind_of_choice_is_expanded(folder: Path, word: str, values: list[str]) -> None:
     """Every form of a choice lists its values in the order of writing."""
-    assert values == [value for ((_, value),) in grid(folder, word)]
+    assert values == [value for ((_, value),) in grid_choices(folder, word)]
 
 
 def test_references_follow_each_choice(folder: Path) -> None:
     """References are resolved in each configuration separately."""
-    composed = compose(["environment.name=${algorithm.gamma}", "algorithm.gamma=0.9,0.8"], folder)
-    assert [0.9, 0.8] == [c.plain["environment"]["name"] for c in composed]
+    configurations = compose(
+        ["environment.name=${algorithm.gamma}", "algorithm.gamma=0.9,0.8"], folder
+    )
+    assert [0.9, 0.8] == [c.plain["environment"]["name"] for c in configurations]
 
 
 def test_single_values_are_not_choices(folder: Path) -> None:
     """An override with a single value is not a choice of the grid."""
-    assert [()] == grid(folder, "algorithm=a2c", "algorithm.gamma=0.9")
+    assert [()] == grid_choices(folder, "algorithm=a2c", "algorithm.gamma=0.9")
 
 
 def test_a_large_grid_of_values_is_composed_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hydra composes once for all values of a grid, because it takes 0.1 s each time."""
-    hydra_compose, composed = hydra.compose, []
+    hydra_compose, calls = hydra.compose, []
 
-    def counted(*overrides: Any, **settings: Any) -> Any:
-        composed.append(overrides)
+    def counted_compose(*overrides: Any, **settings: Any) -> Any:
+        calls.append(overrides)
         return hydra_compose(*overrides, **settings)
 
-    monkeypatch.setattr(hydra, "compose", counted)
+    monkeypatch.setattr(hydra, "compose", counted_compose)
     assert 40 == len(compose(["algorithm.n_steps=range(1,41)"], folder))
-    assert 1 == len(composed)
+    assert 1 == len(calls)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from composing import at, grid, one, refusal
+from composing import compose_one, grid_choices, refusal, value_at
 from quick_parts import quick_parts
 
 from rlexp.config.compose import compose
@@ -34,7 +34,7 @@ CELLS = [("cartpole", "ppo"), ("cartpole", "a2c"), ("Pendulum-v1", "ppo"), ("Pen
 
 
 def write(folder: Path, content: str = MATRIX, name: str = "two") -> Path:
-    """Write a benchmark into a study; returns the study."""
+    """Write a benchmark into a study, and return the study."""
     path = folder / "conf" / "benchmark" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dedent(content))
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 def cells(folder: Path, *overrides: str) -> list[tuple[str, str]]:
     """Task and algorithm of every configuration."""
-    all_choices = [dict(choices) for choices in grid(folder, "+benchmark=two", *overrides)]
+    all_choices = [dict(choices) for choices in grid_choices(folder, "+benchmark=two", *overrides)]
     return [(choices["environment"], choices["algorithm"]) for choices in all_choices]
 
 
@@ -58,22 +58,28 @@ def test_matrix_has_all_cells_with_their_settings(folder: Path) -> None:
     first, second, third, fourth = (c.plain for c in compose(["+benchmark=two"], folder))
     assert CELLS == cells(folder)
     assert [1000, 1000, 100_000, 100_000] == [
-        at(p, "budget.steps") for p in (first, second, third, fourth)
+        value_at(p, "budget.steps") for p in (first, second, third, fourth)
     ]
-    assert (2, 16) == (at(first, "environment.vector.count"), at(first, "algorithm.n_steps"))
-    assert {"shape": "linear", "initial": 1e-3} == at(first, "algorithm.learning_rate")
-    assert ([8], 1) == (at(second, "agent.network"), at(second, "environment.vector.count"))
+    assert (2, 16) == (
+        value_at(first, "environment.vector.count"),
+        value_at(first, "algorithm.n_steps"),
+    )
+    assert {"shape": "linear", "initial": 1e-3} == value_at(first, "algorithm.learning_rate")
+    assert ([8], 1) == (
+        value_at(second, "agent.network"),
+        value_at(second, "environment.vector.count"),
+    )
     assert (None, {"log_std_init": -2}) == tuple(
-        at(third, f"agent.{key}") for key in ("network", "policy_kwargs")
+        value_at(third, f"agent.{key}") for key in ("network", "policy_kwargs")
     )
     assert ("Pendulum-v1", "auto_0.1") == (
-        at(fourth, "environment.id"),
-        at(fourth, "algorithm.ent_coef"),
+        value_at(fourth, "environment.id"),
+        value_at(fourth, "algorithm.ent_coef"),
     )
 
 
 @pytest.mark.parametrize(
-    ("overrides", "left"),
+    ("overrides", "positions"),
     [
         (["algorithm=ppo"], [0, 2]),
         (["algorithm=ppo,sac"], [0, 2, 3]),
@@ -83,10 +89,10 @@ def test_matrix_has_all_cells_with_their_settings(folder: Path) -> None:
     ],
 )
 def test_algorithm_and_environment_select_cells(
-    folder: Path, overrides: list[str], left: list[int]
+    folder: Path, overrides: list[str], positions: list[int]
 ) -> None:
-    """The selected cells keep the order of the file."""
-    assert [CELLS[position] for position in left] == cells(folder, *overrides)
+    """Algorithm and environment select cells, which keep the order of the file."""
+    assert [CELLS[position] for position in positions] == cells(folder, *overrides)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_algorithm_and_environment_select_cells(
 def test_override_without_a_matching_cell_is_refused(
     folder: Path, overrides: list[str], message: str
 ) -> None:
-    """The error lists the existing options, or names the cell that fails."""
+    """The error for an override that fits no cell lists the options, or names the failing cell."""
     assert message in refusal(folder, "+benchmark=two", *overrides)
 
 
@@ -116,34 +122,37 @@ def test_overrides_win_over_every_cell(folder: Path) -> None:
     """Overrides win over the settings of cells, regardless of their order."""
     result = compose(["budget.steps=7", "+benchmark=two", "agent.network=[3]"], folder)
     assert {(7, (3,))} == {
-        (at(c.plain, "budget.steps"), tuple(at(c.plain, "agent.network"))) for c in result
+        (value_at(c.plain, "budget.steps"), tuple(value_at(c.plain, "agent.network")))
+        for c in result
     }
 
 
 def test_agent_of_the_command_replaces_the_agent_of_the_cell(folder: Path) -> None:
     """The agent settings of the cell do not reach another agent."""
-    chosen = one(folder, "+benchmark=two", "algorithm=a2c", "agent=linear")
-    assert "rlexp.agents.linear.Linear" == at(chosen, "agent._target_")
-    assert "network" not in chosen["agent"]
+    settings = compose_one(folder, "+benchmark=two", "algorithm=a2c", "agent=linear")
+    assert "rlexp.agents.linear.Linear" == value_at(settings, "agent._target_")
+    assert "network" not in settings["agent"]
 
 
 def test_choices_of_values_multiply_the_cells(folder: Path) -> None:
     """A choice of values makes one configuration per cell and value."""
-    result = grid(folder, "+benchmark=two", "environment=cartpole", "algorithm.gamma=0.9,0.8")
+    result = grid_choices(
+        folder, "+benchmark=two", "environment=cartpole", "algorithm.gamma=0.9,0.8"
+    )
     assert [("ppo", "0.9"), ("ppo", "0.8"), ("a2c", "0.9"), ("a2c", "0.8")] == [
         (dict(choices)["algorithm"], dict(choices)["algorithm.gamma"]) for choices in result
     ]
 
 
 def test_several_benchmarks_can_be_chosen(folder: Path) -> None:
-    """A choice may have both matrices and ordinary benchmarks."""
+    """One choice may have matrices and ordinary benchmarks."""
     result = compose(["+benchmark=two,cartpole", "budget.steps=9"], folder)
     assert ["two"] * 4 + [None] == [c.cell and c.cell.matrix for c in result]
     assert (("benchmark", "cartpole"),) == result[-1].choices
 
 
 def test_one_selection_applies_to_several_matrices(folder: Path) -> None:
-    """An option needs a cell in one of the matrices only."""
+    """An option may select cells of one of several matrices only."""
     write(folder, "tasks: {cartpole: {algorithms: {dqn: }}}", "more")
     overrides = ("+benchmark=two,more", "environment=cartpole", "algorithm=a2c,dqn")
     result = [
@@ -157,9 +166,9 @@ def test_one_selection_applies_to_several_matrices(folder: Path) -> None:
 
 def test_ordinary_benchmark_is_not_a_matrix(folder: Path) -> None:
     """An override replaces the algorithm of an ordinary benchmark."""
-    assert 32 == at(one(folder, "+benchmark=cartpole"), "algorithm.n_steps")
-    replaced = one(folder, "+benchmark=cartpole", "algorithm=a2c")
-    assert "rlexp.algorithms.a2c.A2C" == at(replaced, "algorithm._target_")
+    assert 32 == value_at(compose_one(folder, "+benchmark=cartpole"), "algorithm.n_steps")
+    settings = compose_one(folder, "+benchmark=cartpole", "algorithm=a2c")
+    assert "rlexp.algorithms.a2c.A2C" == value_at(settings, "algorithm._target_")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +205,7 @@ def test_ordinary_benchmark_is_not_a_matrix(folder: Path) -> None:
     ],
 )
 def test_mistake_in_a_matrix_file_is_located(tmp_path: Path, content: str, expected: str) -> None:
-    """The error names the file or the cell."""
+    """The error for a mistake in a matrix names the file or the cell."""
     message = refusal(write(tmp_path, content, "wrong"), "+benchmark=wrong")
     assert expected in message
     assert "wrong" in message
@@ -206,17 +215,17 @@ def test_mistake_in_a_matrix_file_is_located(tmp_path: Path, content: str, expec
     "text", ["a'b", "it's \\", "${algorithm.gamma}", "a,b", "x=[1,2]", "null", "1e3", ""]
 )
 def test_text_in_a_cell_is_not_parsed_as_grammar(tmp_path: Path, text: str) -> None:
-    """Only references to other values in a text are resolved."""
+    """A text in a cell is used as it is, except for references to other values."""
     content = "tasks: {cartpole: {algorithms: {ppo: {environment: {name: %s}}}}}"
-    quoted = "'" + text.replace("'", "''") + "'"
-    settings = one(write(tmp_path, content % quoted, "text"), "+benchmark=text")
-    assert (0.99 if "$" in text else text) == at(settings, "environment.name")
+    quoted_text = "'" + text.replace("'", "''") + "'"
+    settings = compose_one(write(tmp_path, content % quoted_text, "text"), "+benchmark=text")
+    assert (0.99 if "$" in text else text) == value_at(settings, "environment.name")
 
 
 def test_a_sweep_starts_from_one_cell(folder: Path) -> None:
-    """A sweep of one selected cell is composed; a sweep of several cells is refused."""
+    """A sweep starts from one selected cell; a selection of several cells is refused."""
     overrides = ["+benchmark=two", "environment=cartpole", "algorithm=ppo"]
     request = compose_sweep("ppo_cartpole", overrides, folder)
-    assert 16 == at(request.plain, "algorithm.n_steps")
+    assert 16 == value_at(request.plain, "algorithm.n_steps")
     with pytest.raises(ConfigError, match="has 2 cells left: choose one"):
         compose_sweep("ppo_cartpole", overrides[:2], folder)

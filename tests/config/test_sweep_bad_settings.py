@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        # what is the same for every trial
+        # settings that are the same for every trial
         (["seeds.tuning=1,2"], "seeds.tuning must be the same for every trial: write one value"),
         (["tuner=tpe,random"], "tuner must be the same for every trial: write one value"),
         (["sweep.trials=1,2"], "sweep.trials must be the same for every trial: write one value"),
@@ -121,7 +121,7 @@ def folder(tmp_path: Path) -> Path:
 def test_invalid_settings_are_refused_in_one_line(
     folder: Path, overrides: list[str], message: str
 ) -> None:
-    """The error names the wrong setting and what is allowed."""
+    """The error for an invalid setting names the setting and what is allowed."""
     assert message in refusal(folder, "mine", *overrides)
 
 
@@ -147,7 +147,7 @@ def test_unusual_sweeps_are_allowed(folder: Path, overrides: list[str]) -> None:
 
 
 def test_unknown_definition_is_refused_with_a_suggestion(folder: Path) -> None:
-    """The error lists the definitions of the study and of rlexp."""
+    """The error for an unknown definition lists the definitions of the study and of rlexp."""
     message = refusal(folder, "ppo_cartpol")
     assert message.startswith("there is no sweep 'ppo_cartpol'; did you mean 'ppo_cartpole'?")
     assert {"mine,", "quick,"} <= set(message.split())
@@ -155,7 +155,7 @@ def test_unknown_definition_is_refused_with_a_suggestion(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "space/ppo", "../mine", "mine.yaml", "/etc/passwd", "a=b"])
 def test_path_is_not_a_definition_name(folder: Path, name: str) -> None:
-    """Only listed names are accepted as definitions."""
+    """A path is refused as the name of a definition."""
     assert refusal(folder, name).startswith(f"there is no sweep {name!r}")
 
 
@@ -170,7 +170,7 @@ def test_path_is_not_a_definition_name(folder: Path, name: str) -> None:
     ],
 )
 def test_definition_without_package_line_is_refused(folder: Path, files: dict[str, str]) -> None:
-    """Without the package line, Hydra would put the settings under another key."""
+    """A definition without the package line, which Hydra needs, is refused."""
     write_tree(folder, files)
     assert "must begin with the line '# @package _global_'" in refusal(folder, "bare")
 

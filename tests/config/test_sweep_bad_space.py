@@ -130,25 +130,25 @@ def test_good_sweep_passes(folder: Path) -> None:
 def test_invalid_spaces_are_refused_in_one_line(
     folder: Path, overrides: list[str], message: str
 ) -> None:
-    """The error names the wrong parameter and what is allowed."""
+    """The error for an invalid space names the parameter and what is allowed."""
     assert message in refusal(folder, "mine", *overrides)
 
 
 def test_hostile_definition_is_refused(folder: Path) -> None:
-    """A shared space of a study is checked before it is parsed."""
+    """A hostile shared space of a study is refused."""
     write_tree(folder, {"sweeps/space/bad.yaml": "a: &a [*a]"})
     assert "bad.yaml" in refusal(folder, "mine")
 
 
 def test_definition_that_searches_other_tasks_is_refused(folder: Path) -> None:
-    """A definition must not search tasks, as an override must not."""
+    """A definition that searches tasks is refused, like an override that searches tasks."""
     text = DEFINITION + "    environment: [cartpole, acrobot]\n"
     write_tree(folder, {"sweeps/mine.yaml": text})
     assert "sweep.space.environment: scores on different tasks" in refusal(folder, "mine")
 
 
 def test_option_that_does_not_fit_the_definition_is_named(folder: Path) -> None:
-    """The error names the option for which a value of the definition is invalid."""
+    """The error names the searched option to which a value of the definition does not fit."""
     text = DEFINITION.replace("budget:", "algorithm: {tau: 0.5}\nbudget:")
     write_tree(folder, {"sweeps/mine.yaml": text})
     message = refusal(folder, "mine", "algorithm=dqn,ppo")
@@ -156,7 +156,7 @@ def test_option_that_does_not_fit_the_definition_is_named(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def broad(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
+def broad_sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
     """A sweep over algorithms, with conditions."""
     folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
     overrides = [
@@ -168,21 +168,23 @@ def broad(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
 
 
 @given(st.lists(st.floats(0, 1), min_size=7, max_size=7))
-def test_checked_space_has_only_valid_values(broad: SweepRequest, point: list[float]) -> None:
+def test_checked_space_has_only_valid_values(
+    broad_sweep: SweepRequest, point: list[float]
+) -> None:
     """If all extreme values build, every point of the space builds."""
     from rlexp.config.validate import validate
 
-    validate(broad.configure(broad.space.decode(point)))
+    validate(broad_sweep.configure(broad_sweep.space.decode(point)))
 
 
-def test_active_parameters_depend_on_the_group(broad: SweepRequest) -> None:
-    """Each algorithm has its own parameters."""
-    assert Integer(1, 9) == domains(broad)["algorithm.n_epochs"]
-    check_sweep(broad)
+def test_active_parameters_depend_on_the_group(broad_sweep: SweepRequest) -> None:
+    """A trial may set only the parameters of its algorithm."""
+    assert Integer(1, 9) == domains(broad_sweep)["algorithm.n_epochs"]
+    check_sweep(broad_sweep)
     with pytest.raises(ConfigError, match=r"unknown key 'algorithm\.n_epochs'"):
-        broad.configure({"algorithm": "dqn", "algorithm.n_epochs": 3})
+        broad_sweep.configure({"algorithm": "dqn", "algorithm.n_epochs": 3})
     with pytest.raises(ConfigError, match="n_epoch is not a parameter of the space; did you mean"):
-        broad.configure({"algorithm.n_epoch": 3})
+        broad_sweep.configure({"algorithm.n_epoch": 3})
 
 
 @pytest.mark.parametrize(
@@ -190,5 +192,5 @@ def test_active_parameters_depend_on_the_group(broad: SweepRequest) -> None:
     [(Real(0.0, 1.0), (0.0, 1.0)), (Integer(2, 9), (2, 9)), (Choice((3, 1, 2)), (3, 1, 2))],
 )
 def test_extreme_values_are_ends_or_all_choices(domain: Any, expected: tuple[Any, ...]) -> None:
-    """A range has two extreme values; a choice has all its values."""
+    """The extreme values of a range are its ends; those of a choice are all its values."""
     assert expected == extreme_values(domain)

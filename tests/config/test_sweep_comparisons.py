@@ -27,7 +27,7 @@ FIXED = ("sweep.objective=spread", "sweep.allocation=fixed")
 def test_incomparable_objectives_are_refused(
     tmp_path: Path, overrides: tuple[str, ...], message: str
 ) -> None:
-    """Otherwise the sweep would decide by another number than its objective."""
+    """An objective that the allocation or the pruner cannot compare is refused in one line."""
     folder = write_tree(tmp_path, {"sweeps/mine.yaml": DEFINITION})
     result = refusal(folder, "mine", *overrides)
     assert message in result

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composing import at
 from composing import refusal as run_refusal
+from composing import value_at
 from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, conditions, domains, refusal
@@ -26,27 +26,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def mine(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
-    """The definition without overrides."""
+def sweep_request(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
+    """The sweep of the definition without overrides."""
     folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
     return compose_sweep("mine", [], folder)
 
 
-def test_definition_is_composed(mine: SweepRequest) -> None:
+def test_definition_is_composed(sweep_request: SweepRequest) -> None:
     """The space, the tuner and the plan come from the definition and the defaults."""
     assert {
         "agent.network": Choice(([64], [64, 64], None)),
         "switch.gamma": Choice((True, False)),
         "algorithm.gamma": Real(0.9, 0.999, "flipped_log"),
         "algorithm.learning_rate": Real(1e-5, 0.1, "log"),
-    } == domains(mine)
-    assert {"algorithm.gamma": {"switch.gamma": (True,)}} == conditions(mine)
+    } == domains(sweep_request)
+    assert {"algorithm.gamma": {"switch.gamma": (True,)}} == conditions(sweep_request)
     assert ("rlexp.tuners.random.RandomSearch", "rlexp.pruners.none.Never") == (
-        mine.tuner["_target_"],
-        mine.pruner["_target_"],
+        sweep_request.tuner["_target_"],
+        sweep_request.pruner["_target_"],
     )
-    assert {"root": 0, "tuning": 5, "selection": 5, "test": 10} == mine.plain["seeds"]
-    assert mine.plan == SweepPlan(
+    assert {"root": 0, "tuning": 5, "selection": 5, "test": 10} == sweep_request.plain["seeds"]
+    assert sweep_request.plan == SweepPlan(
         trials=20,
         full_runs=None,
         steps=None,
@@ -79,7 +79,7 @@ def test_overrides_win_over_the_definition(
     folder: Path, word: str, key: str, expected: Any
 ) -> None:
     """Overrides replace options and values of the definition."""
-    assert expected == at(compose_sweep("mine", [word], folder).plain, key)
+    assert expected == value_at(compose_sweep("mine", [word], folder).plain, key)
 
 
 def test_overrides_choose_tuner_pruner_and_plan(folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_overrides_choose_tuner_pruner_and_plan(folder: Path) -> None:
 def test_override_with_several_values_is_searched(
     folder: Path, word: str, key: str, expected: Any
 ) -> None:
-    """The override replaces the parameter of the definition."""
+    """An override with several values replaces the parameter of the definition."""
     assert expected == domains(compose_sweep("mine", [word], folder))[f"algorithm.{key}"]
 
 
@@ -127,7 +127,7 @@ def test_override_with_values_keeps_the_conditions(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "gone"),
+    ("overrides", "removed_keys"),
     [
         (["algorithm.learning_rate=0.1"], {"algorithm.learning_rate"}),
         (["sweep.space.algorithm.learning_rate=null"], {"algorithm.learning_rate"}),
@@ -139,26 +139,26 @@ def test_override_with_values_keeps_the_conditions(folder: Path) -> None:
     ],
 )
 def test_override_with_one_value_removes_its_parameter(
-    folder: Path, mine: SweepRequest, overrides: list[str], gone: set[str]
+    folder: Path, sweep_request: SweepRequest, overrides: list[str], removed_keys: set[str]
 ) -> None:
-    """Parameters that can no longer be active are removed too."""
+    """An override with one value removes its parameter, and parameters that depend on it."""
     request = compose_sweep("mine", overrides, folder)
-    assert gone == set(mine.space.keys) - set(request.space.keys)
+    assert removed_keys == set(sweep_request.space.keys) - set(request.space.keys)
 
 
 def test_last_override_of_a_key_wins(folder: Path) -> None:
     """A key is either searched or fixed, as its last override states."""
-    single, several = "agent.network=[8]", "agent.network=[8],[9]"
-    first, second = (
-        sort_overrides([single, several], folder),
-        sort_overrides([several, single], folder),
+    single_value, several_values = "agent.network=[8]", "agent.network=[8],[9]"
+    searched, fixed = (
+        sort_overrides([single_value, several_values], folder),
+        sort_overrides([several_values, single_value], folder),
     )
-    assert ({}, {"agent.network": ParameterEntry("[8],[9]")}) == (first.fixed, first.written)
-    assert ({"agent.network": [8]}, {}) == (second.fixed, second.written)
+    assert ({}, {"agent.network": ParameterEntry("[8],[9]")}) == (searched.fixed, searched.written)
+    assert ({"agent.network": [8]}, {}) == (fixed.fixed, fixed.written)
 
 
 def test_condition_that_always_holds_is_dropped(folder: Path) -> None:
-    """If an override fixes the parent, the child has no condition."""
+    """A parameter has no condition if an override fixes the switch that it depends on."""
     assert {} == conditions(compose_sweep("mine", ["switch.gamma=true"], folder))
 
 
@@ -171,7 +171,7 @@ def test_ranges_may_refer_to_the_configuration(folder: Path) -> None:
 
 
 def test_sweep_needs_no_definition(tmp_path: Path) -> None:
-    """Without a definition, the defaults are those of a run."""
+    """A sweep without a definition uses the defaults of runs and sweeps."""
     request = compose_sweep(None, ["algorithm.gamma=interval(0.9,0.99)"], tmp_path)
     assert ({"algorithm.gamma": 0.99}, "rlexp.tuners.tpe.TPE", 50) == (
         request.default,
@@ -181,7 +181,7 @@ def test_sweep_needs_no_definition(tmp_path: Path) -> None:
 
 
 def test_shared_space_can_be_an_override(tmp_path: Path) -> None:
-    """A packaged space can be used on any task."""
+    """An override can choose a packaged space, for any task."""
     overrides = ["algorithm=dqn", "environment=mountain_car", "+sweeps/space=dqn"]
     request = compose_sweep(None, overrides, tmp_path)
     assert Integer(1000, 100_000, log=True) == domains(request)["algorithm.buffer_size"]
@@ -194,7 +194,7 @@ def test_definition_of_the_study_wins_over_the_packaged_one(folder: Path) -> Non
 
 
 def test_sweep_defaults_of_the_study_win(folder: Path) -> None:
-    """The study can replace `conf/sweep.yaml`."""
+    """A study can replace `conf/sweep.yaml`."""
     text = "defaults:\n  - tuner: sobol\n  - pruner: none\nsweep: {space: {}}\n"
     write_tree(folder, {"conf/sweep.yaml": text})
     message = refusal(folder, "mine")
@@ -222,5 +222,5 @@ def test_sweep_defaults_of_the_study_win(folder: Path) -> None:
     ],
 )
 def test_run_refuses_sweep_overrides(tmp_path: Path, word: str, message: str) -> None:
-    """The error names the command that accepts the override."""
+    """A run refuses sweep settings, and the error names the command that accepts them."""
     assert message in run_refusal(tmp_path, word)

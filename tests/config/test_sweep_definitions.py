@@ -33,7 +33,7 @@ def sweep(name: str, *overrides: str) -> SweepRequest:
 
 
 def test_packaged_definitions_are_complete() -> None:
-    """PPO, DQN and SAC have definitions on their tasks, and `quick` is the first example."""
+    """PPO, DQN and SAC have definitions on their tasks, and `quick` is an example."""
     assert NAMES == [
         "dqn_acrobot",
         "dqn_acrobot_paper",
@@ -52,7 +52,7 @@ def test_packaged_definitions_are_complete() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_definition_passes_the_checks(name: str) -> None:
-    """Extreme values build, and trial 0 is the default configuration."""
+    """A packaged definition passes the checks, and its trial 0 is the default configuration."""
     request = sweep(name)
     check_sweep(request)
     assert request.plain == request.configure(request.default)
@@ -69,7 +69,7 @@ def test_name_matches_algorithm_and_task(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAPER)
 def test_paper_definitions_follow_the_paper(name: str) -> None:
-    """Ten full runs of 1e5 steps, five tuning seeds, ten test seeds and no selection."""
+    """Paper definitions have ten full runs of 1e5 steps, and the seeds of the paper."""
     request = sweep(name)
     plan, seeds = request.plan, request.plain["seeds"]
     assert ("fixed", 10, 100_000, 10) == (
@@ -84,13 +84,13 @@ def test_paper_definitions_follow_the_paper(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_definition_works_with_another_tuner(name: str) -> None:
-    """No definition has settings that only its own tuner or pruner accepts."""
+    """A packaged definition has no settings that only its own tuner or pruner accepts."""
     request = sweep(name, "tuner=random", "pruner=none")
     assert ({"_target_"}, {"_target_"}) == (set(request.tuner), set(request.pruner))
 
 
 def test_ppo_space_is_that_of_the_paper() -> None:
-    """The ranges of Eimer et al. 2023, where 0 is replaced by 0.001 for clip range and norm."""
+    """The PPO space has the ranges of Eimer et al. (2023), with 0.001 for 0 in clips and norm."""
     assert {
         "algorithm.learning_rate": Real(1e-6, 0.1, "log"),
         "algorithm.ent_coef": Real(0.0, 0.5),
@@ -125,7 +125,7 @@ def test_every_batch_fits_every_rollout(name: str) -> None:
 
 
 def test_switches_have_the_defaults_of_the_library() -> None:
-    """By default, PPO clips no value and SAC learns its temperature."""
+    """By default, PPO does not clip its value function and SAC learns its temperature."""
     ppo = sweep("ppo_cartpole").default
     assert False is ppo["switch.clip_range_vf"]
     assert "algorithm.clip_range_vf" not in ppo
@@ -133,10 +133,10 @@ def test_switches_have_the_defaults_of_the_library() -> None:
 
 
 def test_definitions_have_descriptions() -> None:
-    """Each file begins with a comment, also the shared spaces."""
+    """Each definition and each shared space has a comment that describes it."""
     assert [] == [option for option in options("sweeps", NOWHERE) if len(option.description) < 20]
     spaces = sorted((packaged_root() / "sweeps" / "space").glob("*.yaml"))
-    firsts = [path.read_text().splitlines()[:2] for path in spaces]
+    heads = [path.read_text().splitlines()[:2] for path in spaces]
     assert 6 == len(spaces)
-    assert [] == [first for first in firsts if first[0] != "# @package sweep.space"]
-    assert [] == [first for first in firsts if not first[1].startswith("# ")]
+    assert [] == [head for head in heads if head[0] != "# @package sweep.space"]
+    assert [] == [head for head in heads if not head[1].startswith("# ")]

@@ -43,19 +43,19 @@ def folder(tmp_path: Path) -> Path:
 def test_mistake_in_a_definition_is_reported_in_one_line(
     folder: Path, text: str, message: str
 ) -> None:
-    """The error names the file that the user must edit."""
+    """The error for a mistake in a definition names the file that the user must edit."""
     write_tree(folder, {"sweeps/bad.yaml": text, "sweeps/space/broken.yaml": "a: {b: 1\n"})
     assert message in refusal(folder, "bad")
 
 
 def test_binary_definition_is_refused(folder: Path) -> None:
-    """The error names the file."""
+    """A binary file is refused as a definition, by an error that names it."""
     (folder / "sweeps" / "bytes.yaml").write_bytes(b"\xff\xfe")
     assert "bytes.yaml is not yaml" in refusal(folder, "bytes")
 
 
 def test_unfinished_definition_stops_no_other_command(folder: Path) -> None:
-    """Other sweeps and runs do not read the unfinished definition."""
+    """An unfinished definition does not stop other sweeps and runs."""
     expected = compose_sweep("mine", [], folder)
     write_tree(folder, {"sweeps/sketch.yaml": "a: {b: 1\n", "sweeps/space/sketch.yaml": "a: ["})
     assert expected.space == compose_sweep("mine", [], folder).space
@@ -64,14 +64,14 @@ def test_unfinished_definition_stops_no_other_command(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mit leer", "\N{LATIN SMALL LETTER U WITH DIAERESIS}ml"])
 def test_unusable_file_name_is_refused(folder: Path, name: str) -> None:
-    """The error says which characters a file name may have."""
+    """The error for a file name that cannot be used asks the user to rename the file."""
     write_tree(folder, {f"sweeps/{name}.yaml": DEFINITION})
     assert f"sweeps/{name}.yaml: rename the file" in refusal(folder, name)
 
 
 @pytest.mark.parametrize("word", ["sweep.space=null", "sweep.space={}", "sweep.space="])
 def test_whole_space_cannot_be_removed(folder: Path, word: str) -> None:
-    """An override that would have no effect is refused."""
+    """An override that would remove the whole space is refused."""
     message = f"{word}: parameters must be removed one by one: write sweep.space.KEY=null"
     assert message == refusal(folder, "mine", word)
 
@@ -93,7 +93,7 @@ def test_unknown_parameter_cannot_be_removed(folder: Path, word: str) -> None:
     ],
 )
 def test_range_with_too_many_values_is_refused(folder: Path, word: str, message: str) -> None:
-    """A range may have a thousand values, because each is built."""
+    """A range of more than a thousand values is refused, because each value is built."""
     assert f"more than 1,000 values: {message}" in refusal(
         folder, "mine", f"algorithm.gamma={word}"
     )

@@ -64,14 +64,14 @@ def test_integer_default_makes_an_integer_interval(default: Any, expected: Domai
 
 
 def test_fractional_ends_stay_real_numbers() -> None:
-    """Ends are not rounded; the plug-in refuses values that are not integers."""
+    """The ends of a range are not rounded, even if the default is an integer."""
     assert Real(0.5, 20.0) == read_domain("algorithm.x", "interval(0.5, 20)", 10)
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))
-def test_ends_are_exact(first: float, other: float) -> None:
-    """The parsed ends equal the written ones to the last bit."""
-    low, high = sorted((first, other))
+def test_ends_are_exact(first: float, second: float) -> None:
+    """The parsed ends of a range equal the written ends to the last bit."""
+    low, high = sorted((first, second))
     if low == high:
         return
     result = read_domain("algorithm.x", f"tag(log, interval({low!r}, {high!r}))", 0.1)
@@ -113,10 +113,10 @@ def test_ends_are_exact(first: float, other: float) -> None:
     ],
 )
 def test_invalid_values_are_refused_in_one_line(values: Any, message: str) -> None:
-    """The error names the parameter and what is wrong with its values."""
-    with pytest.raises(ConfigError) as caught:
+    """The error for invalid values names the parameter and the mistake."""
+    with pytest.raises(ConfigError) as error_info:
         read_domain("algorithm.x", values, 0.5)
-    text = str(caught.value)
+    text = str(error_info.value)
     assert (True, True, False) == (
         text.startswith("sweep.space.algorithm.x: "),
         message in text,
@@ -167,15 +167,15 @@ def test_null_removes_a_parameter() -> None:
     ],
 )
 def test_invalid_space_is_refused_in_one_line(space: Any, message: str) -> None:
-    """The error says how a parameter is written."""
-    with pytest.raises(ConfigError, match=r"sweep\.space") as caught:
+    """The error for an invalid space says what is wrong with it."""
+    with pytest.raises(ConfigError, match=r"sweep\.space") as error_info:
         read_entries(space)
-    assert message in str(caught.value)
+    assert message in str(error_info.value)
 
 
 @given(st.permutations(list("abcde")))
 def test_order_is_topological_then_alphabetical(keys: list[str]) -> None:
-    """The order of the keys does not depend on how they were written."""
+    """Parameters are ordered by their conditions and then by name, however they are written."""
     parents: dict[str, dict[str, tuple[int, ...]]] = {
         "a": {"e": (1,)},
         "b": {"c": (1,), "a": (1,)},
@@ -184,7 +184,7 @@ def test_order_is_topological_then_alphabetical(keys: list[str]) -> None:
 
 
 def test_conditions_in_a_circle_are_refused() -> None:
-    """The error shows the circle."""
+    """The error for conditions in a circle shows the circle."""
     with pytest.raises(ConfigError, match="a → c → b → a"):
         ordered({"a": {"c": ()}, "b": {"a": ()}, "c": {"b": ()}})
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composing import at, one
+from composing import compose_one, value_at
 from hypothesis import given
 from hypothesis import strategies as st
 from quick_parts import quick_parts
@@ -26,8 +26,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def mine(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
-    """The definition without overrides."""
+def sweep_request(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
+    """The sweep of the definition without overrides."""
     folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
     return compose_sweep("mine", [], folder)
 
@@ -36,18 +36,18 @@ def test_default_configuration_equals_that_of_a_run(folder: Path) -> None:
     """The default trial trains what `rlexp run` trains with the same overrides."""
     overrides = ["algorithm=dqn", "budget.steps=2000", "budget.evaluation_every=500"]
     seeds = ["seeds.tuning=5", "seeds.selection=5", "seeds.test=10"]
-    assert one(folder, *overrides, *seeds) == compose_sweep("mine", [], folder).plain
+    assert compose_one(folder, *overrides, *seeds) == compose_sweep("mine", [], folder).plain
 
 
-def test_default_values_change_nothing(mine: SweepRequest) -> None:
+def test_default_values_change_nothing(sweep_request: SweepRequest) -> None:
     """Trial 0 has a value for every active parameter and equals the default configuration."""
     assert {
         "agent.network": None,
         "switch.gamma": True,
         "algorithm.gamma": 0.99,
         "algorithm.learning_rate": 0.0001,
-    } == mine.default
-    assert mine.plain == mine.configure(mine.default)
+    } == sweep_request.default
+    assert sweep_request.plain == sweep_request.configure(sweep_request.default)
 
 
 def test_fixed_value_is_in_every_trial(folder: Path) -> None:
@@ -61,7 +61,7 @@ def test_groups_are_composed_again(folder: Path) -> None:
     """An algorithm brings its own hyperparameters; other values of the definition stay."""
     request = compose_sweep("mine", ["algorithm=dqn,ppo", "algorithm.n_steps=range(1,4)"], folder)
     ppo = request.configure({"algorithm": "ppo", "algorithm.n_steps": 2})
-    assert {**one(folder, "algorithm=ppo")["algorithm"], "n_steps": 2} == ppo["algorithm"]
+    assert {**compose_one(folder, "algorithm=ppo")["algorithm"], "n_steps": 2} == ppo["algorithm"]
     assert ("dqn", 2000) == (request.default["algorithm"], ppo["budget"]["steps"])
     assert request.plain == request.configure(request.default)
 
@@ -87,11 +87,16 @@ def test_group_of_a_study_can_be_searched(folder: Path) -> None:
     assert ([[8], [64, 64]], "small") == (networks, request.default["preset"])
 
 
-def test_steps_of_a_trial_replace_those_of_the_budget(mine: SweepRequest) -> None:
+def test_steps_of_a_trial_replace_those_of_the_budget(sweep_request: SweepRequest) -> None:
     """A trial at a lower fidelity differs from the default in its steps only."""
-    short = mine.configure({}, 123)
-    assert (123, 2000) == (short["budget"].pop("steps"), mine.plain["budget"]["steps"])
-    assert short["budget"] == {k: v for k, v in mine.plain["budget"].items() if k != "steps"}
+    short_trial = sweep_request.configure({}, 123)
+    assert (123, 2000) == (
+        short_trial["budget"].pop("steps"),
+        sweep_request.plain["budget"]["steps"],
+    )
+    assert short_trial["budget"] == {
+        k: v for k, v in sweep_request.plain["budget"].items() if k != "steps"
+    }
 
 
 def test_free_form_keys_can_be_searched(folder: Path) -> None:
@@ -134,28 +139,28 @@ POINTS = st.lists(st.floats(0, 1), min_size=4, max_size=4)
 
 @given(POINTS, st.randoms())
 def test_trial_differs_from_the_default_in_its_values_only(
-    mine: SweepRequest, point: list[float], random: Any
+    sweep_request: SweepRequest, point: list[float], random: Any
 ) -> None:
-    """The order of the values does not matter, and the default configuration never changes."""
-    values = list(mine.space.decode(point).items())
+    """A trial differs from the default in its values only, in any order of the values."""
+    values = list(sweep_request.space.decode(point).items())
     random.shuffle(values)
-    trial = mine.configure(dict(values))
+    trial = sweep_request.configure(dict(values))
     for key, value in values:
         if not key.startswith("switch."):
-            assert value == at(trial, key)
-            node, last = at(trial, key.rpartition(".")[0]), key.rpartition(".")[2]
-            node[last] = at(mine.plain, key)
-    assert mine.plain == trial
+            assert value == value_at(trial, key)
+            node, last_key = value_at(trial, key.rpartition(".")[0]), key.rpartition(".")[2]
+            node[last_key] = value_at(sweep_request.plain, key)
+    assert sweep_request.plain == trial
     trial["algorithm"]["gamma"] = trial["environment"]["vector"]["count"] = "changed"
-    assert mine.plain == mine.configure(mine.default)
+    assert sweep_request.plain == sweep_request.configure(sweep_request.default)
 
 
-def test_values_are_applied_without_composing_again(mine: SweepRequest) -> None:
+def test_values_are_applied_without_composing_again(sweep_request: SweepRequest) -> None:
     """A hundred trials take less time than one composition."""
     begin = time.process_time()
     compose_overrides([], Path())
-    composing = time.process_time() - begin
+    composition_time = time.process_time() - begin
     begin = time.process_time()
     for _ in range(100):
-        mine.configure(mine.default, 100)
-    assert time.process_time() - begin < composing
+        sweep_request.configure(sweep_request.default, 100)
+    assert time.process_time() - begin < composition_time

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from changing import DEFAULT, changed, refusal
+from changing import DEFAULT, apply_changes, refusal
 from quick_parts import quick_yaml
 from samples import write_tree
 
@@ -35,7 +35,7 @@ def function():
 
 @pytest.fixture
 def settings() -> dict[str, Any]:
-    """The default configuration, to be changed."""
+    """A copy of the default configuration, for changes."""
     return deepcopy(DEFAULT.plain)
 
 
@@ -92,7 +92,7 @@ def test_a_target_outside_the_group_is_refused(settings: dict[str, Any], target:
 def test_a_target_that_is_no_plug_in_is_refused(
     settings: dict[str, Any], target: str, message: str
 ) -> None:
-    """The error is one line, whatever the import raises."""
+    """A target that is no plug-in is refused in one line, whatever its import raises."""
     assert message in refusal(settings, **{"algorithm._target_": target})
 
 
@@ -122,21 +122,21 @@ def test_allowed_package_is_matched_by_its_whole_name(package: str) -> None:
     ],
 )
 def test_import_error_is_reported_in_one_line(package: str, name: str, message: str) -> None:
-    """An exception of the package is shown without a traceback."""
-    with pytest.raises(ConfigError, match=message) as caught:
+    """An exception in the package of a target is shown in one line."""
+    with pytest.raises(ConfigError, match=message) as error_info:
         load_target(f"{package}.{name}", "agent", [package])
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_plug_in_of_another_package_is_validated(package: str) -> None:
-    """Wrong types and unknown keys are reported together."""
-    given_ = {"_target_": f"{package}.Mine", "size": "x", "txt": "y"}
-    with pytest.raises(ConfigError) as caught:
-        build(given_, "agent", [package])
+    """Wrong types and unknown keys of a user's plug-in are reported together."""
+    values = {"_target_": f"{package}.Mine", "size": "x", "txt": "y"}
+    with pytest.raises(ConfigError) as error_info:
+        build(values, "agent", [package])
     assert {
         'agent.size="x": must be a valid integer',
         "unknown key 'agent.txt'; did you mean 'text'? (there are: size, text)",
-    } == set(str(caught.value).split("; ", 1))
+    } == set(str(error_info.value).split("; ", 1))
 
 
 @pytest.mark.parametrize(
@@ -163,17 +163,17 @@ def test_environment_variables_are_filled_in(
 
 
 def test_unset_variable_is_refused(settings: dict[str, Any]) -> None:
-    """The error names the variable and how to give a default."""
+    """The error for an unset variable names it and says how to write a default."""
     with pytest.raises(
         ConfigError, match="variable NOT_SET is not set: set it, or write a default value"
     ):
-        validate(changed(settings, {"environment.id": "${oc.env:NOT_SET}"}))
+        validate(apply_changes(settings, {"environment.id": "${oc.env:NOT_SET}"}))
 
 
 def test_invalid_secret_is_masked(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the key and masks the value."""
+    """The error for an invalid secret names the key and masks the value."""
     monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
     message = refusal(settings, **{"algorithm.n_steps": "${oc.env:SAMPLE_TOKEN}"})
     assert 'algorithm.n_steps="********": must be a valid integer' == message

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from changing import DEFAULT, changed, refusal
+from changing import DEFAULT, apply_changes, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from quick_parts import quick_yaml
@@ -22,7 +22,7 @@ quick = pytest.fixture(autouse=True)(quick_yaml)
 
 @pytest.fixture
 def settings() -> dict[str, Any]:
-    """The default configuration, to be changed."""
+    """A copy of the default configuration, for changes."""
     return deepcopy(DEFAULT.plain)
 
 
@@ -48,11 +48,11 @@ def test_a_valid_configuration_is_built(settings: dict[str, Any]) -> None:
 def test_a_whole_number_may_be_written_with_an_exponent(
     settings: dict[str, Any], key: str, value: object, expected: object
 ) -> None:
-    """1e5 is accepted as an integer."""
-    root, _ = validate(changed(settings, {key: value}))
+    """A whole number with an exponent, such as 1e5, is accepted as an integer."""
+    root, _ = validate(apply_changes(settings, {key: value}))
     part, name = key.split(".")
-    value_ = getattr(getattr(root, part), name)
-    assert (expected, type(expected)) == (value_, type(value_))
+    actual = getattr(getattr(root, part), name)
+    assert (expected, type(expected)) == (actual, type(actual))
 
 
 def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
         "agent.network": [64.0, 32],
         "environment.vector.count": 4.0,
     }
-    _, parts = validate(changed(settings, changes))
+    _, parts = validate(apply_changes(settings, changes))
     assert (2000, 4) == (parts.algorithm.n_steps, parts.environment.vector.count)
     assert (1.0, (64, 32)) == (parts.algorithm.learning_rate.initial, parts.agent.network)
     assert {int} == {type(width) for width in parts.agent.network}
@@ -112,7 +112,7 @@ def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
 def test_invalid_value_is_reported(
     settings: dict[str, Any], key: str, value: object, message: str
 ) -> None:
-    """The error names the key, the value and what is allowed."""
+    """The error for an invalid value names the key, the value and what is allowed."""
     assert message in refusal(settings, **{key: value})
 
 
@@ -140,7 +140,7 @@ def test_unknown_key_is_reported_with_existing_keys(
     "key", ["budget", "budget.steps", "seeds.root", "algorithm.gamma", "environment.vector.count"]
 )
 def test_missing_key_is_reported(settings: dict[str, Any], key: str) -> None:
-    """Defaults exist in yaml only, so every key is required."""
+    """Every key is required, because defaults exist in yaml only."""
     assert f"{key} is missing" in refusal(settings, **{key: ...})
 
 
@@ -149,7 +149,7 @@ def test_missing_key_is_reported(settings: dict[str, Any], key: str) -> None:
 def test_value_of_a_group_must_be_a_mapping(
     settings: dict[str, Any], group: str, value: object
 ) -> None:
-    """A text, list or number instead of an option is refused."""
+    """A text, a list or a number in the place of a group is refused."""
     message = f"{group} must be one of the group's options, not {value!r}"
     assert message in refusal(settings, **{group: value})
 
@@ -179,7 +179,7 @@ def test_all_mistakes_are_reported_together(settings: dict[str, Any]) -> None:
 
 
 def test_rule_between_settings_is_reported_with_other_mistakes(settings: dict[str, Any]) -> None:
-    """The error of a class about several settings is listed with the others."""
+    """The error about a combination of settings is listed with other mistakes."""
     message = refusal(
         settings, **{"budget.score": "auc", "budget.evaluation_every": None, "phase": "x"}
     )
@@ -192,19 +192,19 @@ keys = st.sampled_from(
 )
 
 
-junk = st.recursive(
+any_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=5,
 )
 
 
-@given(keys, junk)
+@given(keys, any_values)
 def test_any_value_is_accepted_or_refused_in_one_line(key: str, value: Any) -> None:
     """No value raises another error than a one-line ConfigError."""
     message = ""
     try:
-        validate(changed(deepcopy(DEFAULT.plain), {key: value}))
+        validate(apply_changes(deepcopy(DEFAULT.plain), {key: value}))
     except ConfigError as error:
         message = str(error)
     assert "\n" not in message
@@ -216,8 +216,8 @@ def test_value_that_is_not_json_is_refused(settings: dict[str, Any]) -> None:
 
 
 def test_validation_does_not_change_its_input(settings: dict[str, Any]) -> None:
-    """Whole floats become integers in a copy."""
-    changed(settings, {"budget.steps": 1e5, "algorithm.n_steps": 2e3})
+    """Validation turns whole floats into integers in a copy of its input."""
+    apply_changes(settings, {"budget.steps": 1e5, "algorithm.n_steps": 2e3})
     before = json.dumps(settings)
     validate(settings)
     assert before == json.dumps(settings)

@@ -1,4 +1,4 @@
-"""Front matter: YAML that no text can escape and that every YAML version reads alike."""
+"""Front matter: YAML that no text can escape and that every YAML version reads in the same way."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Report blocks on terminals of any width: no value is cut."""
+"""Blocks of a report are printed in full on terminals of any width."""
 
 import io
 import re
@@ -29,14 +29,16 @@ from rlexp.stats.interval import Interval
 LABEL, SCORE = TableColumn(title="label", label=True), TableColumn(title="mean score", digits=1)
 
 
-def interval(estimate: float, low: float | None, high: float | None, **more: object) -> Interval:
+def interval(
+    estimate: float, low: float | None, high: float | None, **changes: object
+) -> Interval:
     """An interval of three runs."""
-    fixed: dict[str, Any] = {"level": 0.95, "method": "t", "repetitions": 0, "n": 3, **more}
-    return Interval(estimate=estimate, low=low, high=high, **fixed)
+    defaults: dict[str, Any] = {"level": 0.95, "method": "t", "repetitions": 0, "n": 3, **changes}
+    return Interval(estimate=estimate, low=low, high=high, **defaults)
 
 
-def shown(*blocks: Block, width: int = 80) -> str:
-    """The output on a terminal of this width."""
+def terminal_output(*blocks: Block, width: int = 80) -> str:
+    """The output of these blocks on a terminal of this width."""
     out = RichConsole(
         file=io.StringIO(), width=width, force_terminal=True, color_system=None, highlight=False
     )
@@ -51,7 +53,7 @@ def table(*rows: tuple[Value, ...], columns: tuple[TableColumn, ...] = (LABEL, S
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "wanted"),
+    ("value", "digits", "expected"),
     [
         (None, 2, "—"),
         (True, 2, "yes"),
@@ -66,14 +68,14 @@ def table(*rows: tuple[Value, ...], columns: tuple[TableColumn, ...] = (LABEL, S
         (interval(1.0, None, None, reason="one run shows no spread"), 1, "1.0 [—]"),
     ],
 )
-def test_values_in_cells(value: Value, digits: int, wanted: str) -> None:
+def test_values_in_cells(value: Value, digits: int, expected: str) -> None:
     """A cell has the formatted value; a missing value is never 0."""
-    assert wanted == cell(value, TableColumn(title="any", digits=digits))
+    assert expected == cell(value, TableColumn(title="any", digits=digits))
 
 
 def test_a_table_fits_a_wide_terminal() -> None:
     """Numbers are right-aligned, text is left-aligned; the title is above and the note below."""
-    text = shown(table(("ppo", 1.0), ("a2c", None)))
+    text = terminal_output(table(("ppo", 1.0), ("a2c", None)))
     expected = [
         "A table",
         "label  mean score",
@@ -85,10 +87,10 @@ def test_a_table_fits_a_wide_terminal() -> None:
 
 
 def test_a_table_is_transposed_on_a_narrow_terminal() -> None:
-    """Each row becomes a column, with as many side by side as fit."""
+    """Each row becomes a column, and as many columns as fit are printed side by side."""
     columns = (LABEL, *(TableColumn(title=title, digits=0) for title in ("IQM", "mean", "median")))
     low, high = interval(1.0, 0.0, 2.0), interval(3.0, 2.0, 4.0)
-    of_rows = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
+    wide_table = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
     expected = """\
 A table
 label   a         b
@@ -102,15 +104,17 @@ mean    1 [0, 2]
 median  3 [2, 4]
 A note.
 95 % interval, method t."""
-    assert expected == shown(of_rows, width=26)
-    assert expected == shown(of_rows, width=34)
-    assert "label       IQM      mean    median\na      1 [0, 2]" in shown(of_rows, width=35)
+    assert expected == terminal_output(wide_table, width=26)
+    assert expected == terminal_output(wide_table, width=34)
+    assert "label       IQM      mean    median\na      1 [0, 2]" in terminal_output(
+        wide_table, width=35
+    )
 
 
 def test_text_folds_before_the_table_is_transposed() -> None:
-    """A long text cell gets several lines; numbers stay on one line."""
+    """A long text cell gets several lines, and numbers stay on one line."""
     source = TableColumn(title="source")
-    text = shown(
+    text = terminal_output(
         table(("ppo", 1.0, "mean of a thousand episodes"), columns=(LABEL, SCORE, source)),
         width=40,
     )
@@ -129,7 +133,7 @@ def test_text_folds_before_the_table_is_transposed() -> None:
 def test_no_number_is_split(values: list[tuple[str, float, float]], width: int) -> None:
     """At every width each number is on one line, and no line is too long."""
     columns = (LABEL, SCORE, TableColumn(title="another"))
-    text = shown(table(*values, columns=columns), width=width)
+    text = terminal_output(table(*values, columns=columns), width=width)
     assert all(len(line) <= width for line in text.splitlines())
     for _, first, second in values:
         assert cell(first, SCORE) in text
@@ -138,14 +142,16 @@ def test_no_number_is_split(values: list[tuple[str, float, float]], width: int) 
 
 def test_empty_tables_are_shown() -> None:
     """A table without rows shows its columns at every width."""
-    assert "label  mean score" in shown(table())
-    assert "lab" in shown(table(), width=11)
+    assert "label  mean score" in terminal_output(table())
+    assert "lab" in terminal_output(table(), width=11)
 
 
 def test_reasons_stand_below_a_table() -> None:
-    """The reason for a missing interval and the meaning of † are printed once."""
+    """The reason for a missing interval is printed once, and † is explained."""
     missing = interval(1.0, None, None, reason="one run shows no spread")
-    text = shown(table(("a", missing), ("b", missing), ("c", interval(1, 0, 2, coverage=0.8))))
+    text = terminal_output(
+        table(("a", missing), ("b", missing), ("c", interval(1, 0, 2, coverage=0.8)))
+    )
     assert 1 == text.count("[—] No interval: one run shows no spread.")
     assert "† Too narrow: its expected coverage is 80 %." in text
 
@@ -153,36 +159,40 @@ def test_reasons_stand_below_a_table() -> None:
 def test_warnings_are_marked_without_colour() -> None:
     """A warning begins with `Warning:`; a verdict has no prefix."""
     notices = [Callout(tone=tone, text="text") for tone in Tone]
-    assert ["text", "text", "Warning: text", "Problem: text"] == shown(*notices).splitlines()
+    assert ["text", "text", "Warning: text", "Problem: text"] == terminal_output(
+        *notices
+    ).splitlines()
 
 
 def test_blocks_are_separated_by_one_empty_line() -> None:
-    """Tables and changes of kind are separated; blocks of the same kind are not."""
+    """An empty line separates tables and blocks of different kinds, not blocks of one kind."""
     notice, text = Callout(tone=Tone.NOTE, text="n"), Text(text="t")
-    assert "t\nt\n\nn\nn\n\nA table" in shown(text, text, notice, notice, table(("a", 1.0)))
-    assert not shown(table()).startswith("\n")
+    assert "t\nt\n\nn\nn\n\nA table" in terminal_output(
+        text, text, notice, notice, table(("a", 1.0))
+    )
+    assert not terminal_output(table()).startswith("\n")
 
 
 def test_figures_are_left_out() -> None:
-    """A terminal shows no figures, and no gap in their place."""
+    """A terminal shows no figure and no gap in its place."""
     axis = Axis(title="steps")
     figure = LineFigure(name="f", title="F", x=axis, y=axis, lines=())
     text = Text(text="t")
     listing = VerbatimText(name="l", title="L", text="x")
     points = ScatterFigure(name="s", title="S", x=axis, y=axis, clouds=())
     threads = ParallelFigure(name="p", title="P", coordinates=(), threads=(), colour=axis)
-    assert "t\nt" == shown(text, figure, points, threads, listing, text)
+    assert "t\nt" == terminal_output(text, figure, points, threads, listing, text)
 
 
 def test_output_to_a_pipe_is_not_folded() -> None:
-    """Without a terminal, each row is one line."""
+    """Each row is one line of output to a pipe."""
     out = RichConsole(file=io.StringIO(), width=10_000, highlight=False)
-    long = "word " * 100
-    show_blocks(out, [Text(text=long), table((long, 1.0))])
+    long_text = "word " * 100
+    show_blocks(out, [Text(text=long_text), table((long_text, 1.0))])
     assert isinstance(out.file, io.StringIO)
     lines = out.file.getvalue().splitlines()
-    assert long == lines[0]
-    assert 1 == sum(line.startswith(long.strip()) for line in lines[1:])
+    assert long_text == lines[0]
+    assert 1 == sum(line.startswith(long_text.strip()) for line in lines[1:])
 
 
 @pytest.mark.parametrize("width", [16, 200])
@@ -191,15 +201,15 @@ def test_hostile_text_is_harmless(width: int) -> None:
     hostile = "[red]\x1b[2J\x07[/red]"
     row = (hostile, 1.0)
     blocks = (Callout(tone=Tone.NOTE, text=hostile), Text(text=hostile), table(row))
-    text = shown(*blocks, width=width)
+    text = terminal_output(*blocks, width=width)
     assert not re.search("[\x07\x1b]", text)
     assert 3 == text.count("[red]")
 
 
 def test_notices_have_a_hanging_indent() -> None:
     """Further lines of a notice are indented, and no word is lost."""
-    arguments = "a difference of 80 that no chance explains, with all its reasons"
-    lines = shown(Callout(tone=Tone.WARNING, text=arguments), width=30).splitlines()
+    text = "a difference of 80 that no chance explains, with all its reasons"
+    lines = terminal_output(Callout(tone=Tone.WARNING, text=text), width=30).splitlines()
     assert len(lines) > 2
     assert all(line.startswith("  ") and len(line) <= 30 for line in lines[1:])
-    assert f"Warning: {arguments}".split() == " ".join(lines).split()
+    assert f"Warning: {text}".split() == " ".join(lines).split()

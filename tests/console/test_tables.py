@@ -1,4 +1,4 @@
-"""Tables with thousands of rows have the same bytes as those of Rich."""
+"""Long tables are printed with the same bytes as Rich prints."""
 
 from io import StringIO
 from typing import Any
@@ -30,7 +30,7 @@ COLUMNS = ("run", "a longer heading", "n")
 
 
 def by_rich(rows: list[dict[str, Any]], out: Console) -> None:
-    """The table with every cell laid out by Rich."""
+    """Print the table with every cell laid out by Rich."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         numbers = all(isinstance(r[column], int | float | None) for r in rows)

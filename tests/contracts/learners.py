@@ -5,7 +5,7 @@ from typing import Any
 import sb3_contrib
 import stable_baselines3
 from members import member, settings
-from spaces import tiny
+from spaces import tiny_environments
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 SMALL: dict[str, Any] = {
@@ -14,26 +14,26 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def library(name: str) -> type[BaseAlgorithm]:
+def library_class(name: str) -> type[BaseAlgorithm]:
     """The class of the library that an algorithm builds."""
     kind = settings("algorithm", name)["_target_"].rpartition(".")[2]
     module = stable_baselines3 if hasattr(stable_baselines3, kind) else sb3_contrib
-    found: type[BaseAlgorithm] = getattr(module, kind)
-    return found
+    algorithm_class: type[BaseAlgorithm] = getattr(module, kind)
+    return algorithm_class
 
 
-def small(name: str, **changes: Any) -> Any:
+def small_algorithm(name: str, **changes: Any) -> Any:
     """The algorithm with small numbers, so that it learns at once."""
     values = settings("algorithm", name)
-    shrunk = {key: value for key, value in SMALL.items() if key in values}
+    small_values = {key: value for key, value in SMALL.items() if key in values}
     if "replay_buffer_kwargs" in values:
-        shrunk["n_steps"] = 1
-    return member("algorithm", name, **{**shrunk, **changes})
+        small_values["n_steps"] = 1
+    return member("algorithm", name, **{**small_values, **changes})
 
 
-def built(algorithm: Any, **options: Any) -> BaseAlgorithm:
-    """A learner on a tiny environment that fits."""
-    environment = tiny(action=algorithm.actions[0], count=options.pop("count", 1))
+def build_learner(algorithm: Any, **options: Any) -> BaseAlgorithm:
+    """A learner of the algorithm on a tiny environment with actions that it accepts."""
+    environment = tiny_environments(action=algorithm.actions[0], count=options.pop("count", 1))
     policy = options.pop("policy", algorithm.policies[0])
     arguments = options.pop("arguments", {})
     learner: BaseAlgorithm = algorithm.build(

@@ -21,13 +21,13 @@ def names(group: str) -> list[str]:
 
 @cache
 def _composed(group: str) -> dict[str, str]:
-    """Every yaml of the group as JSON, from one composition in which each has its own place."""
+    """Every yaml of the group as JSON, from one composition of all of them."""
     with initialize_config_dir(str(CONF), version_base=None):
         config = compose(overrides=[f"+{group}@of_{name}={name}" for name in names(group)])
     composed = {}
     for name in names(group):
         values: Any = OmegaConf.to_container(config[f"of_{name}"])
-        # Where several of a group may be chosen at once, each stands under its name.
+        # In a group that allows several choices, a yaml holds its values under its name.
         composed[name] = json.dumps(values if "_target_" in values else values[name])
     return composed
 

@@ -1,4 +1,4 @@
-"""A tiny environment with any spaces, to build learners on."""
+"""A tiny environment with any spaces, on which tests build learners."""
 
 from typing import Any
 
@@ -52,6 +52,8 @@ class Tiny(gymnasium.Env[Any, Any]):
         return np.ones(int(np.sum(sizes)) * factor, dtype=bool)
 
 
-def tiny(observation: str = "Box", action: str = "Box", count: int = 1) -> DummyVecEnv:
+def tiny_environments(
+    observation: str = "Box", action: str = "Box", count: int = 1
+) -> DummyVecEnv:
     """A vector of tiny environments."""
     return DummyVecEnv([lambda: Tiny(observation, action)] * count)

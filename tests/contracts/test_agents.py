@@ -7,7 +7,7 @@ import pytest
 import torch
 from members import member, names, settings, target
 from pydantic import TypeAdapter, ValidationError
-from spaces import tiny
+from spaces import tiny_environments
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from rlexp.agents.networks import activation_class
@@ -30,11 +30,11 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def built(agent: Any, name: str, observation: str | None = None) -> BaseAlgorithm:
+def build_learner(agent: Any, name: str, observation: str | None = None) -> BaseAlgorithm:
     """A learner of the agent on a tiny environment with observations that it accepts."""
     algorithm = ALGORITHMS[name]
     memory = {"buffer_size": 100} if hasattr(algorithm, "buffer_size") else {}
-    environment = tiny(observation or agent.observations[0], algorithm.actions[0])
+    environment = tiny_environments(observation or agent.observations[0], algorithm.actions[0])
     learner: BaseAlgorithm = member("algorithm", name, **memory).build(
         agent.policy, agent.arguments(), environment, seed=1, device="cpu"
     )
@@ -76,7 +76,7 @@ def test_default_agent_builds_with_every_algorithm_that_has_its_policy(
     name: str, algorithm: str
 ) -> None:
     """Each agent builds with each algorithm that accepts its policy."""
-    assert built(member("agent", name), algorithm).policy is not None
+    assert build_learner(member("agent", name), algorithm).policy is not None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,9 @@ def test_default_agent_builds_with_every_algorithm_that_has_its_policy(
 )
 def test_every_declared_observation_is_read(name: str, observation: str) -> None:
     """An agent builds and acts on each kind of observation that it declares."""
-    learner = built(member("agent", name), "ars" if name == "linear" else "ppo", observation)
+    learner = build_learner(
+        member("agent", name), "ars" if name == "linear" else "ppo", observation
+    )
     assert learner.env is not None
     action, _ = learner.predict(learner.env.reset())  # type: ignore[arg-type]
     assert len(action) == 1
@@ -99,16 +101,16 @@ def test_every_declared_observation_is_read(name: str, observation: str) -> None
     ("kind", "observation"), [("mlp", "Box"), ("cnn", "Image"), ("multi_input", "Dict")]
 )
 def test_lstm_works_with_every_input(kind: str, observation: str) -> None:
-    """The LSTM follows each feature extractor and has the set size."""
+    """The LSTM works after each feature extractor and has the size that is set."""
     agent = member("agent", "lstm", input=kind, lstm_hidden_size=7, n_lstm_layers=2)
-    learner: Any = built(agent, "recurrent_ppo", observation)
+    learner: Any = build_learner(agent, "recurrent_ppo", observation)
     assert (learner.policy.lstm_actor.hidden_size, learner.policy.lstm_actor.num_layers) == (7, 2)
 
 
 @pytest.mark.parametrize(("name", "algorithm"), [pair for pair in PAIRS if pair[0] != "linear"])
 def test_one_network_shape_fits_every_algorithm(name: str, algorithm: str) -> None:
-    """`network` sets the hidden layers whatever the algorithm calls them."""
-    learner = built(member("agent", name, network=[13, 11], activation="elu"), algorithm)
+    """`network` sets the hidden layers of every algorithm, whatever their names in the library."""
+    learner = build_learner(member("agent", name, network=[13, 11], activation="elu"), algorithm)
     assert {13, 11} <= widths(learner)
     assert any(isinstance(layer, torch.nn.ELU) for layer in learner.policy.modules())
 
@@ -119,21 +121,21 @@ def test_actor_and_critic_have_separate_layers(name: str, algorithm: str) -> Non
     agent = member("agent", name, actor=[13], critic=[11])
     if algorithm in ONE_NETWORK:
         with pytest.raises(ConfigError, match=r"has a single network.*set agent\.network"):
-            built(agent, algorithm)
+            build_learner(agent, algorithm)
     else:
-        assert {13, 11} <= widths(built(agent, algorithm))
+        assert {13, 11} <= widths(build_learner(agent, algorithm))
 
 
 @pytest.mark.parametrize(("name", "algorithm"), [pair for pair in PAIRS if pair[0] != "linear"])
 def test_ortho_init_is_taken_or_refused_by_name(name: str, algorithm: str) -> None:
-    """A policy without orthogonal initialisation says so, instead of ignoring the option."""
+    """A policy uses `ortho_init`, or refuses it with a one-line error."""
     agent = member("agent", name, ortho_init=False)
     if algorithm in ("a2c", "maskable_ppo", "ppo", "recurrent_ppo", "trpo"):
-        assert not getattr(built(agent, algorithm).policy, "ortho_init", False)
+        assert not getattr(build_learner(agent, algorithm).policy, "ortho_init", False)
     else:
-        with pytest.raises(ConfigError, match="does not take 'ortho_init'") as caught:
-            built(agent, algorithm)
-        assert "\n" not in str(caught.value)
+        with pytest.raises(ConfigError, match="does not take 'ortho_init'") as error_info:
+            build_learner(agent, algorithm)
+        assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "leaky_relu", "silu", "gelu"])
@@ -145,29 +147,33 @@ def test_activations_are_modules(activation: str) -> None:
 
 def test_image_features_have_the_size_that_is_set() -> None:
     """The convolutions of the image and dictionary agents take their width from the agent."""
-    cnn = built(member("agent", "cnn", features_dim=17), "ppo")
+    cnn = build_learner(member("agent", "cnn", features_dim=17), "ppo")
     assert 17 in widths(cnn)
     arguments = member("agent", "multi_input", cnn_output_dim=19).arguments()
     assert arguments == {"features_extractor_kwargs": {"cnn_output_dim": 19}}
 
 
 def test_convolutions_refuse_what_is_no_image() -> None:
-    """A vector given to the image agent is refused in one line."""
-    with pytest.raises(ConfigError, match=r"refuses this configuration: .*NatureCNN") as caught:
-        built(member("agent", "cnn"), "ppo", "Box")
-    assert "\n" not in str(caught.value)
+    """The image agent refuses vector observations with a one-line error."""
+    with pytest.raises(
+        ConfigError, match=r"refuses this configuration: .*NatureCNN"
+    ) as error_info:
+        build_learner(member("agent", "cnn"), "ppo", "Box")
+    assert "\n" not in str(error_info.value)
 
 
 def test_linear_options_reach_the_policy() -> None:
-    """The bias of a linear policy is an option."""
+    """A linear policy has a bias if its agent sets `with_bias`."""
     agent = member("agent", "linear", with_bias=True)
-    assert any(name.endswith("bias") for name, _ in built(agent, "ars").policy.named_parameters())
+    assert any(
+        name.endswith("bias") for name, _ in build_learner(agent, "ars").policy.named_parameters()
+    )
 
 
 def test_policy_kwargs_reach_the_policy() -> None:
-    """Arguments of one library policy only go through `policy_kwargs`."""
+    """`policy_kwargs` passes arguments that only one policy of the library accepts."""
     agent = member("agent", "mlp", policy_kwargs={"n_critics": 3})
-    learner: Any = built(agent, "sac")
+    learner: Any = build_learner(agent, "sac")
     assert len(learner.critic.q_networks) == 3
 
 
@@ -190,10 +196,10 @@ def test_contradictory_layers_are_refused(
 
 @pytest.mark.parametrize("name", LAYERED)
 def test_wrong_types_and_unknown_keys_are_refused(name: str) -> None:
-    """Text for a layer, an empty layer, an unknown activation and a misspelt key are found."""
+    """Validation finds wrong layers, an unknown activation and a misspelt key together."""
     values = settings("agent", name, network=["8", 0], activation="swish", ortho="yes")
     kind = target(values.pop("_target_"))
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError) as error_info:
         TypeAdapter(kind).validate_python(values, strict=False, extra="forbid")
-    places = {error["loc"][0] for error in caught.value.errors()}
+    places = {error["loc"][0] for error in error_info.value.errors()}
     assert {"network", "activation", "ortho"} == places

@@ -19,16 +19,16 @@ MODULES = {"box2d": "Box2D", "mujoco": "mujoco"}
 """Matrices whose environments need an extra of the same name, and a module that it brings."""
 MATRICES = [name for name in names("benchmark") if matrix_file(name, NOWHERE)]
 WITHOUT_THRESHOLD = {"Walker2d-v5"}
-"""Tasks of which neither Gymnasium nor the zoo says when they are solved."""
+"""Tasks without a solved threshold in Gymnasium and in the zoo."""
 BUFFER = 600
-"""Transitions that a learner makes room for here: it is only built."""
+"""Transitions in the replay buffer of a learner, which is only built."""
 
 
 def cells(name: str) -> list[str]:
     """The cells of a benchmark; a benchmark that is not a matrix has one without a name."""
     path = matrix_file(name, NOWHERE)
-    found = read_matrix(name, path, NOWHERE) if path else []
-    return ["-".join(option for _, option in cell.choices) for cell in found] or [""]
+    matrix_cells = read_matrix(name, path, NOWHERE) if path else []
+    return ["-".join(option for _, option in cell.choices) for cell in matrix_cells] or [""]
 
 
 CELLS = [(name, position) for name in names("benchmark") for position in range(len(cells(name)))]
@@ -39,33 +39,33 @@ WITHOUT_GUIDE = {
     "jump_start": ("environment.components.jump_start.steps=0",),
     "snapshots": ("environment.components.snapshots.probability=0",),
 }
-"""What makes the plain side of a comparison that needs a trained policy."""
+"""Overrides that switch off a component that needs a trained policy."""
 
 
 @cache
-def overrides_of(name: str) -> RunRequest:
-    """The overrides of a run of a benchmark."""
+def request_of(name: str) -> RunRequest:
+    """The run request of a benchmark."""
     words = [f"+benchmark={name}", *WITHOUT_GUIDE.get(name, ())]
     return read_request(words, Workspace(NOWHERE, Layout(NOWHERE / "runs")))
 
 
 def configuration(name: str, position: int) -> Configuration:
-    """A cell of a benchmark."""
-    return overrides_of(name).experiment.configurations[position]
+    """The configuration of a cell of a benchmark."""
+    return request_of(name).experiment.configurations[position]
 
 
 @pytest.mark.parametrize(("name", "position"), CELLS, ids=IDS)
 def test_cell_builds_its_learner_on_the_real_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, position: int
 ) -> None:
-    """Its settings are those of the library, and fit agent, algorithm and environment."""
+    """A learner builds from the agent, the algorithm and the environment of each cell."""
     pytest.importorskip(MODULES.get(name, "gymnasium"), reason=f"needs rlexp[{name}]")
     monkeypatch.chdir(tmp_path)
     cell = configuration(name, position)
     algorithm = dict(cell.algorithm)
     if "buffer_size" in algorithm:
         algorithm["buffer_size"] = BUFFER
-    spec = replace(cell, algorithm=algorithm).spec(overrides_of(name).phase, 0, 0)
+    spec = replace(cell, algorithm=algorithm).spec(request_of(name).phase, 0, 0)
 
     learner = assemble(spec).build(tmp_path)
 
@@ -76,21 +76,21 @@ def test_cell_builds_its_learner_on_the_real_environment(
 
 @pytest.mark.parametrize("name", names("benchmark"))
 def test_every_cell_is_a_distinct_configuration(name: str) -> None:
-    """No two cells have the same configuration."""
-    assert len(cells(name)) == len(overrides_of(name).experiment.configurations)
+    """A benchmark has as many distinct configurations as cells."""
+    assert len(cells(name)) == len(request_of(name).experiment.configurations)
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_tasks_have_the_anchors_of_normalised_scores(name: str) -> None:
     """Tasks have a random score and, if there is one, a solved threshold."""
-    for cell in overrides_of(name).experiment.configurations:
+    for cell in request_of(name).experiment.configurations:
         low, high = cell.reference["random"], cell.reference["threshold"]
         assert low < high if cell.task not in WITHOUT_THRESHOLD else high is None, cell.task
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_a_matrix_says_where_its_hyperparameters_come_from(name: str) -> None:
-    """The first comment names the source of hyperparameters and its version."""
+    """The first comment of a matrix names the source and version of its hyperparameters."""
     path = matrix_file(name, NOWHERE)
     assert path is not None
     assert "rl-baselines3-zoo 2." in path.read_text().partition("\ntasks:")[0]

@@ -17,20 +17,20 @@ FAMILIES = {
     "tuner": "tuners",
     "pruner": "pruners",
 }
-"""Where the classes of a group are."""
+"""The package of the classes of each group."""
 
 
 def classes(group: str) -> set[type]:
     """The classes of a group that any yaml names."""
-    home = re.escape(f"rlexp.{FAMILIES[group]}.")
-    named = re.compile(rf"_target_: ({home}\w+\.\w+)$", re.MULTILINE)
+    module_prefix = re.escape(f"rlexp.{FAMILIES[group]}.")
+    target_pattern = re.compile(rf"_target_: ({module_prefix}\w+\.\w+)$", re.MULTILINE)
     texts = (path.read_text() for path in CONF.rglob("*.yaml"))
-    return {target(path) for text in texts for path in named.findall(text)}
+    return {target(path) for text in texts for path in target_pattern.findall(text)}
 
 
 @pytest.mark.parametrize("group", FAMILIES)
 def test_every_class_declares_its_identity(group: str) -> None:
-    """Identities are distinct in each group, and excluded settings exist."""
+    """The identities in each group are distinct, and the settings that they exclude exist."""
     identities: dict[type, Identity] = {kind: vars(kind)["identity"] for kind in classes(group)}
     assert {group} == {identity.group for identity in identities.values()}
     assert len(identities) == len({identity.name for identity in identities.values()})

@@ -16,11 +16,11 @@ from members import member, names, settings
 from rlexp.environments.suites import suite_of_module
 
 STEPS = 50
-FEW = 10
-"""Of suites whose steps or resets take a hundred times as long."""
-SLOW = ("highway", "atari")
+FEW_STEPS = 10
+"""Steps in suites whose steps or resets take a hundred times as long."""
+SLOW_SUITES = ("highway", "atari")
 
-# Some declare their rewards as 32-bit numbers, rounded.
+# Some environments declare their rewards as rounded 32-bit numbers.
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 
 
@@ -38,40 +38,40 @@ def tasks() -> dict[str, str]:
     return {name: member("environment", name).task for name in READY}
 
 
-def installed(name: str) -> Any:
-    """The environment with its suite imported; skips the test if it is missing."""
+def installed_environment(name: str) -> Any:
+    """The environment with its suite imported; skips the test if the suite is missing."""
     environment = member("environment", name)
-    for module in needed(name):
+    for module in needed_modules(name):
         suite = suite_of_module(module)
         pytest.importorskip(module, reason=f"needs rlexp[{suite.extra if suite else module}]")
     return environment
 
 
-def needed(name: str) -> list[str]:
+def needed_modules(name: str) -> list[str]:
     """The modules that the yaml of an environment names."""
     values = settings("environment", name)
-    own = ["metaworld"] if "meta_world" in values["_target_"] else []
-    return [*own, *values.get("imports", ())]
+    suite_modules = ["metaworld"] if "meta_world" in values["_target_"] else []
+    return [*suite_modules, *values.get("imports", ())]
 
 
-def registered(environment: Any) -> Any:
+def registry_entry(environment: Any) -> Any:
     """The entry of Gymnasium's registry, if the task has one."""
-    return gymnasium.registry.get(getattr(bare(environment), "id", ""))
+    return gymnasium.registry.get(getattr(bare_task(environment), "id", ""))
 
 
-def bare(environment: Any) -> Any:
+def bare_task(environment: Any) -> Any:
     """The task without components."""
     return getattr(environment, "environment", environment)
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo writes its warnings into the current folder."""
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in a temporary folder, because MuJoCo writes warnings into the current one."""
     monkeypatch.chdir(tmp_path)
 
 
 def play(environment: Any, steps: int) -> Iterator[tuple[Any, float]]:
-    """Random steps over episodes, of which the first is seeded, and a reset after them."""
+    """Play random steps over episodes, of which only the first has a seed, and reset at the end."""
     with closing(environment.make()) as env:
         observation, _ = env.reset(seed=1)
         env.action_space.seed(1)
@@ -91,45 +91,46 @@ def play(environment: Any, steps: int) -> Iterator[tuple[Any, float]]:
 
 
 @cache
-def first(name: str) -> tuple[tuple[Any, float], ...]:
+def first_play(name: str) -> tuple[tuple[Any, float], ...]:
     """The results of the first play of an environment."""
-    return tuple(play(installed(name), FEW if name.startswith(SLOW) else STEPS))
+    return tuple(
+        play(installed_environment(name), FEW_STEPS if name.startswith(SLOW_SUITES) else STEPS)
+    )
 
 
 @pytest.mark.parametrize("name", READY)
 def test_plays_as_declared(name: str) -> None:
-    """Observations and rewards are as the environment declares them."""
-    assert len(first(name)) > FEW
+    """Observations are in the declared space, and rewards are finite."""
+    assert len(first_play(name)) > FEW_STEPS
 
 
-ONE_GAME = ("atari_breakout", "atari_pong")
-"""Of the Atari games, which differ in their ROM only and take long to load."""
-TWICE = [
-    pytest.param(n, marks=long) if n.startswith("atari") and n not in ONE_GAME else n
+ATARI_SAMPLE = ("atari_breakout", "atari_pong")
+"""Atari games that `make test` plays twice; the others differ in their ROM only."""
+PLAYED_TWICE = [
+    pytest.param(n, marks=long) if n.startswith("atari") and n not in ATARI_SAMPLE else n
     for n in READY
 ]
 
 
-@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.parametrize("name", PLAYED_TWICE)
 def test_plays_twice_alike(name: str) -> None:
-    """What an environment returns follows from the first seed.
-
-    Also in episodes after the first, whose resets have no seed.
-    """
-    again = tuple(play(installed(name), FEW if name.startswith(SLOW) else STEPS))
-    assert data_equivalence(first(name), again, exact=True)
+    """The seed of the first reset determines observations and rewards of all episodes."""
+    second_play = tuple(
+        play(installed_environment(name), FEW_STEPS if name.startswith(SLOW_SUITES) else STEPS)
+    )
+    assert data_equivalence(first_play(name), second_play, exact=True)
 
 
 @pytest.mark.parametrize("name", READY)
 def test_threshold_is_that_of_the_registry(name: str) -> None:
-    """Where Gymnasium registers a reward threshold, the reference has the same; else it says whose.
+    """The threshold is that of Gymnasium's registry, or has a source.
 
-    Components make another task of it, whose threshold nobody registers.
+    An environment with components is another task, for which the registry has no threshold.
     """
-    environment = installed(name)
-    entry, reference = registered(environment), environment.reference
-    own = bare(environment) is environment
-    if own and entry is not None and entry.reward_threshold is not None:
+    environment = installed_environment(name)
+    entry, reference = registry_entry(environment), environment.reference
+    without_components = bare_task(environment) is environment
+    if without_components and entry is not None and entry.reward_threshold is not None:
         assert entry.reward_threshold == reference.threshold
     else:
         assert reference.threshold is None or "threshold" in reference.source
@@ -139,8 +140,8 @@ def test_threshold_is_that_of_the_registry(name: str) -> None:
 def test_reference_is_ordered_and_sourced(name: str) -> None:
     """Minimum, random score, threshold and maximum are in this order, with a source."""
     reference = member("environment", name).reference
-    known = [reference.minimum, reference.random, reference.threshold, reference.maximum]
-    scores = [score for score in known if score is not None]
+    levels = [reference.minimum, reference.random, reference.threshold, reference.maximum]
+    scores = [score for score in levels if score is not None]
     assert sorted(scores) == scores
     assert reference.source or not scores
 
@@ -154,7 +155,7 @@ BOUNDED = [
 @pytest.mark.parametrize("name", BOUNDED)
 def test_random_episodes_stay_within_the_declared_bounds(name: str) -> None:
     """The return of random episodes lies between the declared minimum and maximum."""
-    environment = installed(name)
+    environment = installed_environment(name)
     env, reference = environment.make(), environment.reference
     env.action_space.seed(1)
     for seed in range(1 if name.startswith("atari") else 3):
@@ -170,24 +171,26 @@ def test_random_episodes_stay_within_the_declared_bounds(name: str) -> None:
 @pytest.mark.parametrize("name", READY)
 def test_tasks_have_distinct_names(name: str) -> None:
     """No two ready environments share a task name."""
-    own = tasks()[name]
-    assert [name] == [other for other, task in tasks().items() if task == own]
+    own_task = tasks()[name]
+    assert [name] == [other for other, task in tasks().items() if task == own_task]
 
 
 @pytest.mark.parametrize("name", READY)
 def test_every_episode_ends(name: str) -> None:
-    """The step limit is in the yaml, in the registry, or in the environment."""
-    environment = installed(name)
-    entry = registered(environment)
-    if bare(environment).max_episode_steps or (entry is not None and entry.max_episode_steps):
+    """Every environment has a step limit in its yaml, in the registry or built in."""
+    environment = installed_environment(name)
+    entry = registry_entry(environment)
+    if bare_task(environment).max_episode_steps or (entry is not None and entry.max_episode_steps):
         return
     assert built_in_limit(environment) > 0
 
 
 def built_in_limit(environment: Any) -> float:
     """The limit of suites that count steps, frames or seconds themselves."""
-    if "max_num_frames_per_episode" in getattr(bare(environment), "arguments", {}):
-        return float(bare(environment).arguments["max_num_frames_per_episode"])
+    if "max_num_frames_per_episode" in getattr(bare_task(environment), "arguments", {}):
+        return float(bare_task(environment).arguments["max_num_frames_per_episode"])
     with closing(environment.make()) as env:
-        own: Any = env.unwrapped
-        return float(own.config["duration"] if hasattr(own, "config") else own.max_steps)
+        unwrapped: Any = env.unwrapped
+        return float(
+            unwrapped.config["duration"] if hasattr(unwrapped, "config") else unwrapped.max_steps
+        )

@@ -15,15 +15,17 @@ from rlexp.executors import Exit, Job, Session
 HERE = Path(__file__).parent
 
 
-HERE_EXECUTED = [name for name in names("executor") if hasattr(member("executor", name), "open")]
+SESSION_EXECUTORS = [
+    name for name in names("executor") if hasattr(member("executor", name), "open")
+]
 
 
-@pytest.fixture(params=HERE_EXECUTED)
+@pytest.fixture(params=SESSION_EXECUTORS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """An open executor of each kind, with two slots."""
     executor = member("executor", request.param, workers=2, log_limit=200_000)
-    with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as opened:
-        yield opened
+    with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as open_session:
+        yield open_session
 
 
 def job(tmp_path: Path, *words: str, key: str = "a") -> Job:
@@ -33,12 +35,12 @@ def job(tmp_path: Path, *words: str, key: str = "a") -> Job:
 
 def ends(session: Session, count: int = 1, seconds: float = 30.0) -> list[Exit]:
     """Wait for jobs to end."""
-    found: list[Exit] = []
+    exits: list[Exit] = []
     deadline = time.monotonic() + seconds
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"only {found} ended"
-        found += session.poll(0.1)
-    return found
+    while len(exits) < count:
+        assert time.monotonic() < deadline, f"only {exits} ended"
+        exits += session.poll(0.1)
+    return exits
 
 
 def wait_for(path: Path) -> str:
@@ -93,12 +95,12 @@ def test_killing_a_job_ends_what_it_started(session: Session, tmp_path: Path) ->
     child = int(wait_for(tmp_path / "child"))
     session.kill("a")
     assert [Exit("a", None, 9)] == ends(session)
-    _gone(child)
+    _wait_until_gone(child)
     assert [] == session.poll(0.2)
 
 
 def test_a_job_can_be_killed_at_once(session: Session, tmp_path: Path) -> None:
-    """A kill that comes before the job has its own session is not lost."""
+    """A kill is not lost if it comes before the job has its own session."""
     for attempt in range(20):
         key = str(attempt)
         session.submit(job(tmp_path, "sleep", key=key))
@@ -107,7 +109,7 @@ def test_a_job_can_be_killed_at_once(session: Session, tmp_path: Path) -> None:
 
 
 def test_a_request_to_end_that_comes_at_once_is_not_lost(session: Session, tmp_path: Path) -> None:
-    """A job that has not yet begun to listen to signals is ended by the first one."""
+    """A stop request ends a job that does not handle signals yet."""
     for attempt in range(20):
         key = str(attempt)
         session.submit(job(tmp_path, "sleep", key=key))
@@ -132,10 +134,10 @@ def test_a_job_of_a_dead_server_is_reported_as_killed(tmp_path: Path) -> None:
         *_, server = map(int, wait_for(tmp_path / "ids").split())
         session.submit(job(tmp_path, "sleep", key="b"))
         os.kill(server, 9)
-        _gone(server)
+        _wait_until_gone(server)
         session.submit(job(tmp_path, "code", "0", key="c"))
-        assert {Exit("c", 0, None)} < set(found := ends(session, 3))
-        assert {"a", "b", "c"} == {each.key for each in found}
+        assert {Exit("c", 0, None)} < set(exits := ends(session, 3))
+        assert {"a", "b", "c"} == {each.key for each in exits}
 
 
 def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:
@@ -147,26 +149,26 @@ def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> Non
     assert b"the log was capped here" in log
 
 
-@pytest.mark.parametrize("name", HERE_EXECUTED)
+@pytest.mark.parametrize("name", SESSION_EXECUTORS)
 def test_closing_ends_everything(name: str, tmp_path: Path) -> None:
     """Closing an executor ends its jobs and their children."""
     executor = member("executor", name, workers=2)
     with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as session:
         session.submit(job(tmp_path, "family", str(tmp_path / "child")))
         child = int(wait_for(tmp_path / "child"))
-    _gone(child)
+    _wait_until_gone(child)
 
 
-@pytest.mark.parametrize("name", HERE_EXECUTED)
+@pytest.mark.parametrize("name", SESSION_EXECUTORS)
 def test_workers_fill_the_machine_and_no_more(name: str) -> None:
-    """`auto` gives each run its threads; a number is used unchanged."""
+    """`workers=auto` gives each run its threads; a number of workers is used unchanged."""
     cores = len(os.sched_getaffinity(0))
     auto: Any = member("executor", name, workers="auto")
     assert [cores, max(1, cores // 2), 1] == [auto.workers_for(n) for n in (1, 2, 10_000)]
     assert member("executor", name, workers=7).workers_for(4) == 7
 
 
-def _gone(pid: int) -> None:
+def _wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 2
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, f"process {pid} lives on"

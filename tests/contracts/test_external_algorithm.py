@@ -19,7 +19,7 @@ from rlexp.protocol.spec import RunSpec
 
 @pytest.fixture(autouse=True)
 def _study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workspace with two files."""
+    """A workspace with two scripts and a file of settings."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("one")
     (tmp_path / "net.yaml").write_text("two")
@@ -28,7 +28,7 @@ def _study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def external(**settings: Any) -> Any:
-    """The algorithm, with settings."""
+    """The external algorithm with these settings."""
     return member("algorithm", "external", **{"command": "python train.py", **settings})
 
 
@@ -39,13 +39,15 @@ def digest(text: str) -> str:
 
 def configuration(*words: str) -> Configuration:
     """The composed configuration of overrides."""
-    given = ("algorithm=external", "algorithm.command='python train.py'", "experiment=x")
-    (found,) = read_request([*given, *words], Workspace.here()).experiment.configurations
-    return found
+    base_words = ("algorithm=external", "algorithm.command='python train.py'", "experiment=x")
+    (composed_configuration,) = read_request(
+        [*base_words, *words], Workspace.here()
+    ).experiment.configurations
+    return composed_configuration
 
 
 def spec(*words: str) -> RunSpec:
-    """A run of a configuration."""
+    """The spec of the first run of these overrides."""
     request = read_request(
         ["algorithm=external", "algorithm.command='python train.py'", *words], Workspace.here()
     )
@@ -71,12 +73,12 @@ def spec(*words: str) -> RunSpec:
 def test_files_are_those_of_the_command_or_listed(
     settings: dict[str, Any], names: list[str]
 ) -> None:
-    """A script in the command is part of the identity without being listed."""
+    """The files of a run are the listed ones, or else those that its command names."""
     assert names == list(external(**settings).files)
 
 
 def test_a_program_by_its_absolute_path_is_no_file_of_the_run(tmp_path: Path) -> None:
-    """The program belongs to the machine, a script by its absolute path to the user."""
+    """The program of a command is no file of the run, but a script with an absolute path is one."""
     script = str(tmp_path / "train.py")
     assert [script] == list(external(command=f"/bin/sh {script}").files)
 
@@ -92,15 +94,15 @@ def test_an_edited_script_is_another_run() -> None:
 
 
 def test_recorded_sums_are_kept() -> None:
-    """Recorded sums are not computed again, and changed files are refused."""
-    known = external(files={"train.py": digest("other")})
+    """A run keeps the recorded sums of its files, and refuses files that changed."""
+    algorithm = external(files={"train.py": digest("other")})
     with pytest.raises(RecordError, match=r"train\.py changed since the run was asked for"):
-        known.check_files()
+        algorithm.check_files()
     external(files={"train.py": digest("one")}).check_files()
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"command": "python train.py {sed}"}, "no placeholder {sed}; did you mean 'seed'?"),
         (
@@ -115,11 +117,11 @@ def test_recorded_sums_are_kept() -> None:
         ({"files": ["src/*.py"]}, "'src/*.py' matches no file"),
     ],
 )
-def test_mistakes_are_found_before_anything_starts(settings: dict[str, Any], told: str) -> None:
-    """Each mistake is a one-line ConfigError."""
-    with pytest.raises(ConfigError) as caught:
+def test_mistakes_are_found_before_anything_starts(settings: dict[str, Any], message: str) -> None:
+    """A mistake in the settings raises a ConfigError with its reason."""
+    with pytest.raises(ConfigError) as error_info:
         external(**settings)
-    assert told in str(caught.value)
+    assert message in str(error_info.value)
 
 
 def test_runs_have_the_name_that_was_given() -> None:
@@ -134,12 +136,12 @@ def test_runs_have_the_name_that_was_given() -> None:
 def test_a_command_is_plain_text(command: str) -> None:
     """Special characters of Hydra are plain text; quotes around all of it are removed."""
     words = ["algorithm=external", f"algorithm.command={command}"]
-    (own,) = read_request(words, Workspace.here()).experiment.configurations
-    assert command.removeprefix("'").removesuffix("'") == own.algorithm["command"]
+    (parsed_configuration,) = read_request(words, Workspace.here()).experiment.configurations
+    assert command.removeprefix("'").removesuffix("'") == parsed_configuration.algorithm["command"]
 
 
 def test_settings_are_free() -> None:
-    """Settings have any names without a plus, and can be varied in a grid."""
+    """The settings of a script may have any name, and can be varied in a grid."""
     words = ["algorithm=external", "algorithm.command=x", "algorithm.settings.lr=1e-3,1e-4"]
     request = read_request(words, Workspace.here())
     labels = [c.label for c in request.experiment.configurations]
@@ -149,12 +151,15 @@ def test_settings_are_free() -> None:
 def test_only_a_script_can_make_its_task() -> None:
     """An external task has a name and scores, and only algorithm=external accepts it."""
     words = ("environment=external", "environment.name=my-robot")
-    own = configuration(*words, "environment.reference.minimum=0.0")
-    check_compatibility([own], Workspace.here())
-    assert ("my-robot", 0.0) == (own.task, own.reference["minimum"])
-    (other,) = read_request([*words], Workspace.here()).experiment.configurations
+    script_configuration = configuration(*words, "environment.reference.minimum=0.0")
+    check_compatibility([script_configuration], Workspace.here())
+    assert ("my-robot", 0.0) == (
+        script_configuration.task,
+        script_configuration.reference["minimum"],
+    )
+    (default_configuration,) = read_request([*words], Workspace.here()).experiment.configurations
     with pytest.raises(ConfigError, match="only a script can train on my-robot"):
-        check_compatibility([other], Workspace.here())
+        check_compatibility([default_configuration], Workspace.here())
 
 
 def test_components_are_refused() -> None:
@@ -164,25 +169,36 @@ def test_components_are_refused() -> None:
 
 
 def test_commands_of_foreign_records_are_not_executed() -> None:
-    """A command that only files under runs/ name needs permission; a typed one does not."""
-    found = configuration()
-    with pytest.raises(RecordError, match=r"python train\.py") as caught:
-        check_imports([found], (), ["rlexp", "resume", "x"])
-    assert str(caught.value).endswith("rlexp resume x --allow-import external")
-    check_imports([found], ("external",), [])
-    check_imports([found], (), [], trusted=[found])
+    """A command from stored records needs permission; a command that a user typed does not."""
+    stored_configuration = configuration()
+    with pytest.raises(RecordError, match=r"python train\.py") as error_info:
+        check_imports([stored_configuration], (), ["rlexp", "resume", "x"])
+    assert str(error_info.value).endswith("rlexp resume x --allow-import external")
+    check_imports([stored_configuration], ("external",), [])
+    check_imports([stored_configuration], (), [], trusted=[stored_configuration])
 
 
 def test_a_text_that_only_a_file_puts_into_a_command_is_not_trusted() -> None:
-    """The same template with another script is refused, unless a search may choose it."""
+    """A stored command with another script is refused, unless a search may choose that script."""
     words = (
         "algorithm.command='python {settings.script}'",
         "++algorithm.settings.script=train.py",
     )
-    asked = configuration(*words)
-    (stored,) = (replace(asked, algorithm={**asked.algorithm, "settings": {"script": "evil.py"}}),)
+    typed_configuration = configuration(*words)
+    stored_configuration = replace(
+        typed_configuration,
+        algorithm={**typed_configuration.algorithm, "settings": {"script": "evil.py"}},
+    )
     with pytest.raises(RecordError, match=r"evil\.py.*--allow-import external"):
-        check_imports([stored], (), ("rlexp", "sweep"), trusted=[asked])
-    chosen = [("algorithm.settings.script", "evil.py")]
-    check_imports([stored], (), ("rlexp", "sweep"), trusted=[asked], chosen=chosen)
-    check_imports([asked], (), ("rlexp", "sweep"), trusted=[asked])
+        check_imports(
+            [stored_configuration], (), ("rlexp", "sweep"), trusted=[typed_configuration]
+        )
+    choices = [("algorithm.settings.script", "evil.py")]
+    check_imports(
+        [stored_configuration],
+        (),
+        ("rlexp", "sweep"),
+        trusted=[typed_configuration],
+        chosen=choices,
+    )
+    check_imports([typed_configuration], (), ("rlexp", "sweep"), trusted=[typed_configuration])

@@ -28,8 +28,8 @@ class Case:
         return " ".join(self.words)
 
 
-# A command is added here with its words in a workspace that holds the experiment `alpha`: three
-# runs with scores, of which the first is `alpha/RUN`; `duel` compares two labels.
+# The commands run in a workspace with two experiments: `alpha` has three runs with scores, of
+# which the first is `alpha/RUN`; `duel` compares two labels.
 CASES = [
     Case(("run", "--dry-run", "experiment=new", "seeds.test=2", *QUICK), "run-plan"),
     Case(("config", "show", "algorithm=ppo,a2c"), "configurations"),
@@ -70,7 +70,7 @@ SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with an experiment of three runs with scores."""
+    """A workspace with the experiments `alpha` and `duel`, whose runs have scores."""
     folder = tmp_path_factory.mktemp("workspace")
     experiment = stored(study(folder).layout, "alpha")
     for seed, score in enumerate((10.0, 20.0, 40.0)):
@@ -82,9 +82,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def check(ended: Printed, schema: str) -> Any:
-    """Check that a command wrote one document of a schema; returns it."""
-    document = ended.content
+def check(printed: Printed, schema: str) -> Any:
+    """Check that a command wrote one document of a schema; return the document."""
+    document = printed.content
     assert schema == document["schema"]["name"]
     Draft202012Validator(SCHEMAS[schema]).validate(document)
     return document
@@ -106,7 +106,7 @@ def test_schema_is_valid(schema: str) -> None:
 
 @pytest.mark.parametrize("kind", result_types(), ids=lambda kind: kind.schema.name)
 def test_every_field_of_a_result_is_described(kind: Any) -> None:
-    """The docstring of each result says what each of its fields is."""
+    """The schema of each result has a description of each field."""
     properties = SCHEMAS[kind.schema.name]["properties"]
     assert [] == [name for name, content in properties.items() if not content.get("description")]
 
@@ -127,17 +127,17 @@ def test_a_document_of_another_shape_is_refused() -> None:
 
 
 def test_schemas_of_a_command_are_those_that_it_writes(workspace: Path) -> None:
-    """`rlexp config schema run` names the outcome and the plan; a schema's name works, too."""
-    ended = rlexp(workspace, "config", "schema", "run", "--json")
-    assert {"run-outcome", "run-plan"} == {row["name"] for row in ended.content["rows"]}
+    """`rlexp config schema` lists the schemas of a command, or the fields of one schema."""
+    printed = rlexp(workspace, "config", "schema", "run", "--json")
+    assert {"run-outcome", "run-plan"} == {row["name"] for row in printed.content["rows"]}
     lines = rlexp(workspace, "config", "schema", "run-plan").out.splitlines()
     assert "run-plan, version 1: The plan of one phase of an experiment." == lines[0]
     assert any(line.split()[:3] == ["steps", "integer", "Environment"] for line in lines)
 
 
 def test_an_unknown_command_has_no_schema(workspace: Path) -> None:
-    """The error lists the existing schemas."""
-    ended = rlexp(workspace, "config", "schema", "runn")
-    assert (2, "") == (ended.code, ended.out)
-    assert "there is no schema 'runn'" in ended.err
-    assert "run-outcome" in ended.err
+    """The error for an unknown command lists the existing schemas."""
+    printed = rlexp(workspace, "config", "schema", "runn")
+    assert (2, "") == (printed.code, printed.out)
+    assert "there is no schema 'runn'" in printed.err
+    assert "run-outcome" in printed.err

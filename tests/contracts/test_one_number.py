@@ -63,26 +63,26 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A workspace with finished experiments with made-up runs."""
+    """A workspace with finished experiments of made-up runs."""
 
-    place: Workspace
+    workspace: Workspace
 
-    def say(self, *words: str, code: int = 0) -> str:
-        """The output of the command line."""
-        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
-        assert code == done.exit_code, done.output
-        return done.stdout
+    def output(self, *words: str, code: int = 0) -> str:
+        """The output of a command that must end with this exit code."""
+        result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert code == result.exit_code, result.output
+        return result.stdout
 
     def json(self, *words: str) -> Any:
         """The JSON output of the command line."""
-        return json.loads(self.say(*words, "--json"))
+        return json.loads(self.output(*words, "--json"))
 
     def estimates(self, name: str) -> dict[tuple[str, str], Estimate]:
-        """The aggregate of every label on every task of an experiment, from Python."""
-        loaded = rlexp.load(self.place.folder / "runs" / name)
+        """The estimate of every label on every task of an experiment, from the Python API."""
+        loaded = rlexp.load(self.workspace.folder / "runs" / name)
         tasks = (CARTPOLE, ACROBOT) if name == "tasks" else (CARTPOLE,)
-        found = {(k, t): loaded.estimate(k, t) for k in ("a2c", "ppo") for t in tasks}
-        return {key: value for key, value in found.items() if value is not None}
+        by_label_and_task = {(k, t): loaded.estimate(k, t) for k in ("a2c", "ppo") for t in tasks}
+        return {key: value for key, value in by_label_and_task.items() if value is not None}
 
     def command(self, name: str) -> list[str]:
         """The command that made an experiment."""
@@ -90,8 +90,8 @@ class Study:
 
     def store(self, name: str) -> None:
         """Store the runs of an experiment with made-up scores."""
-        request = read_request(self.command(name), self.place)
-        paths = self.place.layout.experiment(name)
+        request = read_request(self.command(name), self.workspace)
+        paths = self.workspace.layout.experiment(name)
         write_experiment(paths, request.experiment)
         for configuration, spec in request.experiment.specs(Phase.TEST):
             run = paths.run(spec.name)
@@ -106,15 +106,15 @@ class Study:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """Two labels with two, three and five runs, on one and on two tasks."""
+    """Experiments of two labels with two, three and five runs, on one or two tasks."""
     folder = tmp_path_factory.mktemp("study")
-    made = Study(Workspace(folder, Layout(folder / "runs")))
+    stored_study = Study(Workspace(folder, Layout(folder / "runs")))
     with pytest.MonkeyPatch.context() as monkeypatch:
         quick_parts(monkeypatch)
         monkeypatch.chdir(folder)
         for name in EXPERIMENTS:
-            made.store(name)
-        yield made
+            stored_study.store(name)
+        yield stored_study
 
 
 def as_json(estimate: Estimate) -> Any:
@@ -124,8 +124,8 @@ def as_json(estimate: Estimate) -> Any:
 
 def in_table(estimate: Estimate) -> str:
     """An estimate in table form: the value, and the interval if there is one."""
-    shown = format_number(estimate.estimate, estimate.digits)
-    return shown if estimate.low is None else f"{shown} {ends(estimate, 0)}"
+    value_text = format_number(estimate.estimate, estimate.digits)
+    return value_text if estimate.low is None else f"{value_text} {ends(estimate, 0)}"
 
 
 def rows_of(text: str, *words: str) -> list[str]:
@@ -135,46 +135,46 @@ def rows_of(text: str, *words: str) -> list[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_run_and_show_equal_python(study: Study, name: str) -> None:
-    """Text and JSON show Python's estimate; few runs are marked."""
+    """`run` and `show` print the estimates of the Python API, and say where runs are too few."""
     expected = study.estimates(name)
-    run = study.say("run", *study.command(name))
-    show = study.say("show", name)
+    run_text = study.output("run", *study.command(name))
+    show_text = study.output("show", name)
     for estimate in expected.values():
         line = sentence("IQM", estimate)
-        assert f"  {line}\n" in run
-        assert f"  {line}\n" in show
+        assert f"  {line}\n" in run_text
+        assert f"  {line}\n" in show_text
         assert every_run(estimate) in line
-        few = "too few runs for an interval (n = 2)"
-        assert (name == "two") == (few in line) == (estimate.low is None)
+        note = "too few runs for an interval (n = 2)"
+        assert (name == "two") == (note in line) == (estimate.low is None)
     cells = study.json("run", *study.command(name))["summary"]["cells"]
-    (shown,) = study.json("show", name)["phases"]
-    for told in (cells, shown["cells"]):
-        found = {(c["label"], c["task"]): c["estimate"] for c in told}
-        assert {key: as_json(value) for key, value in expected.items()} == found
+    (phase,) = study.json("show", name)["phases"]
+    for printed_cells in (cells, phase["cells"]):
+        estimates = {(c["label"], c["task"]): c["estimate"] for c in printed_cells}
+        assert {key: as_json(value) for key, value in expected.items()} == estimates
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_lists_show_the_same(study: Study, name: str) -> None:
     """`ls --group` shows value, interval and few runs; `status` shows no aggregate."""
-    listed, told = study.say("ls", name, "--group"), study.json("ls", name, "--group")["rows"]
+    table, rows = study.output("ls", name, "--group"), study.json("ls", name, "--group")["rows"]
     for (label, task), estimate in study.estimates(name).items():
-        (line,) = rows_of(listed, label, task)
+        (line,) = rows_of(table, label, task)
         assert f"{format_number(estimate.estimate, estimate.digits)} (n = " in line
         assert every_run(estimate) in line
         for end in (estimate.low, estimate.high):
             assert ("—" if end is None else format_number(end, estimate.digits)) in line
-        (row,) = [r for r in told if (r["label"], r["task"]) == (label, task)]
+        (row,) = [r for r in rows if (r["label"], r["task"]) == (label, task)]
         assert as_json(estimate) == row["interval"]
         assert (row["estimate"], row["low"]) == (estimate.estimate, estimate.low)
-    assert ("too few runs for an interval (n = 2)" in listed) == (name == "two")
-    assert "IQM" not in study.say("status", name)
+    assert ("too few runs for an interval (n = 2)" in table) == (name == "two")
+    assert "IQM" not in study.output("status", name)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_comparisons_show_the_same(study: Study, name: str) -> None:
-    """The table of labels and tasks agrees as text and as JSON."""
-    text, told = study.say("compare", name), study.json("compare", name)
-    blocks = {b.get("name"): b for part in told["parts"] for b in part["blocks"]}
+    """`compare` shows the estimates of the Python API in text and in JSON."""
+    text, document = study.output("compare", name), study.json("compare", name)
+    blocks = {b.get("name"): b for part in document["parts"] for b in part["blocks"]}
     rows = {(row[1], row[0]): row for row in blocks["tasks"]["rows"]}
     for (label, task), estimate in study.estimates(name).items():
         assert as_json(estimate) == rows[label, task][3]
@@ -190,70 +190,76 @@ def test_comparisons_show_the_same(study: Study, name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_format_of_a_report_shows_the_same(study: Study, name: str) -> None:
-    """The page, CSV, LaTeX, Markdown and JSON agree."""
+    """The HTML, CSV, LaTeX, Markdown and JSON of a report show the same estimates."""
     formats = "html,csv,latex,md,json"
-    study.say("report", name, "--format", formats, "--set", "section=[tasks,aggregates]")
-    files = {p.name: p for p in (study.place.folder / "reports" / name).rglob("*") if p.is_file()}
-    read = {key: path.read_text() for key, path in files.items()}
-    page = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", read["report.html"])))
-    latex = re.sub(r"[{}$\\~]|numprint|text|thinspace", "", read["tasks.tex"])
-    told = json.loads(read["report.json"])
-    blocks = {b.get("name"): b for part in told["parts"] for b in part["blocks"]}
+    study.output("report", name, "--format", formats, "--set", "section=[tasks,aggregates]")
+    files = {
+        p.name: p for p in (study.workspace.folder / "reports" / name).rglob("*") if p.is_file()
+    }
+    texts = {key: path.read_text() for key, path in files.items()}
+    page = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", texts["report.html"])))
+    latex = re.sub(r"[{}$\\~]|numprint|text|thinspace", "", texts["tasks.tex"])
+    document = json.loads(texts["report.json"])
+    blocks = {b.get("name"): b for part in document["parts"] for b in part["blocks"]}
     for (label, task), estimate in study.estimates(name).items():
-        (found,) = [r for r in blocks["tasks"]["rows"] if r[:2] == [task, label]]
-        assert as_json(estimate) == found[3]
+        (json_row,) = [r for r in blocks["tasks"]["rows"] if r[:2] == [task, label]]
+        assert as_json(estimate) == json_row[3]
         assert in_table(estimate) in page
         assert every_run(estimate) in page
         assert rows_of(
-            read["report.md"].replace("\\", ""),
+            texts["report.md"].replace("\\", ""),
             task,
             label,
             in_table(estimate),
             every_run(estimate),
         )
         assert in_table(estimate).replace("−", "-") in latex.replace("−", "-")
-        row = next(
+        csv_row = next(
             r
-            for r in csv.DictReader(read["tasks.csv"].splitlines())
+            for r in csv.DictReader(texts["tasks.csv"].splitlines())
             if (r["task"], r["label"]) == (task, label)
         )
-        csv_ends = [row[f"IQM {key}"] for key in ("estimate", "low", "high", "reason")]
+        csv_ends = [csv_row[f"IQM {key}"] for key in ("estimate", "low", "high", "reason")]
         numbers = (estimate.estimate, estimate.low, estimate.high)
         expected = ["" if value is None else repr(value) for value in numbers]
         assert [*expected, estimate.reason or ""] == csv_ends
-    few = "too few runs for an interval (n = 2)"
-    for text in (page, latex, read["report.md"], read["tasks.csv"], read["report.json"]):
-        assert (name == "two") == (few in text.lower())
+    note = "too few runs for an interval (n = 2)"
+    for text in (page, latex, texts["report.md"], texts["tasks.csv"], texts["report.json"]):
+        assert (name == "two") == (note in text.lower())
 
 
 def summary_of(study: Study, name: str) -> list[TrackedAggregate]:
-    """The aggregates that trackers receive."""
-    paths = study.place.layout.experiment(name)
+    """The aggregates that trackers receive, also written to TensorBoard."""
+    paths = study.workspace.layout.experiment(name)
     labels = ConfigurationIndex(paths)
     summary, _ = read_summary(
         paths, tracked_experiment(paths, labels), labels, HeadlineAggregate()
     )
-    found = summary.aggregates
+    tracked_aggregates = summary.aggregates
     rows = summary_request(tracked_experiment(paths, labels), summary)["rows"]
-    for aggregate, row in zip(found, rows, strict=True):
+    for aggregate, row in zip(tracked_aggregates, rows, strict=True):
         assert aggregate.estimate is not None
         numbers = (aggregate.estimate.estimate, aggregate.estimate.low, aggregate.estimate.high)
         assert (*numbers, aggregate.in_words) == (*row[7:10], row[-1])
-    TensorBoardSink(study.place.folder / "tensorboard" / name).summarise(summary)
-    return list(found)
+    TensorBoardSink(study.workspace.folder / "tensorboard" / name).summarise(summary)
+    return list(tracked_aggregates)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_trackers_receive_the_same(study: Study, name: str) -> None:
-    """MLflow, W&B and TensorBoard receive the same aggregates, and the picture."""
-    expected, found = study.estimates(name), summary_of(study, name)
-    assert expected == {(a.label, a.task): a.estimate for a in found}
-    for aggregate in found:
+    """MLflow, W&B, TensorBoard and the interval figure receive the same aggregates."""
+    expected, tracked_aggregates = study.estimates(name), summary_of(study, name)
+    assert expected == {(a.label, a.task): a.estimate for a in tracked_aggregates}
+    for aggregate in tracked_aggregates:
         estimate = expected[aggregate.label, aggregate.task]
-        ends_told = {"iqm": estimate.estimate, "iqm_low": estimate.low, "iqm_high": estimate.high}
-        told = numbers_in_mlflow([aggregate])
-        assert {k: v for k, v in ends_told.items() if v is not None} == {
-            k: v for k, v in told.items() if k.startswith("iqm")
+        expected_metrics = {
+            "iqm": estimate.estimate,
+            "iqm_low": estimate.low,
+            "iqm_high": estimate.high,
+        }
+        mlflow_metrics = numbers_in_mlflow([aggregate])
+        assert {k: v for k, v in expected_metrics.items() if v is not None} == {
+            k: v for k, v in mlflow_metrics.items() if k.startswith("iqm")
         }
         tags = tags_in_mlflow([aggregate])
         assert (sentence("IQM", estimate), estimate.reason) == (tags["in_words"], tags["reason"])
@@ -265,46 +271,46 @@ def test_trackers_receive_the_same(study: Study, name: str) -> None:
 
 
 def in_tensorboard(study: Study, name: str, aggregate: TrackedAggregate) -> dict[str, Any]:
-    """What the event file of a label says."""
+    """The values in the TensorBoard event file of a label, by tag."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray
 
-    folder = study.place.folder / "tensorboard" / name / "summary"
+    folder = study.workspace.folder / "tensorboard" / name / "summary"
     (path,) = (folder / f"{aggregate.label} {aggregate.task}").glob("*tfevents*")
     values = (v for event in EventFileLoader(str(path)).Load() for v in event.summary.value)
-    read = {value.tag: make_ndarray(value.tensor).item() for value in values}
-    return {k: v.decode() if isinstance(v, bytes) else v for k, v in read.items()}
+    contents = {value.tag: make_ndarray(value.tensor).item() for value in values}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in contents.items()}
 
 
 @pytest.mark.parametrize("name", ["two", "three", "five"])
 def test_the_card_of_a_model_shows_the_same(study: Study, name: str) -> None:
-    """The head and the table of a model card agree."""
+    """The head and the table of a model card show the same estimate."""
     for (label, task), estimate in study.estimates(name).items():
-        evidence = collect_evidence([f"{name}/{label}"], Phase.TEST, study.place)
-        parts = read_report(("metric=[iqm]",), study.place.folder)
-        asked = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
-        of = ModelCard(
-            inquiry=asked,
-            estimates=per_task(asked)[0],
+        evidence = collect_evidence([f"{name}/{label}"], Phase.TEST, study.workspace)
+        parts = read_report(("metric=[iqm]",), study.workspace.folder)
+        context = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+        card = ModelCard(
+            inquiry=context,
+            estimates=per_task(context)[0],
             algorithm=label,
             model="model.zip",
             folders={0: "seed-0"},
             foreign=(),
             report=False,
         )
-        assert sentence("IQM", estimate) in describe_result(of)
-        body = render_card(of).decode()
+        assert sentence("IQM", estimate) in describe_result(card)
+        body = render_card(card).decode()
         assert rows_of(body.replace("\\", ""), task, in_table(estimate), every_run(estimate))
 
 
 def test_a_page_over_tasks_counts_runs_by_task(study: Study) -> None:
     """An aggregate over two tasks says how many runs each of them has."""
-    parts = read_report((), study.place.folder)
-    evidence = collect_evidence(["tasks"], Phase.TEST, study.place)
-    asked = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
-    for own in aggregates(asked):
-        assert "(n = 3 on each of 2 tasks)" in sentence("IQM", own.intervals["iqm"])
-        gap = own.intervals["optimality_gap"]
+    parts = read_report((), study.workspace.folder)
+    evidence = collect_evidence(["tasks"], Phase.TEST, study.workspace)
+    context = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    for aggregate in aggregates(context):
+        assert "(n = 3 on each of 2 tasks)" in sentence("IQM", aggregate.intervals["iqm"])
+        gap = aggregate.intervals["optimality_gap"]
         assert 0 <= (gap.low or 0) <= (gap.high or 0) <= 1
 
 
@@ -319,24 +325,24 @@ def swept(
 
 
 def test_a_sweep_shows_one_winner(swept: StoredSweep) -> None:
-    """The outcome, `show`, the winner's section and the page agree."""
-    own = Study(swept.study)
-    computed = own.json("sweep", *SWEEP)["report"]
-    blocks = {b.get("name"): b for part in computed["parts"] for b in part["blocks"]}
+    """The outcome of a sweep, its report and `show` give the same scores."""
+    sweep_study = Study(swept.study)
+    report = sweep_study.json("sweep", *SWEEP)["report"]
+    blocks = {b.get("name"): b for part in report["parts"] for b in part["blocks"]}
     columns = [column["title"] for column in blocks["winner-scores"]["columns"]]
     scores = [dict(zip(columns, r, strict=True)) for r in blocks["winner-scores"]["rows"]]
-    parts = read_report((), own.place.folder)
-    evidence = collect_evidence(["made_up"], Phase.TEST, own.place)
-    asked = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
-    (shown,) = own.json("show", "made_up")["phases"]
-    outcome = own.say("sweep", *SWEEP)
-    for of_label in aggregates(asked):
-        mean = of_label.intervals["mean"]
-        (row,) = [s for s in scores if (s["label"], s["phase"]) == (of_label.label, "test")]
+    parts = read_report((), sweep_study.workspace.folder)
+    evidence = collect_evidence(["made_up"], Phase.TEST, sweep_study.workspace)
+    context = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    (phase,) = sweep_study.json("show", "made_up")["phases"]
+    outcome = sweep_study.output("sweep", *SWEEP)
+    for aggregate in aggregates(context):
+        mean = aggregate.intervals["mean"]
+        (row,) = [s for s in scores if (s["label"], s["phase"]) == (aggregate.label, "test")]
         assert as_json_value(mean) == row["mean"]
         assert with_ends(mean, 0) in outcome
-        (cell,) = [c for c in shown["cells"] if c["label"] == of_label.label]
-        assert as_json(of_label.intervals["iqm"]) == cell["estimate"]
+        (cell,) = [c for c in phase["cells"] if c["label"] == aggregate.label]
+        assert as_json(aggregate.intervals["iqm"]) == cell["estimate"]
 
 
 def test_the_packaged_settings_are_the_defaults(tmp_path: Path) -> None:
@@ -353,17 +359,19 @@ def test_a_workspace_may_set_the_leading_aggregate(
 ) -> None:
     """A workspace can set the leading aggregate for all surfaces."""
     monkeypatch.chdir(tmp_path)
-    packaged = (packaged_root() / "conf" / "report.yaml").read_text()
-    changed = packaged.replace("metric: [iqm, median, mean,", "metric: [mean, iqm, median,")
+    packaged_settings = (packaged_root() / "conf" / "report.yaml").read_text()
+    changed_settings = packaged_settings.replace(
+        "metric: [iqm, median, mean,", "metric: [mean, iqm, median,"
+    )
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "report.yaml").write_text(changed.replace("50_000", "1_000"))
-    own = Study(Workspace(tmp_path, Layout(tmp_path / "runs")))
-    own.store("five")
-    estimate = own.estimates("five")["a2c", CARTPOLE]
+    (tmp_path / "conf" / "report.yaml").write_text(changed_settings.replace("50_000", "1_000"))
+    custom_study = Study(Workspace(tmp_path, Layout(tmp_path / "runs")))
+    custom_study.store("five")
+    estimate = custom_study.estimates("five")["a2c", CARTPOLE]
     assert (1000, "mean") == (estimate.repetitions, read_headline_aggregate(tmp_path).name)
-    assert f"  {sentence('mean', estimate)}\n" in own.say("show", "five")
-    row = own.json("ls", "five", "--group", "--where", "mean<400")["rows"][0]
+    assert f"  {sentence('mean', estimate)}\n" in custom_study.output("show", "five")
+    row = custom_study.json("ls", "five", "--group", "--where", "mean<400")["rows"][0]
     assert (estimate.estimate, estimate.low) == (row["estimate"], row["low"])
     assert "mean" == row["metric"]
-    blocks = [b for part in own.json("compare", "five")["parts"] for b in part["blocks"]]
+    blocks = [b for part in custom_study.json("compare", "five")["parts"] for b in part["blocks"]]
     assert as_json(estimate) == next(b for b in blocks if b.get("name") == "tasks")["rows"][0][3]

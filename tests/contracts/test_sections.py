@@ -35,27 +35,27 @@ NUMBERS = (Table, IntervalFigure, LineFigure, Matrix, HeatMap, ScatterFigure, Pa
 
 def section(name: str) -> Section:
     """The section that a yaml describes, validated and built as rlexp does it."""
-    built: Section = member("section", name)
-    return built
+    built_section: Section = member("section", name)
+    return built_section
 
 
 @cache
-def asked(sample: str) -> ReportContext:
-    """A sample as all sections of a report share it."""
+def context_of(sample: str) -> ReportContext:
+    """The report context of a sample, which all sections of a report share."""
     return inquiry(SAMPLES[sample]())
 
 
 @cache
-def asked_in_another_order(sample: str) -> ReportContext:
-    """The same, with runs and trials in another order."""
+def reordered_context_of(sample: str) -> ReportContext:
+    """The report context of a sample with its runs and trials in another order."""
     seed = len(sample)
     return inquiry(trials_reordered(reordered(SAMPLES[sample](), seed), seed))
 
 
 @cache
 def part(name: str, sample: str) -> SectionContent | None:
-    """What a section computes of a sample."""
-    return section(name).part(asked(sample))
+    """The content that a section computes from a sample, if there is any."""
+    return section(name).part(context_of(sample))
 
 
 def values(block: Any) -> Iterator[Any]:
@@ -72,7 +72,7 @@ def values(block: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_yaml_holds_one_section_under_its_own_name(name: str) -> None:
-    """A yaml holds one section under its name, and a first line that describes it."""
+    """The yaml of a section holds one section under its name, and begins with a comment."""
     text = (CONF / "section" / f"{name}.yaml").read_text()
     assert [name] == list(yaml.safe_load(text))
     assert text.startswith("# ")
@@ -86,46 +86,48 @@ def test_a_report_has_every_section() -> None:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
-    """The name of a part is its anchor; its title is for readers."""
+    """The content of a section has the name of its yaml, and a title."""
     samples = ("typical", "swept", "grid", "grid_tested")
-    found = next(own for sample in samples if (own := part(name, sample)))
-    assert found is not None
-    assert name == found.name.replace("-", "_")
-    assert found.title
+    content = next(computed for sample in samples if (computed := part(name, sample)))
+    assert content is not None
+    assert name == content.name.replace("-", "_")
+    assert content.title
 
 
 def parts(name: str) -> dict[str, SectionContent]:
     """The non-empty results of a section for each sample."""
-    return {sample: computed for sample in SAMPLES if (computed := part(name, sample))}
+    return {sample: content for sample in SAMPLES if (content := part(name, sample))}
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_says_something(name: str) -> None:
-    """A section gives no part, or a part with content."""
-    computed = {sample: part(name, sample) for sample in SAMPLES}
-    assert [] == [s for s, p in computed.items() if p is not None and not p.blocks]
+    """A section computes no content, or content with blocks."""
+    contents = {sample: part(name, sample) for sample in SAMPLES}
+    assert [] == [s for s, p in contents.items() if p is not None and not p.blocks]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_numbers_are_finite_or_missing(name: str) -> None:
-    """NaN and infinity are never shown as numbers."""
+    """Content has no NaN and no infinity among its numbers."""
     numbers = [(s, v) for s, p in parts(name).items() for v in values(p.blocks)]
     assert [] == [(s, v) for s, v in numbers if isinstance(v, float) and not math.isfinite(v)]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_order_of_the_runs_does_not_matter(name: str) -> None:
-    """Evidence in another order gives an equal part."""
+    """The order of runs and trials in the evidence does not change a section."""
     for sample in SAMPLES:
-        assert part(name, sample) == section(name).part(asked_in_another_order(sample)), sample
+        assert part(name, sample) == section(name).part(reordered_context_of(sample)), sample
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_names_of_blocks_are_unique_in_a_report(sample: str) -> None:
     """Names of blocks are distinct, because they name files and anchors."""
-    computed = [found for name in SECTIONS if (found := part(name, sample))]
-    own = [b.name for found in computed for b in found.blocks if isinstance(b, NUMBERS)]
-    assert sorted(set(own)) == sorted(own)
+    contents = [content for name in SECTIONS if (content := part(name, sample))]
+    block_names = [
+        b.name for content in contents for b in content.blocks if isinstance(b, NUMBERS)
+    ]
+    assert sorted(set(block_names)) == sorted(block_names)
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -138,6 +140,8 @@ def test_tables_are_rectangular(name: str) -> None:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_seed_decides_every_number(name: str) -> None:
-    """Equal evidence and seeds give equal parts."""
-    own = typical()
-    assert section(name).part(inquiry(own, seed=5)) == section(name).part(inquiry(own, seed=5))
+    """Equal evidence and equal seeds give equal content."""
+    evidence = typical()
+    assert section(name).part(inquiry(evidence, seed=5)) == section(name).part(
+        inquiry(evidence, seed=5)
+    )

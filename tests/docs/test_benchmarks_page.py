@@ -1,4 +1,4 @@
-"""The page about benchmarks: its commands work, and its scores are the stored ones."""
+"""The page about benchmarks has the stored scores, and its commands work."""
 
 import csv
 import json
@@ -17,18 +17,18 @@ ROOT = Path(__file__).parents[2]
 TEXT = PAGE.read_text()
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
 LARGEST = 300_000
-"""Bytes of what is kept of a benchmark."""
+"""Bytes that the stored files of a benchmark may have."""
 
 
 def test_the_small_benchmark_has_stored_scores() -> None:
-    """The other tests of this file need stored scores, which come with the package."""
+    """The package has the stored scores that the other tests of this file need."""
     assert ["classic_control"] == NAMES
     assert KEPT == packaged_root() / "conf" / "benchmark" / "baselines"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_the_means_of_the_episodes(name: str) -> None:
-    """Exactly the runs with a score are stored, with a hundred episodes each."""
+    """Each stored score is the mean of its hundred stored episodes."""
     episodes: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     with (KEPT / f"{name}.csv").open(newline="") as file:
         rows = csv.DictReader(file)
@@ -51,7 +51,7 @@ def test_scores_are_the_means_of_the_episodes(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_table_equals_the_stored_scores(name: str) -> None:
-    """The table is the output of `benchmarks/baselines.py`."""
+    """The table on the page is the output of `benchmarks/baselines.py`."""
     shown = TEXT.partition(BEGIN.format(name=name))[2].partition(END)[0]
     assert shown == markdown(json.loads((KEPT / f"{name}.json").read_text())["cells"])
 
@@ -68,30 +68,32 @@ def test_stored_scores_are_small_and_name_no_machine(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stored_scores_match_the_present_benchmark(name: str) -> None:
-    """The cells and their steps are those of the present definition."""
+    """The stored cells and their steps are those of the present definition."""
     content = json.loads((KEPT / f"{name}.json").read_text())
-    result = {
-        (item.plain["environment"]["id"], dict(item.choices)["algorithm"]): item.plain["budget"]
-        for item in compose([f"+benchmark={name}"], ROOT)
+    budgets = {
+        (composed.plain["environment"]["id"], dict(composed.choices)["algorithm"]): composed.plain[
+            "budget"
+        ]
+        for composed in compose([f"+benchmark={name}"], ROOT)
     }
-    assert {key: budget["steps"] for key, budget in result.items()} == {
+    assert {key: budget["steps"] for key, budget in budgets.items()} == {
         (cell["task"], cell["label"]): cell["steps"] for cell in content["cells"]
     }
 
 
 def test_the_matrix_on_the_page_composes(tmp_path: Path) -> None:
-    """The matrix of the page works under the name that the page gives it."""
+    """The matrix on the page can be composed from a file of a workspace."""
     (block,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     path = tmp_path / "conf" / "benchmark" / "mine.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(block)
     assert [20_000, 20_000] == [
-        item.plain["budget"]["steps"] for item in compose(["+benchmark=mine"], tmp_path)
+        composed.plain["budget"]["steps"] for composed in compose(["+benchmark=mine"], tmp_path)
     ]
 
 
-def test_every_matrix_is_named(tmp_path: Path) -> None:
-    """The table at the top of the page lists every benchmark."""
+def test_every_matrix_is_named() -> None:
+    """The page has a table row for every benchmark with tasks."""
     matrices = [
         path.stem
         for path in (ROOT / "conf" / "benchmark").glob("*.yaml")

@@ -1,4 +1,4 @@
-"""The page about components: its commands, defaults and example work."""
+"""The page about components has working commands, true defaults and a working example."""
 
 import json
 import re
@@ -30,7 +30,7 @@ CODE = re.compile(r"`(rlexp run [^`]+)`")
 
 def blocks(kind: str) -> list[str]:
     """The page's code blocks of a kind, in order."""
-    return [result["text"] for result in BLOCK.finditer(PAGE) if result["kind"] == kind]
+    return [match["text"] for match in BLOCK.finditer(PAGE) if match["kind"] == kind]
 
 
 COMMANDS = [
@@ -45,9 +45,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the guide of the page was trained for a short time."""
     folder = tmp_path_factory.mktemp("study")
     (arguments,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
-    short = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
-    done = pasted(shlex.join([*arguments, *short]), folder)
-    assert 0 == done.returncode, done.stdout + done.stderr
+    short_training = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
+    process = pasted(shlex.join([*arguments, *short_training]), folder)
+    assert 0 == process.returncode, process.stdout + process.stderr
     return folder
 
 
@@ -57,8 +57,8 @@ def test_commands_of_the_page_compose(
 ) -> None:
     """Every setting exists, every value is allowed, and each environment can be built."""
     monkeypatch.chdir(study)
-    location = Workspace(study, Layout(study / "runs"))
-    request = read_request(shlex.split(command)[2:], location)
+    workspace = Workspace(study, Layout(study / "runs"))
+    request = read_request(shlex.split(command)[2:], workspace)
     assert len(request.specs()) >= (1 if "experiment=guide" in command else 5)
     for configuration in request.experiment.configurations:
         content = {**configuration.environment, "reference": {}}
@@ -66,7 +66,7 @@ def test_commands_of_the_page_compose(
 
 
 def test_a_changed_guide_is_refused(study: Path, tmp_path: Path) -> None:
-    """A guide with other weights than the pinned ones, or other functions, is refused."""
+    """A guide whose weights or spec.json differ from the pinned ones is refused."""
     (run,) = (study / "runs" / "guide").glob("ppo*")
     guide = Path(shutil.copytree(run, tmp_path / "guide"))
     pinned = final_weights(str(guide), "jump_start")
@@ -82,7 +82,7 @@ def test_a_changed_guide_is_refused(study: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_commands_and_ready_experiments() -> None:
-    """The other tests of this file need commands and benchmarks on the page."""
+    """The page has the commands and benchmarks that the other tests of this file need."""
     assert 8 <= sum("+benchmark=" not in command for command in COMMANDS)
     assert 8 <= sum("+benchmark=" in command for command in COMMANDS)
 
@@ -109,14 +109,14 @@ def test_settings_are_explained_with_their_defaults(name: str) -> None:
     rows = dict(ROW.findall(section.partition("| setting |")[2]))
     settings = yaml.safe_load((ROOT / "conf" / "component" / f"{name}.yaml").read_text())[name]
     del settings["_target_"]
-    others = {"initial"} if name == "observation_delay" else set()
-    assert settings.keys() == rows.keys() - others
+    elsewhere = {"initial"} if name == "observation_delay" else set()
+    assert settings.keys() == rows.keys() - elsewhere
     for setting, value in settings.items():
-        output = re.findall(r"`([^`]+)`", rows[setting])
+        defaults = re.findall(r"`([^`]+)`", rows[setting])
         if value == "???":
             assert "required" == rows[setting]
         elif not str(value).startswith("${"):
-            assert value in [yaml.safe_load(text) for text in output]
+            assert value in [yaml.safe_load(text) for text in defaults]
 
 
 def test_the_example_component_works(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_example_component_works(tmp_path: Path) -> None:
     (tmp_path / "my_components.py").write_text(source)
     (tmp_path / "conf" / "component").mkdir(parents=True)
     (tmp_path / "conf" / "component" / "clipped_rewards.yaml").write_text(settings)
-    done = pasted(commands, tmp_path)
-    assert 0 == done.returncode, done.stdout + done.stderr
-    assert "component=clipped_rewards" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+    process = pasted(commands, tmp_path)
+    assert 0 == process.returncode, process.stdout + process.stderr
+    assert "component=clipped_rewards" in process.stdout
+    assert "Traceback" not in process.stdout + process.stderr

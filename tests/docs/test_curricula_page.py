@@ -1,4 +1,4 @@
-"""The page about curricula: its example teacher works, and it lists every teacher."""
+"""The page about curricula lists every teacher, and its example teacher works."""
 
 import importlib
 import re
@@ -24,10 +24,10 @@ FILES = re.compile(
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the page."""
-    for result in FILES.finditer(PAGE):
-        path = tmp_path / result["name"]
+    for match in FILES.finditer(PAGE):
+        path = tmp_path / match["name"]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(result["text"])
+        path.write_text(match["text"])
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     return tmp_path
@@ -35,8 +35,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_example_teacher_works(study: Path) -> None:
     """The teacher acts only in training, on the page's environment, and widens its range."""
-    (item,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
-    _, parts = validate(item.plain, ("my_teachers",))
+    (composed,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
+    _, parts = validate(composed.plain, ("my_teachers",))
     del sys.modules["my_teachers"]
     environment: Any = parts.environment.make()
     environment.reset(seed=1)
@@ -58,9 +58,9 @@ def test_every_teacher_has_a_row() -> None:
 
 @pytest.mark.parametrize("teacher", ["random", "alp_gmm", "success_rate"])
 def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
-    """A hundred contexts are tested once each, and none is always held out."""
-    (item,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
-    root, parts = validate(item.plain)
+    """The benchmark of a teacher tests each context once, and none is always held out."""
+    (composed,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
+    root, parts = validate(composed.plain)
     context = parts.environment.components["context"]
     assert root.budget.final_episodes == len(context.test_contexts())
     assert 1 == parts.environment.vector.count

@@ -1,4 +1,4 @@
-"""The design page: every folder is on it, and every path and name that it gives exists."""
+"""The design page has every folder, and the paths and names on the page exist."""
 
 import re
 from pathlib import Path
@@ -9,9 +9,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "design.md").read_text()
 CODE = re.compile(r"`([^`]+)`")
 LEAST_FILES = 2
-"""Python files that make a folder one that a reader looks for."""
+"""Python files that a folder has at least if it needs a row."""
 INNER = ("rlexp/executors/", "rlexp/exchange/", "rlexp/stats/", "rlexp/components/")
-"""Folders whose rows also stand for the folders inside."""
+"""Folders whose row also covers the folders inside."""
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -26,12 +26,12 @@ CHANGES = rows("To change something, go there")
 
 
 def paths(text: str) -> list[str]:
-    """The paths among the words set as code."""
+    """The paths in the code spans of a text."""
     return [word for word in CODE.findall(text) if "/" in word and not word.startswith("rlexp ")]
 
 
 def test_every_folder_has_a_row() -> None:
-    """A folder of at least two modules is in the table, or stands inside one that is."""
+    """Each folder of at least two modules has a row, or its parent folder covers it."""
     shown = {CODE.findall(folder)[0] for folder, *_ in HOUSE}
     folders = {
         str(init.parent.relative_to(ROOT))
@@ -44,19 +44,19 @@ def test_every_folder_has_a_row() -> None:
 
 @pytest.mark.parametrize("row", HOUSE, ids=lambda row: row[0].strip("`"))
 def test_a_folder_has_an_entry(row: list[str]) -> None:
-    """The module to begin with exists and defines the name that is given with it."""
+    """The first module of a row exists and defines the name beside it."""
     path, name = CODE.findall(row[2])
     assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", CHANGES, ids=lambda row: row[0])
 def test_a_change_is_made_within_three_files(row: list[str]) -> None:
-    """The places of a change exist, and are three at most."""
-    places = paths(row[1])
-    assert len(places) <= 3
-    assert [] == [place for place in places if not (ROOT / place).exists()]
+    """Each change has at most three places, and they exist."""
+    listed_paths = paths(row[1])
+    assert len(listed_paths) <= 3
+    assert [] == [path for path in listed_paths if not (ROOT / path).exists()]
 
 
 def test_twenty_changes_are_described() -> None:
-    """The table answers for the twenty most likely changes."""
+    """The page describes at least twenty changes."""
     assert len(CHANGES) >= 20

@@ -1,4 +1,4 @@
-"""The page about plug-ins of users: every example can be built or trained as pasted."""
+"""The page about plug-ins of users has examples that can be built or trained as pasted."""
 
 import json
 import re
@@ -35,8 +35,8 @@ from rlexp.tuners import Problem
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extend.md").read_text()
 FILES = {
-    found["name"]: found["text"]
-    for found in re.finditer(
+    match["name"]: match["text"]
+    for match in re.finditer(
         r"^`(?P<name>[\w/.]+)`:\n\n```\w+\n(?P<text>.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
     )
 }
@@ -68,8 +68,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
 
 
-def given(*start: str) -> list[list[str]]:
-    """The overrides of the page's commands with this beginning, without --allow-import."""
+def overrides_of(*start: str) -> list[list[str]]:
+    """The overrides of the commands on the page with these first words."""
     return [
         arguments[len(start) + 2 :]
         for arguments in COMMANDS
@@ -85,7 +85,7 @@ def request_of(words: Sequence[str], study: Path) -> RunRequest:
 def sweep_request_of(group: str, study: Path) -> SweepRequest:
     """The checked request of the page's `rlexp sweep` command for a group."""
     (arguments,) = [
-        arguments for arguments in given("sweep") if arguments[0].startswith(f"{group}=")
+        arguments for arguments in overrides_of("sweep") if arguments[0].startswith(f"{group}=")
     ]
     request = compose_sweep(None, arguments, study)
     check_sweep(request, ALLOWED)
@@ -103,7 +103,7 @@ def test_every_family_has_a_row() -> None:
 
 
 def test_every_example_is_complete() -> None:
-    """Each has a module, a YAML file that names its class, and a command that chooses it."""
+    """Each example has a module, a YAML file that names its class, and a command that uses it."""
     yamls = {name: text for name, text in FILES.items() if name.endswith(".yaml")}
     modules = {name.removesuffix(".py") for name in FILES if name.endswith(".py")}
     named = re.findall(rf"_target_: ({PACKAGE}\.\w+)\.\w+$", "".join(yamls.values()), re.MULTILINE)
@@ -117,30 +117,30 @@ def test_every_example_is_complete() -> None:
 
 def test_all_examples_train_together(study: Path) -> None:
     """Agent, algorithm, executor and tracker train together; points are pushed once."""
-    asked_for = sorted({word for arguments in given("run") for word in arguments})
-    groups = {word.partition("=")[0] for word in asked_for}
+    overrides = sorted({word for arguments in overrides_of("run") for word in arguments})
+    groups = {word.partition("=")[0] for word in overrides}
     assert {"agent", "algorithm", "environment", "executor", "tracker"} == groups
-    short = (
+    short_training = (
         *("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_episodes=1"),
         *("budget.final_episodes=2", "seeds.test=1", "experiment=own", "-q"),
     )
-    arguments = ["rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short]
-    done = pasted(shlex.join(arguments), study)
-    assert 0 == done.returncode, done.stdout + done.stderr
+    arguments = ["rlexp", "run", "--allow-import", PACKAGE, *overrides, *short_training]
+    process = pasted(shlex.join(arguments), study)
+    assert 0 == process.returncode, process.stdout + process.stderr
     curves = study / "curves" / "own"
     (path,) = curves.glob("annealed_a2c-test-0-*.jsonl")
     steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
     assert all(a < b for a, b in pairwise(steps))
     assert {32, 64} <= set(steps)
-    output = json.loads(path.with_suffix(".json").read_text())
-    assert ("annealed_a2c", "completed") == (output["label"], output["state"])
-    assert {"annealed_a2c on CartPole-v1": output["score"]} == json.loads(
+    summary = json.loads(path.with_suffix(".json").read_text())
+    assert ("annealed_a2c", "completed") == (summary["label"], summary["state"])
+    assert {"annealed_a2c on CartPole-v1": summary["score"]} == json.loads(
         (curves / "aggregates.json").read_text()
     )
 
 
 def test_the_example_agent_encodes_waves(study: Path) -> None:
-    """Each observation entry becomes two sines and two cosines."""
+    """The agent turns each entry of an observation into two sines and two cosines."""
     (configuration,) = request_of(["agent=fourier"], study).experiment.configurations
     arguments = build(configuration.agent, "agent", ALLOWED).arguments()
     space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -152,7 +152,7 @@ def test_the_example_agent_encodes_waves(study: Path) -> None:
 
 
 def test_settings_are_checked(study: Path) -> None:
-    """The types of the fields are checked."""
+    """A setting outside the range of its field is refused."""
     with pytest.raises(ConfigError, match=r"agent\.order=0"):
         request_of(["agent=fourier", "agent.order=0"], study)
     with pytest.raises(ConfigError, match=r"algorithm\.ent_coef=-1"):
@@ -160,7 +160,7 @@ def test_settings_are_checked(study: Path) -> None:
 
 
 def test_the_package_must_be_allowed(study: Path) -> None:
-    """The package is not imported without --allow-import."""
+    """Without --allow-import, the package is refused and not imported."""
     with pytest.raises(ConfigError, match="allow another package with --allow-import"):
         read_request(["agent=fourier"], Workspace(study, Layout(study / "runs")))
     assert PACKAGE not in sys.modules
@@ -169,17 +169,17 @@ def test_the_package_must_be_allowed(study: Path) -> None:
 def test_an_environment_is_what_init_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page names the files of `rlexp init`, which need no permission."""
-    written = files("my_study")
+    """The page names the environment files that `rlexp init` writes, and they work."""
+    init_files = files("my_study")
     named = [name for name in re.findall(r"`([\w/]+\.\w+)`", PAGE) if "corridor" in name]
     assert ["corridor.py", "conf/environment/corridor.yaml"] == named
     assert ["init", "my_study"] in COMMANDS
-    write(tmp_path, written)
+    write(tmp_path, init_files)
     forget()
     monkeypatch.syspath_prepend(str(tmp_path))
-    (item,) = compose(["environment=corridor"], tmp_path)
+    (composed,) = compose(["environment=corridor"], tmp_path)
     try:
-        with closing(validate(item.plain)[1].environment.make()) as environment:
+        with closing(validate(composed.plain)[1].environment.make()) as environment:
             observation, _ = environment.reset(seed=1)
             assert environment.observation_space.contains(observation)
     finally:
@@ -188,7 +188,7 @@ def test_an_environment_is_what_init_writes(
 
 
 def test_the_example_tuner_climbs(study: Path) -> None:
-    """It starts at random and then samples around the best; suggestions are deterministic."""
+    """The tuner starts at random and then samples around the best trial, deterministically."""
     request = sweep_request_of("tuner", study)
     tuner: Any = build(request.tuner, "tuner", ALLOWED)
     problem = Problem(space=request.space, objectives=1, steps=100, seed=3)
@@ -196,9 +196,13 @@ def test_the_example_tuner_climbs(study: Path) -> None:
         Trial(number=n, parameters=v, steps=100, state=TrialState.COMPLETE, values=(float(n),))
         for n, v in enumerate(request.space.decode([share]) for share in (0.1, 0.8))
     )
-    result = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
-    shares = [share for item in result if (share := request.space.encode(item.parameters)[0])]
-    assert len(shares) == len(result)
+    suggestions = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
+    shares = [
+        share
+        for suggestion in suggestions
+        if (share := request.space.encode(suggestion.parameters)[0])
+    ]
+    assert len(shares) == len(suggestions)
     assert all(0.65 <= share <= 0.95 for share in shares)
     assert max(shares) - min(shares) > 0.2
     climber = tuner.open(problem)
@@ -209,16 +213,16 @@ def test_the_example_tuner_climbs(study: Path) -> None:
 
 
 def test_the_example_pruner_stops_low_trials(study: Path) -> None:
-    """It stops trials from half of the steps on, with a one-line reason."""
+    """The pruner stops trials from half of the steps on, with a one-line reason."""
     pruner: Any = build(sweep_request_of("pruner", study).pruner, "pruner", ALLOWED)
 
     def reason(step: int, value: float) -> str | None:
-        output: str | None = pruner.prunes(
+        pruning_reason: str | None = pruner.prunes(
             PruningPoint(
                 number=1, position=0, step=step, steps=100, every=10, value=value, peers={}
             )
         )
-        return output
+        return pruning_reason
 
     assert [None, None, None] == [reason(40, 10.0), reason(50, 50.0), reason(90, 99.0)]
     assert "its value 10 at 50 steps is below 50" == reason(50, 10.0)
@@ -226,17 +230,17 @@ def test_the_example_pruner_stops_low_trials(study: Path) -> None:
 
 
 def test_the_example_metric_is_computed_per_resample(study: Path) -> None:
-    """The metric reduces the last axis."""
-    (arguments,) = given("compare", "duel")
+    """The metric gives one value for each resample."""
+    (arguments,) = overrides_of("compare", "duel")
     assert "--set" == arguments[0]
     metrics = read_report(arguments[1:], study, ALLOWED).metrics
     assert ["iqm", "worst_run"] == list(metrics)
-    values = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
-    assert [1.0, 4.0] == metrics["worst_run"](TaskScores(values, (3,))).tolist()
+    scores = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+    assert [1.0, 4.0] == metrics["worst_run"](TaskScores(scores, (3,))).tolist()
 
 
 def test_the_example_executor_leaves_a_core_free(study: Path) -> None:
-    """It leaves one core free and uses at least one."""
+    """The executor leaves one core free and uses at least one core."""
     executor = request_of(["executor=spare_cores"], study).executor
     assert max(1, usable_cores() - 1) == executor.workers_for(1)
     assert 1 == executor.workers_for(10_000)

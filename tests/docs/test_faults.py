@@ -1,4 +1,4 @@
-"""The pages about faults and security: every named test exists, and every fault has a row."""
+"""The pages about faults and security name only existing tests, and every fault has a row."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ def functions(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("file", sorted({file for file, _ in NAMED}))
 def test_named_tests_exist(file: str) -> None:
-    """The pages name no test that was renamed or removed."""
+    """Each test that the pages name exists."""
     (path,) = (ROOT / "tests").rglob(file)
     assert set() == {test for other, test in NAMED if other == file} - functions(path)
 
@@ -29,7 +29,7 @@ def test_named_tests_exist(file: str) -> None:
 def test_every_fault_has_a_row_and_a_test() -> None:
     """The faults 1 to 47 each have a row with a test."""
     covered = {}
-    for first, last, rest in ROWS:
+    for first, last, cells in ROWS:
         for number in range(int(first), int(last or first) + 1):
-            covered[number] = "::test_" in rest
+            covered[number] = "::test_" in cells
     assert dict.fromkeys(range(1, 48), True) == covered

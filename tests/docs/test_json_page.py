@@ -1,4 +1,4 @@
-"""docs/json.md is up to date."""
+"""The page docs/json.md is up to date."""
 
 import subprocess
 import sys
@@ -10,5 +10,5 @@ ROOT = Path(__file__).parents[2]
 def test_page_is_up_to_date() -> None:
     """The page is the output of .ci/json_page.py."""
     command = [sys.executable, str(ROOT / ".ci" / "json_page.py")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert (ROOT / "docs" / "json.md").read_text() == done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (ROOT / "docs" / "json.md").read_text() == process.stdout

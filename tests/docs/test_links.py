@@ -1,4 +1,4 @@
-"""Documentation: every link, anchor and path has a target."""
+"""Every link, anchor and path in the documentation has a target."""
 
 import re
 from pathlib import Path
@@ -24,30 +24,30 @@ def prose(page: Path) -> str:
 
 def slug(heading: str) -> str:
     """The anchor of a heading."""
-    kept = re.sub(r"[^\w\- ]", "", heading.lower())
-    return kept.replace(" ", "-")
+    without_punctuation = re.sub(r"[^\w\- ]", "", heading.lower())
+    return without_punctuation.replace(" ", "-")
 
 
 def anchors(page: Path) -> set[str]:
     """Every anchor of a page."""
-    return {slug(result) for result in HEADING.findall(prose(page))}
+    return {slug(heading) for heading in HEADING.findall(prose(page))}
 
 
 def broken(page: Path, text: str) -> list[str]:
     """The links of a page's text without a target."""
-    lost = []
-    for target in (result["target"] for result in LINK.finditer(text)):
+    missing = []
+    for target in (match["target"] for match in LINK.finditer(text)):
         location, _, anchor = target.partition("#")
         if "://" in location or location.startswith("mailto:"):
             continue
-        there = (page.parent / location).resolve() if location else page
-        if not there.exists() or (anchor and anchor not in anchors(there)):
-            lost.append(target)
-    return lost
+        file = (page.parent / location).resolve() if location else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            missing.append(target)
+    return missing
 
 
 def test_there_are_pages() -> None:
-    """The checked pages include those that a newcomer needs first."""
+    """The checked pages include those that a newcomer reads first."""
     names = {str(page.relative_to(ROOT)) for page in PAGES}
     expected = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
     assert set() == expected - names
@@ -61,9 +61,9 @@ def test_links_have_targets(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_named_files_exist(page: Path) -> None:
-    """A file of the repository that a page names exists."""
-    lost = [name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()]
-    assert [] == lost
+    """Each file of the repository that a page names exists."""
+    missing = [name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()]
+    assert [] == missing
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The README: its tour works as pasted, and its test command is that of CI."""
+"""The tour of the README works as pasted, and its test command is that of CI."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
 
 def blocks(kind: str) -> list[str]:
     """The README's code blocks of a kind, in order."""
-    return [result["text"] for result in BLOCK.finditer(README) if result["kind"] == kind]
+    return [match["text"] for match in BLOCK.finditer(README) if match["kind"] == kind]
 
 
 def shape(line: str) -> str:
@@ -26,27 +26,27 @@ def shape(line: str) -> str:
 
 
 STARTED = {"compare", "init", "ls", "reproduce", "resume", "environment=corridor"}
-"""Words of the commands that are started as users start them; the others are forks."""
+"""Words of the commands that are started in full, as users start them; the others are forks."""
 
 
 def is_started(words: Sequence[str]) -> bool:
-    """Whether a command of the tour starts a full process; in `make test-all`, all do."""
+    """Whether a command of the tour is started in full; in `make test-all`, all are."""
     return IN_FULL or bool(STARTED & set(words))
 
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The output of the tour in an empty folder, block by block."""
-    done = pasted("".join(blocks("bash tour")), tmp_path_factory.mktemp("a tour"), is_started)
-    assert 0 == done.returncode, (done.stdout + done.stderr)[-4000:]
-    assert "Traceback" not in done.stdout + done.stderr
-    return done.stdout
+    process = pasted("".join(blocks("bash tour")), tmp_path_factory.mktemp("a tour"), is_started)
+    assert 0 == process.returncode, (process.stdout + process.stderr)[-4000:]
+    assert "Traceback" not in process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_tour_works_as_pasted(output: str) -> None:
-    """Every command of the tour succeeds, and its runs are completed."""
+    """The tour succeeds and prints the planned steps and the completed runs."""
     assert "3 runs × 4,000 environment steps" in output
     assert "n = 5 of 5 runs" in output
 
@@ -54,14 +54,14 @@ def test_tour_works_as_pasted(output: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_shown_output_is_real(output: str) -> None:
-    """Every output line in the README is printed by the tour, apart from its numbers."""
+    """Each output line in the README is printed by the tour, except for its numbers."""
     printed = {shape(line) for line in output.splitlines()}
     shown = [line for block in blocks("text tour") for line in block.splitlines() if line.strip()]
     assert [] == [line for line in shown if shape(line) not in printed]
 
 
 def test_tour_uses_every_command() -> None:
-    """The tour uses each command once."""
+    """The tour uses each command of rlexp."""
     from typer.main import get_command
 
     from rlexp.cli import app

@@ -1,4 +1,4 @@
-"""The page about sweeps: every definition on it can be started."""
+"""The page about sweeps has only definitions that can be started."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ PARSER = OverridesParser.create()
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_shown_definition_can_be_started(tmp_path: Path, block: str) -> None:
-    """Complete definitions and excerpts can be read."""
+    """A sweep can be started from each definition on the page, complete or excerpt."""
     header = "" if block.startswith("# @package _global_\n") else "# @package _global_\n"
     path = tmp_path / "sweeps" / "shown.yaml"
     path.parent.mkdir()
@@ -38,12 +38,12 @@ FORMS = [form for cell in CELLS for form in re.findall(r"`([^`]+)`", cell)]
 
 @pytest.mark.parametrize("form", FORMS)
 def test_shown_values_are_domains(form: str) -> None:
-    """Each form in the table can be read, except the list, which is plain YAML."""
+    """Each form in the table is read as a domain."""
     value = PARSER.parse_override(f"value={form}").value()
     read_domain("shown", value if isinstance(value, list) else form, None)
 
 
 def test_table_of_values_is_found() -> None:
-    """The test above needs the table."""
+    """The page has nine forms and four definitions for the other tests of this file."""
     assert 9 == len(FORMS)
     assert 4 == len(BLOCKS)

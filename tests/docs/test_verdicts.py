@@ -1,4 +1,4 @@
-"""Verdicts on the pages equal the stored ones, and their commands define the stored runs."""
+"""The verdicts on the pages equal the stored ones, and their commands define the stored runs."""
 
 import json
 import re
@@ -18,21 +18,21 @@ from rlexp.store.layout import Layout
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
 COMMAND = re.compile(r"`(rlexp run [^`]+)`")
 DEFINED_OTHERWISE = {"constraints_as_terminations", "jump_start", "snapshots"}
-"""Whose ids say more: the policy of another run, or, since they were made, an order of components."""
+"""Benchmarks whose run ids include the policy of another run or a newer order of components."""
 LARGEST = 10_000
-"""Bytes of what is kept of a comparison."""
+"""Bytes that the stored file of a comparison may have."""
 
 
-def kept(name: str) -> dict[str, Any]:
+def stored_comparison(name: str) -> dict[str, Any]:
     """The stored numbers of a comparison."""
     content: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text())
     return content
 
 
 def row(name: str) -> re.Match[str]:
-    """The row of the page on a benchmark."""
-    (result,) = row_of(name).finditer(page_of(name).read_text())
-    return result
+    """The row of a benchmark on its page."""
+    (match,) = row_of(name).finditer(page_of(name).read_text())
+    return match
 
 
 def test_every_verdict_on_a_page_is_stored() -> None:
@@ -44,14 +44,14 @@ def test_every_verdict_on_a_page_is_stored() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_equals_the_stored_verdicts(name: str) -> None:
-    """The rows are the output of `benchmarks/verdicts.py`."""
-    assert row(name)[2] == verdict(kept(name)["pairs"])
+    """The rows on the page are the output of `benchmarks/verdicts.py`."""
+    assert row(name)[2] == verdict(stored_comparison(name)["pairs"])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
     """A difference is the first mean minus the second, on the same five seeds."""
-    content = kept(name)
+    content = stored_comparison(name)
     scores = {cell["label"]: cell["scores"] for cell in content["cells"]}
     assert {tuple("01234")} == {tuple(sorted(values)) for values in scores.values()}
     assert len(content["pairs"]) == len(scores) * (len(scores) - 1) // 2
@@ -65,12 +65,12 @@ def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
 @long
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in DEFINED_OTHERWISE])
 def test_the_command_defines_the_stored_runs(name: str, tmp_path: Path) -> None:
-    """The run ids are equal, so no default has changed since."""
+    """The command gives the stored run ids, so no default has changed since."""
     (command,) = COMMAND.findall(row(name)[1])
     request = read_request(
         shlex.split(command)[2:], Workspace(tmp_path, Layout(tmp_path / "runs"))
     )
-    ids = {item for cell in kept(name)["cells"] for item in cell["runs"].values()}
+    ids = {run_id for cell in stored_comparison(name)["cells"] for run_id in cell["runs"].values()}
     assert {spec.id for spec in request.specs()} == ids
 
 
@@ -78,15 +78,15 @@ def test_the_command_defines_the_stored_runs(name: str, tmp_path: Path) -> None:
 def test_stored_verdicts_are_small_and_name_no_machine(name: str) -> None:
     """The files contain no host names and no folders."""
     assert (KEPT / f"{name}.json").stat().st_size < LARGEST
-    assert {"processor", "cores"} == set(kept(name)["machine"])
-    assert "/" not in "".join(kept(name)["command"])
+    assert {"processor", "cores"} == set(stored_comparison(name)["machine"])
+    assert "/" not in "".join(stored_comparison(name)["command"])
 
 
 @pytest.mark.skipif("constraints_as_terminations" not in NAMES, reason="not measured yet")
 def test_the_page_has_the_measured_costs() -> None:
-    """The page's numbers on constraints are means over the final evaluations of five runs."""
+    """The numbers on constraints are means over the final evaluations of the stored runs."""
     text = " ".join((DOCS / "components.md").read_text().split())
-    for cell in kept("constraints_as_terminations")["cells"]:
+    for cell in stored_comparison("constraints_as_terminations")["cells"]:
         shares, costs = (cell["measures"][name] for name in ("violations", "cost"))
         assert f"{fmean(shares):.2f}" in text
         assert f"{min(shares):.2f} to {max(shares):.2f}" in text

@@ -1,4 +1,4 @@
-"""Documentation: every configuration key is explained with its true default."""
+"""Every configuration key is documented with its true default."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -34,9 +34,9 @@ GROUPS = (
 )
 
 
-def leaves(plain: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def leaves(settings: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     """Every dotted key of a mapping with its value; an empty mapping is a value."""
-    for key, value in plain.items():
+    for key, value in settings.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, f"{prefix}{key}.")
         elif key not in {"defaults", "_target_"}:
@@ -56,23 +56,23 @@ CHOICES = {
     for group, choice in entry.items()
     if group in GROUPS
 }
-ROWS = {found["word"]: found for found in ROW.finditer(PAGE)}
+ROWS = {match["word"]: match for match in ROW.finditer(PAGE)}
 
 
 def defaults_of(file: str) -> dict[str, Any]:
     """Every key of a file: the choices of its defaults list, and its settings."""
     content = yaml.safe_load((ROOT / "conf" / file).read_text())
-    chosen = [entry.items() for entry in content["defaults"] if isinstance(entry, dict)]
-    return {**dict(chain.from_iterable(chosen)), **dict(leaves(content, ""))}
+    choices = [entry.items() for entry in content["defaults"] if isinstance(entry, dict)]
+    return {**dict(chain.from_iterable(choices)), **dict(leaves(content, ""))}
 
 
 WORDS_OF_SWEEPS = defaults_of("sweep.yaml")
-ROWS_OF_SWEEPS = {found["word"]: found for found in ROW.finditer(OF_SWEEPS)}
+ROWS_OF_SWEEPS = {match["word"]: match for match in ROW.finditer(OF_SWEEPS)}
 
 
 @pytest.mark.parametrize("word", [*CHOICES, *WORDS])
 def test_every_key_is_explained(word: str) -> None:
-    """Each key has a row with its meaning."""
+    """Each key has a row with its meaning on the page about configuration."""
     assert word in ROWS
     assert len(ROWS[word]["meaning"]) > 10
 
@@ -80,8 +80,8 @@ def test_every_key_is_explained(word: str) -> None:
 @pytest.mark.parametrize(("word", "value"), [*CHOICES.items(), *WORDS.items()])
 def test_default_is_true(word: str, value: Any) -> None:
     """The default on the page equals that in the YAML file."""
-    output = ROWS[word]["default"].strip()
-    assert value == ("???" if output == "required" else yaml.safe_load(output.strip("`")))
+    default = ROWS[word]["default"].strip()
+    assert value == ("???" if default == "required" else yaml.safe_load(default.strip("`")))
 
 
 def test_no_unknown_key_is_explained() -> None:
@@ -98,7 +98,7 @@ def test_every_key_of_sweeps_is_explained_with_its_default(word: str, value: Any
 
 
 def test_no_unknown_key_of_sweeps_is_explained() -> None:
-    """The page about sweeps explains no other key."""
+    """The page about sweeps explains exactly the keys of `sweep.yaml`."""
     assert WORDS_OF_SWEEPS.keys() == ROWS_OF_SWEEPS.keys()
 
 
@@ -126,7 +126,7 @@ def test_every_option_is_named(group: str, pages: list[str]) -> None:
     """Each option of a group is named on a page about it."""
     text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
-    output = ("`{}`", f"{group}={{}}")
+    forms = ("`{}`", f"{group}={{}}")
     assert set() == {
-        option for option in options if not any(form.format(option) in text for form in output)
+        option for option in options if not any(form.format(option) in text for form in forms)
     }

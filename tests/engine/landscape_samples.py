@@ -1,4 +1,4 @@
-"""Small landscapes and replays that the tests of sweeps on landscapes are made of."""
+"""Small landscapes and replays for the tests of sweeps on landscapes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from rlexp.tuners import Tuner
 from rlexp.tuners.random import RandomSearch
 
 SENTINEL = float(np.finfo(np.float64).tiny)
-"""What ARLBench writes for a crash: 2.2e-308."""
+"""The value that ARLBench writes for a crash: 2.2e-308."""
 ROWS, SEEDS, STEPS = 12, 10, (10, 20, 30, 40)
 
 
@@ -26,7 +26,7 @@ def raw_returns(number: int = 0) -> NDArray[np.float64]:
 
 
 def landscape(returns: NDArray[np.float64] | None = None) -> Landscape:
-    """Twelve configurations of a learning rate and a switch, with these returns."""
+    """Twelve configurations of a learning rate and a switch, with the given returns."""
     rates = np.geomspace(1e-5, 1e-1, ROWS)
     return Landscape(
         name="sample",
@@ -37,7 +37,7 @@ def landscape(returns: NDArray[np.float64] | None = None) -> Landscape:
 
 
 def plan(**changes: Any) -> SweepPlan:
-    """Every configuration on all tuning seeds, if nothing else is said."""
+    """A plan that trains every configuration on all tuning seeds; keyword arguments change it."""
     settings: dict[str, Any] = {
         "trials": ROWS,
         "full_runs": None,
@@ -57,7 +57,7 @@ def plan(**changes: Any) -> SweepPlan:
 
 
 def replay(
-    of: Landscape,
+    table: Landscape,
     *,
     tuner: Tuner | None = None,
     pruner: Pruner | None = None,
@@ -66,4 +66,6 @@ def replay(
     **changes: Any,
 ) -> Replay:
     """A sweep by random search without pruning; keyword arguments change its plan."""
-    return Replay(of, tuner or RandomSearch(), pruner or Never(), plan(**changes), seeds, number)
+    return Replay(
+        table, tuner or RandomSearch(), pruner or Never(), plan(**changes), seeds, number
+    )

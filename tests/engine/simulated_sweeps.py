@@ -1,4 +1,4 @@
-"""Sweeps whose runs are a formula: any number of workers, ending in any order, cut off anywhere."""
+"""Sweeps whose runs follow a formula, with any workers, any order of ends and any interruption."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -30,13 +30,13 @@ Score = Callable[[float, RunSpec], float | None]
 
 
 def quality(x: float, spec: RunSpec) -> float:
-    """What a run scores: best at 0.7, with noise that depends on seed and phase alone."""
+    """The score of a run: best at x = 0.7, with noise that depends on x, seed and phase only."""
     noise = random.Random(f"{spec.phase} {spec.seed} {x:.12f}").gauss(0, 0.1)
     return 1 - (x - 0.7) ** 2 + noise
 
 
 def plan(**changes: Any) -> SweepPlan:
-    """A plan of 12 trials."""
+    """A plan of 12 trials; keyword arguments change it."""
     settings: dict[str, Any] = {
         "trials": 12,
         "full_runs": None,
@@ -68,24 +68,24 @@ class Notes:
         x = suggestion.parameters["algorithm.x"]
         if self.refused(x):
             return None, f"x={x} cannot be run"
-        own = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
-        algorithm = {**own.algorithm, "x": x}
-        return replace(own, algorithm=algorithm, label=f"trial {number}"), ""
+        base = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
+        algorithm = {**base.algorithm, "x": x}
+        return replace(base, algorithm=algorithm, label=f"trial {number}"), ""
 
-    def propose(self, proposal: Proposal, made: Configuration | None) -> None:
-        """Keep it."""
-        self.proposals.append((proposal, made))
+    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
+        """Keep a proposal."""
+        self.proposals.append((proposal, configuration))
 
     def choose(self, selection: Selection) -> None:
-        """Keep it."""
+        """Keep a selection."""
         self.selections.append(selection)
 
 
 @dataclass(slots=True)
 class World:
-    """What outlives a command: proposals, choice, and the runs that are over.
+    """The state that outlives a command: proposals, selection and the runs that have ended.
 
-    `stopped` holds the step at which a run was asked to end, by its name.
+    `stopped` holds the step at which each run was asked to end, by the run's name.
     """
 
     plan: SweepPlan = field(default_factory=plan)
@@ -126,12 +126,12 @@ class World:
         return sweeping
 
     def run(self, workers: int, order: int, cut: int | None = None) -> SweepSource:
-        """Work on the sweep; runs advance and end in an order drawn by `order`.
+        """Work on the sweep; runs advance and end in a random order.
 
         Args:
             workers: Runs at a time.
             order: Seed of the order.
-            cut: After so many moves the command is killed, and what ran is lost.
+            cut: Number of moves after which the command is killed and the running runs are lost.
         """
         sweeping, dice = self.open(), random.Random(order)
         running: dict[str, tuple[RunSpec, int]] = {}
@@ -150,7 +150,7 @@ class World:
             self._advance(sweeping, spec, step, running)
 
     def finish(self, sweeping: SweepSource, spec: RunSpec) -> None:
-        """Bring a run to its end, or to where it is stopped."""
+        """Bring a run to its end, or to the step at which it is asked to end."""
         self._advance(sweeping, spec, spec.budget["steps"], {spec.id: (spec, 0)})
 
     def _advance(
@@ -161,13 +161,20 @@ class World:
         running: dict[str, tuple[RunSpec, int]],
     ) -> None:
         record = self.record(spec)
-        seen = tuple(e for e in record.evaluations if e.step <= step)
-        sweeping.evaluated(spec, seen)
+        evaluations = tuple(e for e in record.evaluations if e.step <= step)
+        sweeping.evaluated(spec, evaluations)
         request = sweeping.stopping(spec)
         if request is not None:
-            kept = tuple(e for e in seen if request.rung is None or e.step <= request.rung)
+            evaluations_to_rung = tuple(
+                e for e in evaluations if request.rung is None or e.step <= request.rung
+            )
             record = replace(
-                record, state=State.PRUNED, step=step, evaluations=kept, final=None, spent=step
+                record,
+                state=State.PRUNED,
+                step=step,
+                evaluations=evaluations_to_rung,
+                final=None,
+                spent=step,
             )
             self.stopped[spec.name] = request.rung or 0
         elif step < spec.budget["steps"]:
@@ -177,7 +184,7 @@ class World:
         sweeping.ended(record)
 
     def record(self, spec: RunSpec) -> RunRecord:
-        """The run, made whole: its curve rises to its score, or it fails."""
+        """The record of a completed run, whose curve rises to its score, or of a failed run."""
         score = self.score(spec.algorithm["x"], spec)
         steps = spec.budget["steps"]
         if score is None:

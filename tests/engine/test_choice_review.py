@@ -1,4 +1,4 @@
-"""What could win that should not: blown-up numbers, failures on later seeds, the wrong number."""
+"""Cases that could choose a wrong winner: impossible scores, late failures, the wrong objective."""
 
 from dataclasses import replace
 from math import ceil
@@ -32,13 +32,13 @@ def record(curve: list[float], final: float, score: str = "auc") -> RunRecord:
 @pytest.mark.parametrize("huge", [1e200, -1e200, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["final", "auc", "last_window", "score"])
 def test_blown_up_numbers_are_no_value(name: Objective, huge: float) -> None:
-    """What no score can be is no value of any objective, whichever number the run declares."""
+    """A run with an impossible score has no value for any objective."""
     objectives = Objectives(names=(name,), aggregate="mean")
     declared = "final" if name == "auc" else "auc"
     curve = [1.0, huge] if name != "final" else [1.0, 1.0]
-    broken = record(curve, huge, score=declared)
-    assert objectives.values([record([1.0], 1.0), broken]) is None
-    assert objectives.merits([record([1.0], 1.0), broken]) == ()
+    broken_run = record(curve, huge, score=declared)
+    assert objectives.values([record([1.0], 1.0), broken_run]) is None
+    assert objectives.merits([record([1.0], 1.0), broken_run]) == ()
 
 
 @pytest.mark.parametrize(
@@ -51,32 +51,32 @@ def test_blown_up_numbers_are_no_value(name: Objective, huge: float) -> None:
     ],
 )
 def test_a_blown_up_evaluation_reaches_no_threshold(curve: list[float], expected: float) -> None:
-    """In what is minimised a crash would be fastest; it is not."""
+    """An evaluation with an impossible score does not reach the threshold."""
     objectives = Objectives(names=("steps_to_threshold",), aggregate="mean", threshold=0.9)
     assert (expected,) == objectives.values([record(curve, 1.0)])
     assert (-expected,) == objectives.merits([record(curve, 1.0)])
 
 
 def test_spread_is_no_number_of_a_single_run() -> None:
-    """Runs cannot be compared one by one by what only several have."""
+    """Single runs cannot be compared by spread, which needs several runs."""
     spread = Objectives(names=("spread",), aggregate="mean")
     assert () == spread.merits([record([1.0], 1.0), record([1.0], 2.0)])
 
 
 def test_a_race_is_about_what_is_optimised() -> None:
-    """A trial that reaches the threshold early is not dropped for a lower final score."""
+    """A race by steps_to_threshold keeps the trial that reaches the threshold first."""
 
     class Turned(World):
-        """The better the final policy, the later it reaches the threshold."""
+        """A world in which a better final policy reaches the threshold later."""
 
         def record(self, spec: RunSpec) -> RunRecord:
-            """A curve that steps up at a time that x decides."""
-            results = World.record(self, spec)
-            late = 10 + 80 * spec.algorithm["x"]
+            """The run with a curve that jumps from 0 to 1 at a step that x decides."""
+            run_record = World.record(self, spec)
+            jump = 10 + 80 * spec.algorithm["x"]
             curve = tuple(
-                evaluated(e.step, 1.0 if e.step >= late else 0.0) for e in results.evaluations
+                evaluated(e.step, 1.0 if e.step >= jump else 0.0) for e in run_record.evaluations
             )
-            return replace(results, evaluations=curve)
+            return replace(run_record, evaluations=curve)
 
     world = Turned(
         plan=plan(allocation="racing", objective="steps_to_threshold", trials=20, lag=0),
@@ -95,11 +95,11 @@ def test_a_race_is_about_what_is_optimised() -> None:
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_next_goes_on_where_a_promoted_trial_fails(workers: int) -> None:
-    """One promoted trial that fails on a later seed does not end a sweep of eleven good ones."""
-    tempting = _best_screened()
+    """A promoted trial that fails on a later seed is replaced by the next best trial."""
+    best_x = _best_screened()
 
     def breaks(x: float, spec: RunSpec) -> float | None:
-        return None if x == tempting and spec.seed == 2 else quality(x, spec)
+        return None if x == best_x and spec.seed == 2 else quality(x, spec)
 
     world = World(plan=plan(allocation="two_stage", promoted=0.05), score=breaks)
     sweeping = world.run(workers, 0)
@@ -110,12 +110,12 @@ def test_the_next_goes_on_where_a_promoted_trial_fails(workers: int) -> None:
     assert winner is not None
     assert (TrialState.COMPLETE, True) == (
         winner.state,
-        winner.parameters["algorithm.x"] != tempting,
+        winner.parameters["algorithm.x"] != best_x,
     )
 
 
 def test_a_choice_says_when_selection_could_not_decide() -> None:
-    """One selection seed has no spread, so that tuning seeds decide, and the rule says so."""
+    """One selection seed has no spread: the tuning seeds decide, and the rule says so."""
     world = World(
         plan=plan(objective="spread"), seeds=SeedPlan(root=0, tuning=3, selection=1, test=1)
     )
@@ -129,26 +129,29 @@ def test_a_choice_says_when_selection_could_not_decide() -> None:
 
 
 def test_a_finalist_that_fails_on_selection_seeds_loses() -> None:
-    """A failed selection run is no score, however good the others are; the rest is compared."""
+    """A finalist with a failed selection run loses, whatever its other scores are."""
     world = World(plan=plan(finalists=3))
     sweeping = world.run(2, 0)
     question = sweeping.search.question
-    chosen = finalists(sweeping.ranked(), question)
+    candidates = finalists(sweeping.ranked(), question)
     runs = {
         c.number: [
             RunRecord(spec=_selection_spec(world, k), state=State.COMPLETED, final=_final(1e6))
             for k in range(2)
         ]
-        for c in chosen
+        for c in candidates
     }
-    first = chosen[0].number
+    first = candidates[0].number
     runs[first][1] = replace(runs[first][1], state=State.FAILED)
-    runs[chosen[2].number][0] = replace(runs[chosen[2].number][0], final=_final(2e6))
-    selection = choose(chosen, runs, 2, question)
-    assert (chosen[2].number, "among 2 finalists" in selection.rule) == (selection.winner, True)
+    runs[candidates[2].number][0] = replace(runs[candidates[2].number][0], final=_final(2e6))
+    selection = choose(candidates, runs, 2, question)
+    assert (candidates[2].number, "among 2 finalists" in selection.rule) == (
+        selection.winner,
+        True,
+    )
     for records in runs.values():
         records[0] = replace(records[0], state=State.FAILED)
-    selection = choose(chosen, runs, 2, question)
+    selection = choose(candidates, runs, 2, question)
     assert (first, True) == (selection.winner, "no finalist has a score" in selection.rule)
 
 
@@ -164,8 +167,8 @@ def _best_screened() -> float:
 
 
 def _selection_spec(world: World, position: int) -> RunSpec:
-    results = [r.spec for r in world.records.values() if r.spec.phase is Phase.SELECTION]
-    return results[position]
+    specs = [r.spec for r in world.records.values() if r.spec.phase is Phase.SELECTION]
+    return specs[position]
 
 
 def _final(value: float) -> Evaluated:

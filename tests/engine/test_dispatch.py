@@ -1,4 +1,4 @@
-"""A command that gives orders sees every run to its end, whenever a worker began it."""
+"""A command sees every run that it orders to its end, whenever a worker began the run."""
 
 from collections import deque
 from contextlib import closing
@@ -26,12 +26,12 @@ from rlexp.store.run_queue import RunOrder, remove_order, write_order
 from rlexp.store.runs import new_attempt, read_run
 
 LOOKS = 20
-"""Looks after which a command waits in vain."""
+"""Polls after which the test fails."""
 
 
 @dataclass(slots=True)
 class Worker(PullSession):
-    """Takes one run: an attempt of it ends with the first look of the command."""
+    """A worker of one run, whose attempt ends when the command polls for the first time."""
 
     experiment: ExperimentPaths = field(kw_only=True)
     run: str = field(kw_only=True)
@@ -39,11 +39,11 @@ class Worker(PullSession):
     looks: int = 0
 
     def begin(self) -> None:
-        """Begin the attempt, for an order that an earlier command gave."""
+        """Begin the attempt for an order of an earlier command."""
         self.attempt = new_attempt(self.experiment.run(self.run), {}, {}, "")
 
     def poll(self, seconds: float) -> list[Gone]:
-        """End the attempt, and withdraw the order that there is by now."""
+        """End the attempt at the first poll, and remove the order that exists by then."""
         self.looks += 1
         assert self.looks < LOOKS, "the command waits for an attempt that is over"
         if self.looks == 1 and self.attempt is not None:
@@ -57,7 +57,7 @@ class Worker(PullSession):
 
 
 @dataclass(slots=True)
-class Noting(SilentWatcher):
+class RecordingWatcher(SilentWatcher):
     """A watcher that keeps the records of the runs that ended."""
 
     records: list[RunRecord] = field(default_factory=list)
@@ -72,10 +72,10 @@ class Noting(SilentWatcher):
 def test_an_attempt_that_began_around_the_order_answers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: str
 ) -> None:
-    """A worker begins it with the order of an earlier command, which it withdraws at the end."""
+    """An attempt that a worker began before the order was written completes the run."""
     spec = configuration().spec(Phase.TEST, 0, 0)
     paths = ExperimentPaths(tmp_path / "sample")
-    worker, watcher = Worker(slots=1, experiment=paths, run=spec.name), Noting()
+    worker, watcher = Worker(slots=1, experiment=paths, run=spec.name), RecordingWatcher()
 
     def begin_and_write(paths: ExperimentPaths, run: str, order: RunOrder) -> None:
         worker.begin()

@@ -1,4 +1,4 @@
-"""Landscapes are read as they were published, and searched where they lie."""
+"""Landscapes are read as they were published, and searched for the nearest configuration."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,17 +15,17 @@ PENDULUM = load("cc_pendulum_sac")
 
 
 def test_there_are_twelve() -> None:
-    """On two of them no configurations can be told apart."""
-    results = [load(name) for name in names()]
-    assert 12 == len(results)
-    assert {(256, 10, 10)} == {each.returns.shape for each in results}
-    assert {256} == {len(each.rows) for each in results}
-    flat = [each.name for each in results if each.is_flat]
+    """There are twelve landscapes; two of them cannot tell configurations apart."""
+    landscapes = [load(name) for name in names()]
+    assert 12 == len(landscapes)
+    assert {(256, 10, 10)} == {item.returns.shape for item in landscapes}
+    assert {256} == {len(item.rows) for item in landscapes}
+    flat = [item.name for item in landscapes if item.is_flat]
     assert ["cc_mountain_car_ppo", "minigrid_unlock_dqn"] == flat
 
 
 def test_a_training_is_read_as_it_was_written() -> None:
-    """The first lines of the first configuration."""
+    """The first lines of the first configuration have the published values."""
     assert (5_000, 10_000) == DQN.steps[:2]
     assert [135.80469, 138.80469] == DQN.returns[0, 0, :2].tolist()
     assert 0.0001313028028065 == DQN.rows[0]["learning_rate"]
@@ -35,7 +35,7 @@ def test_a_training_is_read_as_it_was_written() -> None:
 
 
 def test_crashes_are_no_returns() -> None:
-    """299 trainings of Pendulum crashed before they ended."""
+    """The 299 crashed trainings of Pendulum have no final return and the worst score."""
     assert 299 == np.isnan(PENDULUM.final).sum()
     assert np.isfinite(PENDULUM.scores).all()
     assert PENDULUM.scores[np.isnan(PENDULUM.final)].max() == np.nanmin(PENDULUM.final)
@@ -43,13 +43,13 @@ def test_crashes_are_no_returns() -> None:
 
 @pytest.mark.parametrize("crash", [np.nan, SENTINEL])
 def test_nothing_counts_after_a_crash(crash: float) -> None:
-    """A training does not come back; an honest zero is a return."""
-    results = without_crashes(np.array([[1.0, crash, 3.0], [0.0, -1.0, 2.0]]))
-    assert [[True, False, False], [True, True, True]] == np.isfinite(results).tolist()
+    """Returns after a crash are dropped, and a return of zero is kept."""
+    returns = without_crashes(np.array([[1.0, crash, 3.0], [0.0, -1.0, 2.0]]))
+    assert [[True, False, False], [True, True, True]] == np.isfinite(returns).tolist()
 
 
 def test_the_space_is_that_of_the_columns() -> None:
-    """Log scales where values spread over decades evenly, and conditions where there are gaps."""
+    """Columns over decades get log scales, and columns with gaps get conditions."""
     space = {parameter.key: parameter for parameter in DQN.space.parameters}
     assert Choice((64, 128, 256)) == space["buffer_batch_size"].domain
     assert Choice((False, True)) == space["use_target_network"].domain
@@ -79,43 +79,43 @@ def test_a_column_spans_a_domain(values: list[float], expected: object) -> None:
 
 
 def test_a_gap_that_nothing_decides_is_refused() -> None:
-    """With the switch on it is there once and once not."""
+    """A column with gaps that no other column decides is refused."""
     rows: list[dict[str, Any]] = [{"on": True, "rate": 0.1}, {"on": True, "rate": 0.2}]
     with pytest.raises(ValueError, match="nothing decides where rate is there"):
         space_of([*rows, {"on": True}, {"on": False}])
 
 
-@pytest.mark.parametrize("each", [DQN, PENDULUM])
-def test_a_configuration_is_next_to_itself(each: Landscape) -> None:
-    """And lies within the space, with just the parameters that it has."""
-    assert list(range(256)) == [each.nearest(row) for row in each.rows]
-    for row in each.rows[:20]:
-        shares = [0.0 if share is None else share for share in each.space.encode(row)]
-        decoded = each.space.decode(shares)
+@pytest.mark.parametrize("table", [DQN, PENDULUM])
+def test_a_configuration_is_next_to_itself(table: Landscape) -> None:
+    """Each configuration is its own nearest one, and encoding keeps its parameters."""
+    assert list(range(256)) == [table.nearest(row) for row in table.rows]
+    for row in table.rows[:20]:
+        shares = [0.0 if share is None else share for share in table.space.encode(row)]
+        decoded = table.space.decode(shares)
         assert set(row) == set(decoded)
         assert decoded == pytest.approx(row)
 
 
-def test_what_is_taken_is_passed_over() -> None:
-    """Until everything is."""
-    small = landscape()
-    row = small.rows[5]
-    # Its neighbours in the rate, 4 and 6, differ in the switch, which weighs more.
-    assert [5, 3, 7] == [small.nearest(row, taken) for taken in ([], [5, 7], [5, 3])]
-    assert 5 == small.nearest(row, range(ROWS))
+def test_excluded_configurations_are_passed_over() -> None:
+    """The nearest configuration is one that is not excluded, unless all are excluded."""
+    sample = landscape()
+    row = sample.rows[5]
+    # The neighbours in the rate, 4 and 6, differ in the switch, which weighs more.
+    assert [5, 3, 7] == [sample.nearest(row, excluded) for excluded in ([], [5, 7], [5, 3])]
+    assert 5 == sample.nearest(row, range(ROWS))
 
 
 def test_scores_are_scaled_by_the_task() -> None:
-    """5 % of the configurations are below 0 and 5 % above 1."""
+    """Scores are scaled so that the 5th percentile is 0 and the 95th percentile is 1."""
     means = landscape().final.mean(axis=1)
     low, high = np.percentile(means, (5, 95))
-    small = landscape()
-    assert [0.0, 1.0] == [small.normalise(float(low)), small.normalise(float(high))]
-    assert 0.5 == pytest.approx(small.normalise(float(low + high) / 2))
+    sample = landscape()
+    assert [0.0, 1.0] == [sample.normalise(float(low)), sample.normalise(float(high))]
+    assert 0.5 == pytest.approx(sample.normalise(float(low + high) / 2))
 
 
 def test_a_configuration_that_always_crashes_has_no_mean() -> None:
-    """It says nothing about the scale of the task."""
+    """A configuration that always crashes does not change the scale of the scores."""
     returns = raw_returns()
     returns[3] = SENTINEL
     expected = replace(landscape(), returns=np.delete(raw_returns(), 3, axis=0)).ends

@@ -1,4 +1,4 @@
-"""A run that is given up ends with the evaluation that it was judged by, after a crash too."""
+"""The record of a pruned run ends with the evaluation that decided it, after a crash too."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -25,38 +25,38 @@ RUNG = 20
 
 @dataclass
 class OneRun:
-    """A source of one run, which is given up as soon as its evaluation at the rung is known."""
+    """A source of one run, which is pruned once its evaluation at the rung is known."""
 
     spec: RunSpec
-    given: bool = False
+    is_taken: bool = False
     request: StopRequest | None = None
     records: list[RunRecord] = field(default_factory=list)
     waiting = 0
 
     def take(self) -> RunSpec | None:
-        """The run, once."""
-        given, self.given = self.given, True
-        return None if given else self.spec
+        """The run at the first call, and None afterwards."""
+        was_taken, self.is_taken = self.is_taken, True
+        return None if was_taken else self.spec
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
-        """Judge it."""
+        """Prune the run once it has reached the rung."""
         if any(e.step >= RUNG for e in evaluations):
             self.request = StopRequest(Ending.PRUNED, "given up", RUNG)
 
     def stopping(self, spec: RunSpec) -> StopRequest | None:
-        """The verdict, which stays."""
+        """The request to end the run."""
         return self.request
 
     def ended(self, record: RunRecord) -> None:
-        """Keep it."""
+        """Keep the record."""
         self.records.append(record)
 
 
 @dataclass
 class Scripted:
-    """An executor of one job at a time, which gets one evaluation further with each look.
+    """An executor of one job, whose attempt makes one evaluation with each poll.
 
-    The first attempt crashes as it is asked to end; each later one obeys at once.
+    The first attempt crashes when it is asked to end; each later attempt ends at once.
     """
 
     run: RunPaths
@@ -73,7 +73,7 @@ class Scripted:
         self._write(RunStarted(time=0.0, attempt=self.attempt.number, pid=1, host="here"), True)
 
     def poll(self, seconds: float) -> list[Exit]:
-        """Obey, crash or go on."""
+        """End the attempt, crash it, or write its next evaluation."""
         if self.attempt is None:
             return []
         key = str(self.attempt.folder)
@@ -88,10 +88,10 @@ class Scripted:
         return []
 
     def stop(self) -> None:
-        """Nobody asks."""
+        """Do nothing."""
 
     def kill(self, key: str) -> None:
-        """Nobody does."""
+        """Do nothing."""
 
     def _write(self, event: Event, begin: bool = False) -> None:
         assert self.attempt is not None
@@ -99,26 +99,26 @@ class Scripted:
             with closing(JournalWriter(self.attempt.journal)) as journal:
                 journal.append(event)
             return
-        other = self.attempt.journal.with_name("next")
-        with closing(JournalWriter(other)) as journal:
+        spare = self.attempt.journal.with_name("next")
+        with closing(JournalWriter(spare)) as journal:
             journal.append(event)
         with self.attempt.journal.open("ab") as file:
-            file.write(other.read_bytes())
-        other.unlink()
+            file.write(spare.read_bytes())
+        spare.unlink()
 
 
 class Silent:
     """A watcher that shows nothing."""
 
     def update(self, running: Sequence[RunInFlight], waiting: int) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
-        """Nothing."""
+        """Show nothing."""
 
 
 def test_a_crash_after_the_verdict_does_not_shorten_the_record(tmp_path: Path) -> None:
-    """The next attempt comes to the rung before it is asked to end, and its record ends there."""
+    """A run that crashes while it is pruned is tried again up to the rung that decided it."""
     spec = configuration().spec(Phase.TUNING, 0, 0)
     paths = ExperimentPaths(tmp_path / "sample")
     source, executor = OneRun(spec), Scripted(paths.run(spec.name))

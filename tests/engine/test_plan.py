@@ -1,4 +1,4 @@
-"""The plan: what is asked for and not there yet, and what is tried again."""
+"""The plan of a command: runs that are missing, done, or tried again."""
 
 import pytest
 from hypothesis import given
@@ -13,19 +13,19 @@ from rlexp.records.run import FURTHER_ATTEMPTS, RunRecord, State
 SPECS = [spec(seed) for seed in range(5)]
 
 
-def stopped(of: RunSpec, ending: Ending) -> RunRecord:
-    """A run that ended so."""
-    return RunRecord.fold(of, [[started(), evaluated(10, 1.0), ended(10, ending=ending)]])
+def stopped(run_spec: RunSpec, ending: Ending) -> RunRecord:
+    """A run that ended with this ending."""
+    return RunRecord.fold(run_spec, [[started(), evaluated(10, 1.0), ended(10, ending=ending)]])
 
 
-def lost(of: RunSpec) -> RunRecord:
+def lost(run_spec: RunSpec) -> RunRecord:
     """A run whose process is gone."""
-    return RunRecord.fold(of, [[started()]])
+    return RunRecord.fold(run_spec, [[started()]])
 
 
-def running(of: RunSpec) -> RunRecord:
+def running(run_spec: RunSpec) -> RunRecord:
     """A run whose process lives."""
-    return RunRecord.fold(of, [[started()]], alive=True)
+    return RunRecord.fold(run_spec, [[started()]], alive=True)
 
 
 def plan(*records: RunRecord, retry: bool = False) -> Plan:
@@ -39,22 +39,22 @@ def execute(planned: Plan) -> list[RunRecord]:
 
 
 def test_without_records_everything_is_missing() -> None:
-    """In the order in which it was asked for."""
+    """Without records all specs are missing, in their order."""
     assert Plan(tuple(SPECS), (), ()) == plan()
     assert 5 * 100 == plan().steps
 
 
 def test_what_is_completed_is_done() -> None:
-    """No run is ever done twice."""
-    results = plan(completed(SPECS[1], 1.0), stopped(SPECS[2], Ending.PRUNED))
-    assert Plan((SPECS[0], SPECS[3], SPECS[4]), (SPECS[1], SPECS[2]), ()) == results
-    assert 300 == results.steps
+    """Completed and pruned runs are done; the others are missing."""
+    result = plan(completed(SPECS[1], 1.0), stopped(SPECS[2], Ending.PRUNED))
+    assert Plan((SPECS[0], SPECS[3], SPECS[4]), (SPECS[1], SPECS[2]), ()) == result
+    assert 300 == result.steps
 
 
 @given(st.sets(st.sampled_from(range(5))), st.booleans())
-def test_after_the_plan_was_executed_it_is_empty(there: set[int], retry: bool) -> None:
-    """The same command again does nothing."""
-    before = [completed(SPECS[k], 0.0) for k in there]
+def test_after_the_plan_was_executed_it_is_empty(completed_seeds: set[int], retry: bool) -> None:
+    """The plan of the same command is empty once its runs are completed."""
+    before = [completed(SPECS[k], 0.0) for k in completed_seeds]
     planned = plan(*before, retry=retry)
     after = plan(*before, *execute(planned), retry=retry)
     assert ((), tuple(SPECS), 0) == (after.missing, after.done, after.steps)
@@ -62,51 +62,51 @@ def test_after_the_plan_was_executed_it_is_empty(there: set[int], retry: bool) -
 
 @given(st.lists(st.sampled_from(range(5))))
 def test_every_run_has_one_place(kinds: list[int]) -> None:
-    """Whatever the records: missing, done and failed are all there is, and none is in two."""
-    made = [
+    """Every spec is either missing, done or failed, whatever its record is."""
+    records = [
         RunRecord(spec=SPECS[0]),
         completed(SPECS[1], 1.0),
         failed(SPECS[2]),
         failed(SPECS[3], Failure.CRASHED),
         lost(SPECS[4]),
     ]
-    results = plan(*(made[k] for k in kinds))
-    placed = [*results.missing, *results.done, *results.failed]
-    assert {item.id for item in SPECS} == {item.id for item in placed}
-    assert len(SPECS) == len(placed)
+    planned = plan(*(records[k] for k in kinds))
+    specs = [*planned.missing, *planned.done, *planned.failed]
+    assert {item.id for item in SPECS} == {item.id for item in specs}
+    assert len(SPECS) == len(specs)
 
 
 def test_records_of_other_runs_do_not_matter() -> None:
-    """What the folder holds besides is left alone."""
+    """Records of runs outside the specs leave the plan unchanged."""
     assert plan() == plan(completed(spec(99), 1.0), completed(spec(0, steps=99), 1.0))
 
 
 def test_a_larger_question_misses_only_what_is_new() -> None:
-    """More seeds continue; the runs that are there stay."""
+    """With more seeds only the runs of the new seeds are missing."""
     records = {item.id: completed(item, 1.0) for item in SPECS}
-    more = [spec(seed) for seed in range(8)]
-    assert tuple(more[5:]) == make_plan(more, records).missing
+    more_specs = [spec(seed) for seed in range(8)]
+    assert tuple(more_specs[5:]) == make_plan(more_specs, records).missing
 
 
 MACHINE = [f for f in Failure if f.of_the_machine and f is not Failure.DISK]
 
 
 def test_a_full_disk_costs_no_attempt() -> None:
-    """Once there is space again, the same command runs what the disk failed."""
+    """A run may run again after any number of failures by a full disk."""
     assert failed(SPECS[0], Failure.DISK, 9).may_run()
 
 
 @pytest.mark.parametrize("failure", MACHINE)
 @pytest.mark.parametrize("times", range(1, 5))
 def test_what_the_machine_failed_gets_two_further_attempts(failure: Failure, times: int) -> None:
-    """Three attempts in all; then it stays failed until it is asked for."""
+    """A run that the machine failed gets three attempts in all."""
     assert (times <= FURTHER_ATTEMPTS) == failed(SPECS[0], failure, times).may_run()
     assert 2 == FURTHER_ATTEMPTS
 
 
 @pytest.mark.parametrize("failure", [Failure.NAN, Failure.ENVIRONMENT, Failure.USER])
 def test_what_the_configuration_failed_is_final_until_retry(failure: Failure) -> None:
-    """The same configuration would fail again."""
+    """A run that its configuration failed may run again only with retry."""
     record = failed(SPECS[0], failure)
     assert (False, True) == (record.may_run(), record.may_run(retry=True))
     assert (SPECS[0],) == plan(record).failed
@@ -118,7 +118,7 @@ def test_what_the_configuration_failed_is_final_until_retry(failure: Failure) ->
 
 @pytest.mark.parametrize("state", [State.INTERRUPTED, State.LOST, State.RUNNING, State.PLANNED])
 def test_what_has_no_result_is_continued(state: State) -> None:
-    """A command that was stopped, or died, is simply repeated."""
+    """An interrupted, lost, running or planned run may run."""
     record = {
         State.INTERRUPTED: stopped(SPECS[0], Ending.INTERRUPTED),
         State.LOST: lost(SPECS[0]),
@@ -130,13 +130,13 @@ def test_what_has_no_result_is_continued(state: State) -> None:
 
 @pytest.mark.parametrize("retry", [False, True])
 def test_what_has_a_result_is_never_run_again(retry: bool) -> None:
-    """Not even when failures are tried again."""
+    """A completed or pruned run may not run again, not even with retry."""
     for record in (completed(SPECS[0], 1.0), stopped(SPECS[0], Ending.PRUNED)):
         assert not record.may_run(retry=retry)
 
 
 def test_an_interruption_does_not_use_up_an_attempt() -> None:
-    """Only failures of the machine are counted."""
+    """A run with two machine failures may run, however often it was interrupted."""
     attempts: list[list[Event]] = [
         [started(1), ended(ending=Ending.INTERRUPTED)],
         [started(2), ended(ending=Ending.INTERRUPTED)],

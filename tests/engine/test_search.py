@@ -1,4 +1,4 @@
-"""A search comes to the same trials whatever the workers, their order and its interruptions."""
+"""A search finds the same trials, whatever its workers, their order and its interruptions."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_workers_and_order_change_nothing(kind: str) -> None:
-    """One worker and eight, in whatever order runs end, come to the same trials and winner."""
+    """One, two and eight workers come to the same trials and winner in any order of ends."""
     alone = World(**KINDS[kind])
     alone.run(1, 0)
     for workers, order in ((2, 1), (8, 2)):
@@ -61,18 +61,18 @@ def test_workers_and_order_change_nothing(kind: str) -> None:
     workers=st.integers(1, 8),
 )
 def test_a_killed_command_changes_nothing(kind: str, cuts: list[int], workers: int) -> None:
-    """A sweep that is killed anywhere, again and again, ends as one that never was."""
-    whole, broken = World(**KINDS[kind]), World(**KINDS[kind])
-    whole.run(2, 0)
+    """A sweep that is killed at several moments ends like one that was never killed."""
+    undisturbed, killed = World(**KINDS[kind]), World(**KINDS[kind])
+    undisturbed.run(2, 0)
     for order, cut in enumerate(cuts):
-        broken.run(workers, order, cut)
-    sweeping = broken.run(workers, 99)
-    assert whole.outcome() == broken.outcome()
+        killed.run(workers, order, cut)
+    sweeping = killed.run(workers, 99)
+    assert undisturbed.outcome() == killed.outcome()
     assert sweeping.stage is SweepStage.DONE
 
 
 def test_a_longer_search_begins_as_the_shorter_one() -> None:
-    """Trials that are added before the choice are those of a search planned so from the start."""
+    """A sweep that grows to twelve trials equals one that was planned with twelve."""
     grown = World(plan=plan(trials=7, allocation="two_stage"), tuner=PARZEN)
     first = grown.open(until=SweepStage.SEARCH)
     _work(grown, first)
@@ -88,8 +88,8 @@ def test_a_longer_search_begins_as_the_shorter_one() -> None:
 
 
 def test_a_trial_is_suggested_from_those_before_its_lag() -> None:
-    """Trial n sees the trials 0 … n − 1 − lag and no other."""
-    seen: dict[int, int] = {}
+    """Trial n is suggested from the trials 0 … n − 1 − lag and no others."""
+    visible_trials: dict[int, int] = {}
     problem: Any = None
 
     class Watching:
@@ -97,22 +97,22 @@ def test_a_trial_is_suggested_from_those_before_its_lag() -> None:
             return 0
 
         def suggest(self, trials: Any, number: int) -> Any:
-            seen[number] = len(trials)
+            visible_trials[number] = len(trials)
             return RandomSearch().open(problem).suggest(trials, number)
 
     class Tuning:
-        def open(self, requested: Any) -> Any:
+        def open(self, opened: Any) -> Any:
             nonlocal problem
-            problem = requested
+            problem = opened
             return Watching()
 
     tuner: Tuner = Tuning()
     World(plan=plan(lag=4), tuner=tuner).run(8, 1)
-    assert {n: max(n - 4, 0) for n in range(1, 12)} == seen
+    assert {n: max(n - 4, 0) for n in range(1, 12)} == visible_trials
 
 
 def test_only_promoted_trials_reach_all_tuning_seeds() -> None:
-    """Of twelve screened trials the best quarter goes on, and the winner is among them."""
+    """Of twelve screened trials only the best quarter is trained on further seeds."""
     world = World(plan=plan(allocation="two_stage"))
     sweeping = world.run(2, 0)
     tuning = [r for r in world.records.values() if r.spec.phase is Phase.TUNING]
@@ -136,7 +136,7 @@ def test_no_test_run_exists_before_the_choice() -> None:
 
 
 def test_test_scores_cannot_touch_the_choice() -> None:
-    """Whatever test runs score, trials, finalists and winner are the same."""
+    """Proposals, finalists and winner are the same whatever test runs score."""
 
     def hostile(x: float, spec: RunSpec) -> float | None:
         return -1e6 * x if spec.phase is Phase.TEST else quality(x, spec)
@@ -149,7 +149,7 @@ def test_test_scores_cannot_touch_the_choice() -> None:
 
 
 def test_selection_seeds_choose_among_finalists() -> None:
-    """The finalist that is best on selection seeds wins, though another was on tuning seeds."""
+    """The finalist with the best score on selection seeds wins, whatever tuning seeds say."""
 
     def turned(x: float, spec: RunSpec) -> float:
         return -abs(x - 0.7) if spec.phase is Phase.TUNING else abs(x - 0.7)
@@ -163,7 +163,7 @@ def test_selection_seeds_choose_among_finalists() -> None:
 
 
 def test_without_selection_seeds_the_incumbent_wins() -> None:
-    """With no selection seeds the best trial on tuning seeds is the winner, and the rule says so."""
+    """Without selection seeds the best trial on tuning seeds wins, and the rule says so."""
     world = World(seeds=SeedPlan(root=0, tuning=2, selection=0, test=1))
     sweeping = world.run(2, 0)
     selection = world.notes.selections[0]
@@ -173,7 +173,7 @@ def test_without_selection_seeds_the_incumbent_wins() -> None:
 
 @pytest.mark.parametrize("pruner", [MEDIAN, HALVING])
 def test_a_pruned_trial_ends_at_its_rung(pruner: Pruner) -> None:
-    """A pruned trial cannot win, and its last evaluation is the one it was judged at."""
+    """A pruned trial is no finalist, and its last evaluation is the one it was judged at."""
     world = World(pruner=pruner, one_by_one=True, plan=plan(trials=20))
     world.run(4, 0)
     pruned = [e for e in world.open().search.entries if e.stop is not None]

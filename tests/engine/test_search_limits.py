@@ -1,4 +1,4 @@
-"""What ends a search, what fails in it, and what cannot win it."""
+"""Limits of a search, failures in a search, and trials that cannot win it."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ from rlexp.records.trial import Trial, TrialState
     ],
 )
 def test_a_limit_ends_the_search(changes: dict[str, Any], trials: int) -> None:
-    """Trials, full-run equivalents and environment steps each end a search where they say."""
+    """A limit on trials, full runs or steps ends a search after the expected trials."""
     world = World(plan=plan(**changes))
     world.run(3, 0)
     assert trials == len(world.notes.proposals)
 
 
 def test_hours_end_the_search() -> None:
-    """No trial is suggested once the hours are over, and what runs is finished and chosen from."""
+    """No further trial is suggested once the hours are over."""
     world = World(plan=plan(hours=1.0))
     sweeping = world.open(hours=0.5)
     first = [sweeping.take() for _ in range(3)]
@@ -47,7 +47,7 @@ def test_hours_end_the_search() -> None:
 
 
 def test_steps_count_what_was_planned_of_pruned_trials() -> None:
-    """A pruned trial counts whole seeds before it and its own steps up to the rung."""
+    """A pruned trial counts its earlier seeds in full and its last seed up to the rung."""
     world = World(
         plan=plan(trials=20), pruner=MedianPruner(startup_trials=2, warm_up=0.1), one_by_one=True
     )
@@ -59,11 +59,11 @@ def test_steps_count_what_was_planned_of_pruned_trials() -> None:
 
 
 def test_a_failed_trial_never_wins() -> None:
-    """A trial of which one run fails is failed, whatever its other runs score."""
+    """A trial with one failed run is failed and does not win, whatever its other runs score."""
 
     def breaks(x: float, spec: RunSpec) -> float | None:
-        tempting = spec.phase is Phase.TUNING and x > 0.6
-        return None if tempting and spec.seed == 1 else 1e6 * x
+        has_high_x = spec.phase is Phase.TUNING and x > 0.6
+        return None if has_high_x and spec.seed == 1 else 1e6 * x
 
     world = World(score=breaks, plan=plan(stop_after=20))
     sweeping = world.run(2, 0)
@@ -78,21 +78,21 @@ def test_a_failed_trial_never_wins() -> None:
     assert world.notes.selections[0].winner not in failed
 
 
-@pytest.mark.parametrize(("rule", "seen"), [("worst", 2), ("exclude", 0)])
-def test_the_tuner_hears_of_failures_as_declared(rule: str, seen: int) -> None:
-    """With `worst` a tuner is given failed trials without a value; with `exclude`, none."""
+@pytest.mark.parametrize(("rule", "count"), [("worst", 2), ("exclude", 0)])
+def test_the_tuner_hears_of_failures_as_declared(rule: str, count: int) -> None:
+    """A tuner gets failed trials without a value under `worst`, and none under `exclude`."""
     world = World(
         plan=plan(failures=rule, trials=6),
-        score=lambda x, spec: None if x in tempting else quality(x, spec),
+        score=lambda x, spec: None if x in failing else quality(x, spec),
     )
-    tempting = {p.parameters["algorithm.x"] for p in _proposed(world, 2)}
+    failing = {p.parameters["algorithm.x"] for p in _rehearsed_proposals(world, 2)}
     sweeping = world.run(2, 0)
     failed = [t for t in sweeping.search.visible(6) if t.state is TrialState.FAILED]
-    assert (seen, True) == (len(failed), all(t.values == () for t in failed))
+    assert (count, True) == (len(failed), all(t.values == () for t in failed))
 
 
 def test_the_same_failure_again_and_again_stops_the_sweep() -> None:
-    """Failures that differ in numbers only stop a sweep before it burns its budget."""
+    """Four failures with the same reason in a row stop a sweep, which names the reason."""
     world = World(score=lambda _x, _spec: None, plan=plan(trials=50, stop_after=4, lag=0))
     sweeping = world.run(2, 0)
     assert sweeping.halted is not None
@@ -101,17 +101,19 @@ def test_the_same_failure_again_and_again_stops_the_sweep() -> None:
 
 
 def test_a_configuration_that_cannot_run_is_a_failed_trial() -> None:
-    """What is refused before it runs takes no run, no score and no win."""
+    """A trial whose configuration is refused is recorded as refused and does not win."""
     world = World(refused=lambda x: x != 0.5 and x > 0.4)
     world.run(2, 0)
-    refused = [p for p, made in world.notes.proposals if made is None]
+    refused = [
+        p for p, trial_configuration in world.notes.proposals if trial_configuration is None
+    ]
     assert refused
     assert all(p.refused for p in refused)
     assert world.notes.selections[0].winner not in {p.number for p in refused}
 
 
 def test_a_sweep_without_a_candidate_says_so() -> None:
-    """Where no trial has a score on every tuning seed nothing is chosen, with the reason."""
+    """A sweep in which no trial has a score on every tuning seed chooses none and says why."""
 
     def fails_late(x: float, spec: RunSpec) -> float | None:
         return None if spec.seed == 2 else quality(x, spec)
@@ -124,7 +126,7 @@ def test_a_sweep_without_a_candidate_says_so() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.TEST, Phase.SELECTION])
 def test_a_trial_refuses_runs_of_other_phases(phase: Phase) -> None:
-    """No trial can be built from a test or selection run, so that none reaches a tuner."""
+    """A trial cannot be built from test or selection runs, so no tuner sees them."""
     world = World()
     world.run(2, 0)
     record: RunRecord = next(r for r in world.records.values() if r.spec.phase is phase)
@@ -133,36 +135,36 @@ def test_a_trial_refuses_runs_of_other_phases(phase: Phase) -> None:
 
 
 def test_every_value_is_the_aggregate_of_its_own_runs() -> None:
-    """A trial's value is the mean of exactly the scores of its own runs."""
+    """The value of a trial is the mean score of its own tuning runs."""
     world = World()
     world.run(4, 0)
     for entry in world.open().search.entries:
         trial = entry.trial
         assert trial is not None
-        own = [
+        scores = [
             r.score
             for r in world.records.values()
             if r.spec.phase is Phase.TUNING
             and r.spec.algorithm["x"] == trial.parameters["algorithm.x"]
         ]
-        assert sorted(trial.scores) == sorted(s for s in own if s is not None)
+        assert sorted(trial.scores) == sorted(s for s in scores if s is not None)
         assert pytest.approx(sum(trial.scores) / 3) == trial.values[0]
 
 
 def test_spread_is_minimised() -> None:
-    """With `spread` the trial whose runs differ least wins, in its own units."""
-    world = World(plan=plan(objective="spread"), score=_wide)
+    """With `spread` as the objective the trial with the smallest spread ranks first."""
+    world = World(plan=plan(objective="spread"), score=_spread_by_x)
     sweeping = world.run(2, 0)
     ranked = sweeping.ranked()
     assert ranked[0].values[0] == min(c.values[0] for c in ranked)
     assert (-ranked[0].values[0],) == ranked[0].merits
 
 
-def _wide(x: float, spec: RunSpec) -> float:
+def _spread_by_x(x: float, spec: RunSpec) -> float:
     return spec.seed * x
 
 
-def _proposed(world: World, count: int) -> list[Any]:
+def _rehearsed_proposals(world: World, count: int) -> list[Any]:
     rehearsal = World(plan=world.plan)
     rehearsal.run(1, 0)
     return [p for p, _ in rehearsal.notes.proposals[2 : 2 + count]]

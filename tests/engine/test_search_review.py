@@ -1,4 +1,4 @@
-"""What could make a search end otherwise: shared runs, runs made again, comparisons, early ends."""
+"""Cases that could end a search differently: shared, repeated, lost and failed runs."""
 
 import random
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ MEDIAN = MedianPruner(startup_trials=2, warm_up=0.1)
 
 @dataclass(frozen=True)
 class Coarse:
-    """A tuner that suggests the same few configurations, the default one among them, many times."""
+    """A tuner that suggests a few configurations many times, the default among them."""
 
     inner: Any
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work."""
+        """Open the inner tuner with rounded suggestions."""
         return _Rounded(self.inner.open(problem))
 
 
@@ -44,31 +44,31 @@ class _Rounded:
     inner: Suggester
 
     def needs(self, number: int) -> int:
-        """As the tuner does."""
+        """The number of ended trials that the inner tuner needs."""
         return self.inner.needs(number)
 
     def suggest(self, trials: Any, number: int) -> Suggestion | None:
-        """The nearest multiple of 1/4."""
-        results = self.inner.suggest(trials, number)
-        assert results is not None
+        """The inner tuner's suggestion, rounded to multiples of 1/4."""
+        suggestion = self.inner.suggest(trials, number)
+        assert suggestion is not None
         return replace(
-            results, parameters={k: round(4 * v) / 4 for k, v in results.parameters.items()}
+            suggestion, parameters={k: round(4 * v) / 4 for k, v in suggestion.parameters.items()}
         )
 
 
 @dataclass(slots=True)
 class Crossing(World):
-    """Runs whose evaluations say little of their scores, so that rungs come to other verdicts."""
+    """A world whose evaluations say little about scores, so that rungs judge differently."""
 
     def record(self, spec: RunSpec) -> RunRecord:
-        """The run with noise on its curve, which depends on the run and the step alone."""
-        results = World.record(self, spec)
+        """The run with noise on its curve that depends on the run and the step only."""
+        run_record = World.record(self, spec)
         name = f"{spec.algorithm['x']:.9f} {spec.seed}"
         curve = tuple(
             evaluated(e.step, e.mean + random.Random(f"{name} {e.step}").gauss(0, 0.5))
-            for e in results.evaluations
+            for e in run_record.evaluations
         )
-        return replace(results, evaluations=curve)
+        return replace(run_record, evaluations=curve)
 
 
 HYPERBAND = Hyperband(minimum=0.1, eta=2)
@@ -93,7 +93,7 @@ REPEATING: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", REPEATING)
 @pytest.mark.parametrize("tuner", [RandomSearch(), PARZEN])
 def test_configurations_that_come_again_change_nothing(kind: str, tuner: Any) -> None:
-    """Trials that share runs, pruned ones too, are the same whatever runs when."""
+    """Trials that share runs are the same, whatever the order and the interruptions of runs."""
     alone = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
     alone.run(1, 0)
     for order in (1, 2):
@@ -104,7 +104,7 @@ def test_configurations_that_come_again_change_nothing(kind: str, tuner: Any) ->
 
 
 def test_a_twin_makes_no_runs_and_comes_to_the_same() -> None:
-    """A configuration that comes again has its first trial's outcome, and takes no second place."""
+    """A repeated configuration has its first trial's value, no runs and no finalist's place."""
     world = World(tuner=Coarse(RandomSearch()), plan=plan(finalists=3))
     sweeping = world.run(2, 0)
     entries = sweeping.search.entries
@@ -124,13 +124,13 @@ def test_a_twin_makes_no_runs_and_comes_to_the_same() -> None:
 
 
 def test_runs_ended_for_a_failure_are_made_again_when_it_is_healed() -> None:
-    """What another run's failure had ended is no verdict once that run has succeeded."""
+    """Runs that ended for the failure of another run are repeated once that run succeeds."""
     healthy = World()
     healthy.run(2, 0)
-    sick: set[float] = {p.parameters["algorithm.x"] for p, _ in healthy.notes.proposals[2:9:2]}
+    failing: set[float] = {p.parameters["algorithm.x"] for p, _ in healthy.notes.proposals[2:9:2]}
 
     def breaks(x: float, spec: RunSpec) -> float | None:
-        return None if x in sick and spec.seed == 0 else quality(x, spec)
+        return None if x in failing and spec.seed == 0 else quality(x, spec)
 
     world = World(score=breaks)
     sweeping = world.open(until=SweepStage.SEARCH)
@@ -145,29 +145,29 @@ def test_runs_ended_for_a_failure_are_made_again_when_it_is_healed() -> None:
     assert healthy.outcome() == world.outcome()
 
 
-@pytest.mark.parametrize("lost", range(4))
-def test_a_trial_is_judged_when_those_before_it_have_ended(lost: int) -> None:
-    """A run that was lost is made again before what depended on it is judged."""
-    whole = Crossing(pruner=MEDIAN, one_by_one=True, plan=plan(trials=20, lag=1))
-    whole.run(2, 0)
+@pytest.mark.parametrize("lost_trial", range(4))
+def test_a_trial_is_judged_when_those_before_it_have_ended(lost_trial: int) -> None:
+    """After the loss of a run, later trials are judged only when that run was repeated."""
+    undisturbed = Crossing(pruner=MEDIAN, one_by_one=True, plan=plan(trials=20, lag=1))
+    undisturbed.run(2, 0)
     world = Crossing(pruner=MEDIAN, one_by_one=True, plan=plan(trials=20, lag=1))
     world.run(2, 0, cut=40)
     assert not world.notes.selections
-    spec = world.open().runs_of(lost)[0]
+    spec = world.open().runs_of(lost_trial)[0]
     del world.records[spec.id]
     sweeping = world.open()
-    first = sweeping.search.entries[lost]
-    later = [e for e in sweeping.search.entries if e.proposal.number - 1 > lost]
-    assert first.trial is None
-    assert later
-    assert all(entry.trial is None for entry in later)
+    lost_entry = sweeping.search.entries[lost_trial]
+    later_entries = [e for e in sweeping.search.entries if e.proposal.number - 1 > lost_trial]
+    assert lost_entry.trial is None
+    assert later_entries
+    assert all(entry.trial is None for entry in later_entries)
     _search(world, sweeping, workers=3)
-    expected = whole.outcome()["trials"][: len(sweeping.search.entries)]
+    expected = undisturbed.outcome()["trials"][: len(sweeping.search.entries)]
     assert expected == [e.trial for e in sweeping.search.entries]
 
 
 def test_an_evaluation_at_the_end_of_a_run_saves_nothing() -> None:
-    """Where many environments overshoot, the last evaluation can lie at the budget itself."""
+    """A run is not pruned at an evaluation that falls on the end of its budget."""
 
     @dataclass(frozen=True)
     class Always:
@@ -182,25 +182,25 @@ def test_an_evaluation_at_the_end_of_a_run_saves_nothing() -> None:
 
 
 def test_a_failed_trial_is_no_standard() -> None:
-    """What a trial showed before it failed is not what others are compared with."""
-    seen: dict[int, Mapping[int, float]] = {}
+    """The evaluations of a failed trial are not used to judge other trials."""
+    peers: dict[int, Mapping[int, float]] = {}
 
     @dataclass(frozen=True)
     class Watching:
         def prunes(self, point: PruningPoint) -> str | None:
-            seen[point.number] = dict(point.peers)
+            peers[point.number] = dict(point.peers)
             return None
 
     search = _search_of(Watching(), every=EVERY)
     for number in range(3):
         search.add(Proposal(number=number, parameters={}, steps=STEPS))
-    spec = next(iter(_made().records.values())).spec
+    spec = next(iter(_finished_world().records.values())).spec
     search.observe(0, 0, [evaluated(EVERY, 7.0)])
     search.end(0, 0, RunRecord(spec=spec, state=State.FAILED))
     search.observe(1, 0, [evaluated(EVERY, 1.0)])
     search.end(1, 0, RunRecord(spec=spec, state=State.FAILED, evaluations=()))
     search.observe(2, 0, [evaluated(EVERY, 2.0)])
-    assert ({}, {}) == (seen[1], seen[2])
+    assert ({}, {}) == (peers[1], peers[2])
     trial = search.entries[0].trial
     assert trial is not None
     assert (TrialState.FAILED, {}) == (trial.state, trial.intermediate)
@@ -208,7 +208,7 @@ def test_a_failed_trial_is_no_standard() -> None:
 
 @pytest.mark.parametrize("huge", [1e200, -1e200, float("inf"), float("nan")])
 def test_what_no_score_can_be_is_not_compared(huge: float) -> None:
-    """An evaluation beyond every score neither leads at a rung nor sets one."""
+    """An evaluation with an impossible score is left out of the comparison at a rung."""
     search = _search_of(MEDIAN, every=EVERY)
     search.add(Proposal(number=0, parameters={}, steps=STEPS))
     search.observe(0, 0, [evaluated(EVERY, huge), evaluated(2 * EVERY, 1.0)])
@@ -220,7 +220,7 @@ def test_what_no_score_can_be_is_not_compared(huge: float) -> None:
     before=st.integers(0, 30),
 )
 def test_earlier_values_are_those_below_a_number(values: dict[int, float], before: int) -> None:
-    """The mapping that is gathered late equals the one that is gathered at once."""
+    """EarlierValues equals the values whose numbers are below the given number."""
     expected = {n: v for n, v in values.items() if n < before}
     earlier = EarlierValues(values, before)
     assert expected == dict(earlier)
@@ -235,19 +235,19 @@ def test_earlier_values_are_those_below_a_number(values: dict[int, float], befor
     dice=st.integers(0, 1000),
 )
 def test_a_lost_run_changes_nothing(tuner: Any, kind: str, cut: int, dice: int) -> None:
-    """A sweep that was cut off and has lost a run besides ends as one that ran through."""
-    whole = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
-    whole.run(1, 0)
-    broken = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
-    broken.run(4, dice, cut)
-    if broken.records and not broken.notes.selections:
-        del broken.records[random.Random(dice).choice(sorted(broken.records))]
-    sweeping = broken.run(3, dice)
-    assert whole.outcome() == broken.outcome()
-    assert whole.outcome()["trials"] == [e.trial for e in sweeping.search.entries]
+    """A sweep that was killed and has lost a run ends like an undisturbed one."""
+    undisturbed = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
+    undisturbed.run(1, 0)
+    killed = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
+    killed.run(4, dice, cut)
+    if killed.records and not killed.notes.selections:
+        del killed.records[random.Random(dice).choice(sorted(killed.records))]
+    sweeping = killed.run(3, dice)
+    assert undisturbed.outcome() == killed.outcome()
+    assert undisturbed.outcome()["trials"] == [e.trial for e in sweeping.search.entries]
 
 
-def _made() -> World:
+def _finished_world() -> World:
     world = World(plan=plan(trials=1))
     world.run(1, 0)
     return world
@@ -261,7 +261,7 @@ def _search_of(pruner: Any, every: int) -> Search:
 
 
 def _search(world: World, sweeping: Any, workers: int) -> None:
-    """Finish the search, so many runs at a time, the oldest of them first; nothing behind it."""
+    """Finish the search with `workers` runs at a time, oldest first, and no later phase."""
     running: list[RunSpec] = []
     while True:
         while len(running) < workers and (spec := sweeping.take()) is not None:

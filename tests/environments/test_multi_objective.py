@@ -25,7 +25,7 @@ VECTOR = {
 
 
 class TwoGoals(gymnasium.Env[Any, Any]):
-    """Rewards the action, and costs 1."""
+    """Gives the action as its first reward, and −1 as its second reward."""
 
     observation_space = gymnasium.spaces.Discrete(2)
     action_space = gymnasium.spaces.Discrete(3)
@@ -39,14 +39,14 @@ class TwoGoals(gymnasium.Env[Any, Any]):
 
 
 @pytest.fixture(autouse=True)
-def _registered() -> Iterator[None]:
+def _registered_environment() -> Iterator[None]:
     gymnasium.register(ID, entry_point=lambda **_: TwoGoals(), max_episode_steps=3)
     yield
     gymnasium.registry.pop(ID)
 
 
 def task(**changes: Any) -> Any:
-    """The task with changes."""
+    """The multi-objective task with these changes."""
     settings = {
         "_target_": "rlexp.environments.multi_objective.MultiObjectiveTask",
         "id": ID,
@@ -73,8 +73,8 @@ def episode(env: gymnasium.Env[Any, Any]) -> tuple[list[float], dict[str, Any]]:
 
 def test_the_weighted_sum_is_the_tasks_own_reward() -> None:
     """The score is the weighted sum, also if a wrapper shapes the rewards."""
-    shaped = task(wrappers=[{"name": "ClipReward", "arguments": {"max_reward": 0.0}}])
-    rewards, info = episode(make_watched(shaped, 0))
+    shaped_task = task(wrappers=[{"name": "ClipReward", "arguments": {"max_reward": 0.0}}])
+    rewards, info = episode(make_watched(shaped_task, 0))
     assert [-0.5, 0.0, 0.0] == rewards
     assert 3 - 0.5 * 3 == info["episode"]["r"]
 
@@ -84,8 +84,8 @@ def test_the_vector_return_is_measured() -> None:
     env = task().make()
     expected = {"return/gain": 3.0, "return/cost": -3.0}
     assert [expected, expected] == [episode(env)[1][MEASURES] for _ in range(2)]
-    numbered = task(objectives=None).make()
-    assert {"return/0": 3.0, "return/1": -3.0} == episode(numbered)[1][MEASURES]
+    numbered_env = task(objectives=None).make()
+    assert {"return/0": 3.0, "return/1": -3.0} == episode(numbered_env)[1][MEASURES]
 
 
 def test_other_weights_are_another_task() -> None:
@@ -95,7 +95,7 @@ def test_other_weights_are_another_task() -> None:
 
 
 def test_weights_of_the_wrong_number_are_refused() -> None:
-    """The error gives the number of objectives."""
+    """The error for a wrong number of weights names the number of objectives."""
     for weights in ([1.0], [1.0, 1.0, 1.0]):
         with pytest.raises(
             ConfigError, match=f"{len(weights)} weights for the 2 objectives of {ID}"
@@ -112,7 +112,7 @@ def test_invalid_weights_are_refused(weights: list[float]) -> None:
 
 @pytest.mark.parametrize("objectives", [["gain"], ["gain", "gain"], ["a", "b", "c"]])
 def test_names_that_do_not_fit_are_refused(objectives: list[str]) -> None:
-    """Names must be distinct, one for each weight."""
+    """Names of objectives must be distinct, one for each weight."""
     with pytest.raises(ConfigError, match=r"must be 2 different names"):
         task(objectives=objectives)
 
@@ -125,8 +125,8 @@ def test_a_single_reward_is_refused() -> None:
 
 def test_a_vector_that_is_not_as_declared_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reward vector of another length than declared is a fault."""
-    wrong: Any = (0, np.zeros(3, np.float32), False, False, {})
-    monkeypatch.setattr(TwoGoals, "step", lambda *_: wrong)
+    wrong_result: Any = (0, np.zeros(3, np.float32), False, False, {})
+    monkeypatch.setattr(TwoGoals, "step", lambda *_: wrong_result)
     env = task().make()
     env.reset()
     with pytest.raises(EnvironmentFault, match="a vector of 3, declared is 2"):

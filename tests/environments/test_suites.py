@@ -1,4 +1,4 @@
-"""Suites: a missing one is named with its extra, a conflicting one with the reason."""
+"""Suites: errors name the extra of a missing suite, and the reason of a conflict."""
 
 import importlib.metadata
 import sys
@@ -28,8 +28,8 @@ IDS = {
 }
 
 
-@pytest.fixture(name="bare")
-def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="without_suites")
+def _without_suites(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without suites and with the packages of `VERSIONS`."""
 
     def version(package: str) -> str:
@@ -44,8 +44,8 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
             for imported_before in [name for name in sys.modules if name.startswith(f"{module}.")]:
                 monkeypatch.delitem(sys.modules, imported_before)
             monkeypatch.setitem(sys.modules, module, None)
-    own = {k: v for k, v in gymnasium.registry.items() if _is_of_gymnasium(v)}
-    monkeypatch.setattr(gymnasium, "registry", own)
+    gymnasium_entries = {k: v for k, v in gymnasium.registry.items() if _is_of_gymnasium(v)}
+    monkeypatch.setattr(gymnasium, "registry", gymnasium_entries)
 
 
 def _is_of_gymnasium(spec: EnvSpec) -> bool:
@@ -53,7 +53,7 @@ def _is_of_gymnasium(spec: EnvSpec) -> bool:
     return str(spec.entry_point).startswith("gymnasium.envs")
 
 
-def made(words: dict[str, Any]) -> Any:
+def make_environment(words: dict[str, Any]) -> Any:
     """The environment of a configuration."""
     vector = {
         **dict.fromkeys(("normalise_observations", "normalise_rewards"), False),
@@ -76,33 +76,33 @@ def made(words: dict[str, Any]) -> Any:
 
 def refusal(**words: Any) -> str:
     """The one-line error for an environment."""
-    with pytest.raises(ConfigError) as caught:
-        made(words)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    with pytest.raises(ConfigError) as error_info:
+        make_environment(words)
+    assert "\n" not in str(error_info.value)
+    return str(error_info.value)
 
 
-@pytest.mark.usefixtures("bare")
+@pytest.mark.usefixtures("without_suites")
 @pytest.mark.parametrize(("extra", "id_"), [(e, i) for e, ids in IDS.items() for i in ids])
 def test_an_id_of_a_missing_suite_names_its_extra(extra: str, id_: str) -> None:
-    """An unregistered id is enough to name the extra to install."""
-    told = refusal(id=id_)
-    assert f"{id_!r} is not registered in Gymnasium" in told
-    assert f"pip install 'rlexp[{extra}]'" in told
+    """The error for an unregistered id names the extra of its suite."""
+    message = refusal(id=id_)
+    assert f"{id_!r} is not registered in Gymnasium" in message
+    assert f"pip install 'rlexp[{extra}]'" in message
 
 
-@pytest.mark.usefixtures("bare")
+@pytest.mark.usefixtures("without_suites")
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.extra)
 def test_an_import_of_a_missing_suite_names_its_extra(suite: suites.Suite) -> None:
-    """A missing import of a yaml names the extra to install."""
+    """The error for a missing import names the extra of its suite."""
     for module in (suite.module, f"{suite.module}.wrappers", *suite.others):
         with pytest.raises(ConfigError, match=rf"pip install 'rlexp\[{suite.extra}\]'"):
             imported(module)
 
 
-@pytest.mark.usefixtures("bare")
+@pytest.mark.usefixtures("without_suites")
 def test_a_conflicting_suite_says_why() -> None:
-    """The hint names both packages and the installed version."""
+    """The hint for a conflicting suite names both packages and the installed version."""
     reasons = {
         "metaworld": "metaworld works with mujoco 3.3.0 only, and mujoco 4.0.0 is installed",
         "multi-objective": "mo-gymnasium brings pygame, which overwrites files of pygame-ce, and "
@@ -120,9 +120,9 @@ def test_a_conflicting_suite_says_why() -> None:
         )
 
 
-@pytest.mark.usefixtures("bare")
+@pytest.mark.usefixtures("without_suites")
 def test_a_fitting_version_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The version that fits, or no such package, is no conflict."""
+    """A fitting version of a package, or no such package, is no conflict."""
     monkeypatch.setitem(VERSIONS, "mujoco", "3.3.0")
     for extra in ("metaworld", "robotics"):
         assert f"pip install 'rlexp[{extra}]'" == install_hint(EXTRAS[extra])
@@ -144,15 +144,15 @@ def test_an_installed_conflicting_suite_says_so(
     monkeypatch.setattr(suites, "version", VERSIONS.get)
     gymnasium.register("Fetch-v0", entry_point="gymnasium_robotics.fetch:fetch")
     try:
-        told = refusal(id="Fetch-v0")
+        message = refusal(id="Fetch-v0")
     finally:
         gymnasium.registry.pop("Fetch-v0")
-    assert "'Fetch-v0' cannot be made: AssertionError; gymnasium-robotics works with" in told
-    assert "mujoco 4.0.0 is installed: give rlexp[robotics] a virtual environment" in told
+    assert "'Fetch-v0' cannot be made: AssertionError; gymnasium-robotics works with" in message
+    assert "mujoco 4.0.0 is installed: give rlexp[robotics] a virtual environment" in message
 
 
 def test_an_installed_suite_that_is_not_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id of an installed but not imported package says what to import."""
+    """The error for an id of a package that is not imported says what to import."""
     monkeypatch.setattr(gymnasium, "registry", {})
     monkeypatch.setattr(suites, "find_spec", lambda _: True)
     assert "('ale_py' goes into environment.imports)" in refusal(id="ALE/Breakout-v5")
@@ -169,9 +169,11 @@ def test_a_wrapper_without_its_library_names_the_extra(monkeypatch: pytest.Monke
 
 def test_ids_of_gymnasium_itself_belong_to_no_suite() -> None:
     """A misspelt id of Gymnasium matches no suite."""
-    own = [k for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)]
-    assert [] == [id_ for id_ in own if suite_of_id(id_) is not None]
-    assert issubclass(type(made({"id": own[0]}).unwrapped), gymnasium.Env)
+    gymnasium_ids = [
+        k for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)
+    ]
+    assert [] == [id_ for id_ in gymnasium_ids if suite_of_id(id_) is not None]
+    assert issubclass(type(make_environment({"id": gymnasium_ids[0]}).unwrapped), gymnasium.Env)
 
 
 def test_every_suite_has_a_distinct_extra() -> None:

@@ -1,4 +1,4 @@
-"""A small sweep and its mirror, and what Optuna reads of it."""
+"""A small sweep, its mirror, and the study that Optuna reads from the mirror."""
 
 import json
 from collections.abc import Sequence
@@ -36,8 +36,10 @@ STATES = {
 }
 
 
-def mirrored(number: int, state: OptunaTrialState = "complete", **changed: Any) -> MirroredTrial:
-    """A trial with all that one can have."""
+def sample_trial(
+    number: int, state: OptunaTrialState = "complete", **changed: Any
+) -> MirroredTrial:
+    """A trial with a value in every field."""
     fields = {
         "parameters": {
             "algorithm.learning_rate": 1e-4 * (number + 1),
@@ -62,7 +64,7 @@ def mirror(folder: Path, url: str | None = None, **changed: Any) -> OptunaStudyM
 
 
 def storage(folder: Path, url: str | None = None) -> BaseStorage:
-    """What Optuna opens by itself; no connection stays open."""
+    """The storage as Optuna opens it, without a connection that stays open."""
     redirect_library_logs()
     if url is not None:
         return RDBStorage(url, engine_kwargs={"poolclass": NullPool})
@@ -75,38 +77,38 @@ def study(folder: Path, url: str | None = None) -> optuna.Study:
 
 
 class Place:
-    """Where a sweep is mirrored: the journal file of a folder, or a URL."""
+    """The place of a mirrored sweep: a journal file in a folder, or a URL."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.url = url
-        self.made: list[OptunaStudyMirror] = []
+        self.mirrors: list[OptunaStudyMirror] = []
 
     def mirror(self, **changed: Any) -> OptunaStudyMirror:
-        """A mirror that is closed with the place."""
-        self.made.append(mirror(self.folder, self.url, **changed))
-        return self.made[-1]
+        """Create a mirror that is closed together with the place."""
+        self.mirrors.append(mirror(self.folder, self.url, **changed))
+        return self.mirrors[-1]
 
     def storage(self) -> BaseStorage:
-        """What Optuna opens by itself."""
+        """The storage as Optuna opens it."""
         return storage(self.folder, self.url)
 
     def study(self) -> optuna.Study:
         """The study, as a user loads it."""
         return study(self.folder, self.url)
 
-    def told(self) -> list[dict[str, Any]]:
-        """What the study says of its trials."""
-        return shown(self.study().trials)
+    def trials(self) -> list[dict[str, Any]]:
+        """The trials of the study as plain data."""
+        return plain_trials(self.study().trials)
 
     def close(self) -> None:
         """Close every mirror."""
-        for one in self.made:
-            one.close()
+        for each_mirror in self.mirrors:
+            each_mirror.close()
 
 
-def shown(trials: Sequence[optuna.trial.FrozenTrial]) -> list[dict[str, Any]]:
-    """What a study says of its trials; times are left out."""
+def plain_trials(trials: Sequence[optuna.trial.FrozenTrial]) -> list[dict[str, Any]]:
+    """The trials of a study as plain data, without their times."""
     return [
         {
             "number": trial.number,
@@ -121,7 +123,7 @@ def shown(trials: Sequence[optuna.trial.FrozenTrial]) -> list[dict[str, Any]]:
 
 
 def expected(trials: Sequence[MirroredTrial]) -> list[dict[str, Any]]:
-    """What a study should say of trials whose values lie in the ranges."""
+    """The expected plain data of trials whose values lie in the ranges of the space."""
     return [
         {
             "number": trial.number,

@@ -1,4 +1,4 @@
-"""URLs of databases, valid and invalid."""
+"""Valid and invalid URLs of databases."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from rlexp.exchange.database import Database, _connect_args
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("", "not the URL of a database"),
         ("secret-file.db", "not the URL of a database"),
@@ -27,11 +27,11 @@ from rlexp.exchange.database import Database, _connect_args
         ("sqlite+aiosqlite:///secret", "the driver aiosqlite is asynchronous"),
     ],
 )
-def test_bad_urls(url: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_urls(url: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An invalid URL is refused in one line with the allowed forms and without the URL."""
     for driver in ("MySQLdb", "pymysql"):
         monkeypatch.setitem(sys.modules, driver, None)
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         Database(url)
     assert 1 == len(str(caught.value).splitlines())
     assert "secret" not in str(caught.value)
@@ -45,19 +45,19 @@ def test_driver_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shown_without_secrets() -> None:
-    """A URL is shown without its password, and without its options."""
+    """A URL is shown without its password and without its options."""
     pytest.importorskip("psycopg")
     database = Database("postgresql://me:se%40cret@host:5432/d?sslmode=require&sslpassword=hidden")
     assert "postgresql+psycopg://me:***@host:5432/d" == database.shown
     assert {"se@cret", "hidden"} == set(database.secrets)
 
 
-def test_limits() -> None:
-    """Connections have timeouts; options in the URL override them."""
+def test_connection_timeouts() -> None:
+    """Connections have a timeout, which an option in the URL overrides."""
     pytest.importorskip("psycopg")
     assert 3 == _connect_args(Database("postgresql://h/d").url)["connect_timeout"]
-    own = Database("postgresql://h/d?connect_timeout=30").url
-    assert "connect_timeout" not in _connect_args(own)
+    url = Database("postgresql://h/d?connect_timeout=30").url
+    assert "connect_timeout" not in _connect_args(url)
 
 
 def test_nothing_is_opened(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from threading import Thread
 from time import sleep
 
 import pytest
-from mirroring import expected, mirror, shown, study
+from mirroring import expected, mirror, plain_trials, study
 from race import TRIALS
 from racing import race, racer
 
@@ -16,13 +16,13 @@ from rlexp.exchange.optuna_study import JOURNAL
 
 
 def test_processes_on_a_fresh_journal(tmp_path: Path) -> None:
-    """Two processes create one journal, with every trial once."""
+    """Two processes that start at once create one journal with every trial once."""
     race(tmp_path)
 
 
 @pytest.mark.slow
 def test_processes_on_a_fresh_sqlite(tmp_path: Path) -> None:
-    """Two processes create one database, with every trial once."""
+    """Two processes that start at once create one database with every trial once."""
     race(tmp_path, f"sqlite:///{tmp_path}/x.db")
 
 
@@ -36,11 +36,11 @@ def test_killed_writer(tmp_path: Path) -> None:
             sleep(0.001)
         writer.kill()
     mirror(tmp_path).sync(TRIALS)
-    assert expected(TRIALS) == shown(study(tmp_path).trials)
+    assert expected(TRIALS) == plain_trials(study(tmp_path).trials)
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    """The second process waits for the first, and then gets the lock."""
+    """The second holder waits until the first one has released the lock."""
     order: list[str] = []
 
     def second() -> None:
@@ -56,8 +56,8 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     assert ["first", "second"] == order
 
 
-def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system without locks does not stop the mirror."""
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mirror works on a file system that supports no locks."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "no locks available")

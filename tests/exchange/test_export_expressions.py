@@ -1,4 +1,4 @@
-"""Values as Python source: content of records stays data."""
+"""Values written as Python source: the content of records stays data."""
 
 import ast
 import math
@@ -24,14 +24,14 @@ LEAVES = (
     | st.text()
     | st.sampled_from(HOSTILE)
 )
-PLAIN = st.recursive(
+JSON_VALUES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
 
 
-@given(PLAIN)
+@given(JSON_VALUES)
 def test_plain_data_comes_back_from_its_source(value: Any) -> None:
     """The source is an ASCII literal that evaluates to the value, for any text."""
     source = expression(value)
@@ -54,8 +54,8 @@ def test_other_objects_have_no_source(value: Any) -> None:
         expression([value])
 
 
-def test_only_our_own_expressions_are_code() -> None:
-    """A text that looks like an expression is written as a text."""
+def test_only_expression_objects_are_code() -> None:
+    """A text that looks like an expression is written as a quoted text."""
     assert "{'a': nn.Tanh, 'b': 'nn.Tanh'}" == expression(
         {"a": Expression("nn.Tanh"), "b": "nn.Tanh"}
     )

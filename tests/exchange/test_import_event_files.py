@@ -1,4 +1,4 @@
-"""Event files of TensorBoard: read like TensorBoard reads them, and refused when damaged."""
+"""Event files of TensorBoard are read like TensorBoard reads them, and refused when damaged."""
 
 import struct
 from pathlib import Path
@@ -26,18 +26,18 @@ from rlexp.exchange.importers.tensorboard import (
     read_tensorboard,
 )
 
-WANTED = ImportOptions(unit=ENVIRONMENT)
+OPTIONS = ImportOptions(unit=ENVIRONMENT)
 CLEANRL = RECORDED / "cleanrl"
 
 
 def recorded() -> bytes:
-    """What the library's SummaryWriter wrote."""
+    """The content of a file that the library's SummaryWriter wrote."""
     [path] = CLEANRL.rglob("*tfevents*")
     return path.read_bytes()
 
 
 def scalars(content: bytes) -> list[Scalar]:
-    """The scalars in a file of this content."""
+    """The scalars of an event file with this content."""
     return list(read_scalars(LoadedFile("events", content, "")))
 
 
@@ -55,7 +55,7 @@ def test_checksums_side_by_side(texts: list[bytes]) -> None:
 
 def test_a_run_of_cleanrl() -> None:
     """Returns, lengths and times of every episode are read, and the folder names the run."""
-    [run] = read_tensorboard(given(CLEANRL), WANTED).runs
+    [run] = read_tensorboard(given(CLEANRL), OPTIONS).runs
     assert ("CartPole-v1", "dqn", 1) == (run.task, run.label, run.seed)
     assert ReturnKind.TRAINING is run.returns
     assert [(20, (20.0,), (20,)), (55, (35.0, 12.5), (35, 30)), (100, (45.0,), (45,))] == [
@@ -65,10 +65,10 @@ def test_a_run_of_cleanrl() -> None:
 
 
 def test_numbers_of_every_form() -> None:
-    """Simple values and tensors of both precisions are scalars; histograms are not."""
-    found = {scalar.tag: scalar.value for scalar in scalars(recorded())}
-    assert {"new_style": 1.5, "double": 2.5, "losses/td_loss": 0.5}.items() <= found.items()
-    assert not {"weights", "hyperparameters/text_summary"} & set(found)
+    """Simple values and tensors of both precisions are read as scalars; histograms are not."""
+    values = {scalar.tag: scalar.value for scalar in scalars(recorded())}
+    assert {"new_style": 1.5, "double": 2.5, "losses/td_loss": 0.5}.items() <= values.items()
+    assert not {"weights", "hyperparameters/text_summary"} & set(values)
 
 
 def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
@@ -82,20 +82,20 @@ def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
         writer.add_scalar("rollout/ep_rew_mean", step / 7, step * 1000)
         writer.add_scalar("time/fps", 1e30, -step)
     writer.close()
-    theirs = EventAccumulator(str(tmp_path / "a"), size_guidance={"scalars": 0})
-    theirs.Reload()
+    accumulator = EventAccumulator(str(tmp_path / "a"), size_guidance={"scalars": 0})
+    accumulator.Reload()
     [file] = given(tmp_path / "a")
-    ours = list(read_scalars(file.load()))
-    for tag in theirs.Tags()["scalars"]:
-        expected = [(e.step, e.value, e.wall_time) for e in theirs.Scalars(tag)]
-        found = [(s.step, s.value, s.time) for s in ours if s.tag == tag]
+    all_scalars = list(read_scalars(file.load()))
+    for tag in accumulator.Tags()["scalars"]:
+        expected = [(e.step, e.value, e.wall_time) for e in accumulator.Scalars(tag)]
+        actual = [(s.step, s.value, s.time) for s in all_scalars if s.tag == tag]
         if tag == "rollout/ep_rew_mean":
-            assert expected == found
-        assert len(expected) == len(found)
+            assert expected == actual
+        assert len(expected) == len(actual)
 
 
 def record(content: bytes) -> bytes:
-    """A record as it stands in a file."""
+    """A record with its length and checksums, as it is stored in a file."""
     head = struct.pack("<Q", len(content))
     return (
         head + struct.pack("<I", checksum(head)) + content + struct.pack("<I", checksum(content))
@@ -106,7 +106,7 @@ FIRST = record(b"\x1a\x0dbrain.Event:2")
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "message"),
     [
         (b"", "not an event file"),
         (b"r,l,t\n" * 40, "checksum of its length"),
@@ -119,26 +119,28 @@ FIRST = record(b"\x1a\x0dbrain.Event:2")
         (FIRST + record(b"\x2a\x05\x0a\x03\x0a\x01\xff"), "not an event"),
     ],
 )
-def test_damaged_files(content: bytes, what: str) -> None:
+def test_damaged_files(content: bytes, message: str) -> None:
     """The error names the damaged record."""
-    with pytest.raises(MalformedError, match=what):
+    with pytest.raises(MalformedError, match=message):
         scalars(content)
 
 
 def test_every_damage_is_noticed() -> None:
     """A file that is cut inside a record, or has any bit changed, is refused."""
-    whole = recorded()[:700]
+    content = recorded()[:700]
     ends = {0}
-    while (at := max(ends)) + 12 <= len(whole):
-        ends.add(at + 16 + int.from_bytes(whole[at : at + 8], "little"))
-    kept = max(end for end in ends if end <= len(whole))
-    whole = whole[:kept]
-    for count in range(1, len(whole)):
+    while (start := max(ends)) + 12 <= len(content):
+        ends.add(start + 16 + int.from_bytes(content[start : start + 8], "little"))
+    last_end = max(end for end in ends if end <= len(content))
+    content = content[:last_end]
+    for count in range(1, len(content)):
         if count not in ends:
             with pytest.raises(MalformedError):
-                scalars(whole[:count])
+                scalars(content[:count])
         with pytest.raises(MalformedError):
-            scalars(whole[:count] + bytes([whole[count] ^ 1 << count % 8]) + whole[count + 1 :])
+            scalars(
+                content[:count] + bytes([content[count] ^ 1 << count % 8]) + content[count + 1 :]
+            )
 
 
 @pytest.mark.parametrize(
@@ -156,12 +158,12 @@ def test_names_of_cleanrl(
     name: str, task: str | None, label: str | None, seed: int | None
 ) -> None:
     """Folder names are parsed from the end, because a task may contain the separator."""
-    named = parse_folder_name(name)
-    assert (task, label, seed) == (named.task, named.label, named.seed)
+    parsed_name = parse_folder_name(name)
+    assert (task, label, seed) == (parsed_name.task, parsed_name.label, parsed_name.seed)
 
 
 def test_units_must_be_given() -> None:
-    """Without the unit of steps the import is refused."""
+    """An import without the unit of steps is refused; frames are converted to steps."""
     with pytest.raises(ConfigError, match="--steps-unit"):
         read_tensorboard(given(CLEANRL), ImportOptions())
     frames = ImportOptions(unit=StepUnit(name="frames", per=5))
@@ -189,8 +191,8 @@ def two_files(tmp_path: Path) -> Path:
 
 
 def test_two_runs_in_a_folder(two_files: Path) -> None:
-    """Steps that go back are two runs: the folder is refused, one file is read."""
+    """A folder whose steps go back holds two runs and is refused; each file alone is read."""
     with pytest.raises(MalformedError, match="step 20 follows 100"):
-        read_tensorboard(given(two_files), WANTED)
-    wanted = ImportOptions(unit=ENVIRONMENT, label="a", task="b")
-    assert 1 == len(read_tensorboard(given(two_files / "events.out.tfevents.1"), wanted).runs)
+        read_tensorboard(given(two_files), OPTIONS)
+    options = ImportOptions(unit=ENVIRONMENT, label="a", task="b")
+    assert 1 == len(read_tensorboard(given(two_files / "events.out.tfevents.1"), options).runs)

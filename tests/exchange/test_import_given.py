@@ -1,4 +1,4 @@
-"""The input of an import: folders, files and archives, none of which leads elsewhere."""
+"""The input of an import: folders, files and archives; none of them leads elsewhere."""
 
 import gzip
 import io
@@ -15,7 +15,7 @@ from import_sources import RECORDED, given, write_evaluations, write_table
 
 from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers import source_files as given_files
+from rlexp.exchange.importers import source_files
 from rlexp.exchange.importers.imported_study import MalformedError
 from rlexp.exchange.importers.kinds import KINDS, kind_of, split_kind
 from rlexp.exchange.importers.source_files import find_source_files
@@ -24,7 +24,7 @@ CONTENT = b"label,task,seed,step,return\na,t,0,1,1\n"
 
 
 def names(*paths: Path) -> list[str]:
-    """The names of the files in what was given."""
+    """The names of the files that are found below these paths."""
     return [file.name for file in given(*paths)]
 
 
@@ -37,7 +37,7 @@ def zipped(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def tarred(path: Path, *members: tarfile.TarInfo) -> Path:
-    """A tar archive, packed as its name says; files hold a table."""
+    """A tar archive, packed as its name says; each file in it is a table."""
     mode: Any = "w:gz" if path.name.endswith("gz") else "w"
     with tarfile.open(path, mode) as archive:
         for member in members:
@@ -57,7 +57,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_same_names_are_told_apart(tmp_path: Path) -> None:
-    """Folders of one name are called by the end of their paths that differs."""
+    """Folders of one name are called by the last parts of their paths that differ."""
     for name in ("x/logs", "y/logs"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "a.csv").write_bytes(CONTENT)
@@ -79,14 +79,14 @@ def test_links_and_pipes_are_passed_over(tmp_path: Path) -> None:
     assert ["logs/own.csv"] == names(logs)
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_a_missing_path(tmp_path: Path) -> None:
     """The error names the missing path."""
     with pytest.raises(ConfigError, match="does not exist"):
         names(tmp_path / "missing")
 
 
-def test_paths_that_cannot_be(tmp_path: Path) -> None:
-    """A too long name, an empty name and endless folders are refused in one line each."""
+def test_invalid_paths(tmp_path: Path) -> None:
+    """A too long name, an empty path and too deeply nested folders are refused."""
     with pytest.raises(ConfigError, match="cannot be read: File name too long"):
         names(tmp_path / ("x" * 300))
     assert ("auto", ("x" * 5000,)) == split_kind(["x" * 5000])
@@ -100,22 +100,22 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["logs.zip", "logs.tar", "logs.tar.gz", "LOGS.TGZ"])
 def test_archives(tmp_path: Path, name: str) -> None:
-    """Readable files of an archive are unpacked, others are ignored."""
+    """Readable files of an archive are unpacked; other files are ignored."""
     path = tmp_path / name
-    wanted, other = "a/b/scores.csv", "a/model.pth"
+    table, model = "a/b/scores.csv", "a/model.pth"
     if name.endswith("zip"):
-        zipped(path, {wanted: CONTENT, other: CONTENT})
+        zipped(path, {table: CONTENT, model: CONTENT})
     else:
-        renamed = tmp_path / name.lower()
-        tarred(renamed, tarfile.TarInfo(wanted), tarfile.TarInfo(other))
-        renamed.rename(path)
-    place = tmp_path / "unpacked"
-    place.mkdir()
-    [file] = find_source_files([path], Path.read_bytes, place)
+        lower_path = tmp_path / name.lower()
+        tarred(lower_path, tarfile.TarInfo(table), tarfile.TarInfo(model))
+        lower_path.rename(path)
+    target = tmp_path / "unpacked"
+    target.mkdir()
+    [file] = find_source_files([path], Path.read_bytes, target)
     assert (f"{name}/a/b/scores.csv", CONTENT) == (file.name, file.load().content)
 
 
-ODD = (
+UNSAFE_NAMES = (
     "../a.csv",
     "a/../../b.csv",
     "/tmp/a.csv",
@@ -126,19 +126,19 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", UNSAFE_NAMES)
 def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
-    """An archive with such a member is refused, and nothing is written outside."""
+    """An archive with an unsafe member name is refused, and nothing is written outside."""
     for path in (
         zipped(tmp_path / "a.zip", {"ok.csv": CONTENT, name: CONTENT}),
         tarred(tmp_path / "a.tar.gz", tarfile.TarInfo("ok.csv"), tarfile.TarInfo(name)),
     ):
         before = {p for p in tmp_path.rglob("*") if p.is_file()}
-        place = tmp_path / f"{path.suffix}-unpacked"
-        place.mkdir()
+        target = tmp_path / f"{path.suffix}-unpacked"
+        target.mkdir()
         with pytest.raises(MalformedError, match="leads out of the folder"):
-            find_source_files([path], Path.read_bytes, place)
-        after = {p for p in tmp_path.rglob("*") if p.is_file() and not p.is_relative_to(place)}
+            find_source_files([path], Path.read_bytes, target)
+        after = {p for p in tmp_path.rglob("*") if p.is_file() and not p.is_relative_to(target)}
         assert before == after
 
 
@@ -173,12 +173,12 @@ def test_bombs(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(_tar("a.bin", zeros)))
     (tmp_path / "b.tar.gz").write_bytes(gzip.compress(zeros))
     (tmp_path / "c.tar.gz").write_bytes(gzip.compress(_tar("h", zeros, kind=b"x")))
-    for name, what in {
+    for name, message in {
         "a.zip": "unpacks to more",
         "a.tar.gz": "unpacks to more",
         "c.tar.gz": "of its headers is too long",
     }.items():
-        with pytest.raises(MalformedError, match=what):
+        with pytest.raises(MalformedError, match=message):
             names(tmp_path / name)
     assert [] == names(tmp_path / "b.tar.gz")
 
@@ -189,20 +189,20 @@ def _tar(name: str, content: bytes, kind: bytes = b"0") -> bytes:
     return member.tobuf(format=tarfile.GNU_FORMAT) + content + bytes(1024)
 
 
-def test_sizes_that_are_not_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes are counted while unpacking; headers that change a size are refused."""
-    monkeypatch.setattr(given_files, "LARGEST_MEMBER", 10)
+def test_wrong_sizes_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes are counted while unpacking, and headers that change a size are refused."""
+    monkeypatch.setattr(source_files, "LARGEST_MEMBER", 10)
     with pytest.raises(MalformedError, match="more than 10 bytes"):
         names(zipped(tmp_path / "a.zip", {"a.csv": CONTENT}))
-    extra = _tar("h", b"20 size=99999999999\n".ljust(512, b"\0"), kind=b"x")[:-1024]
-    (tmp_path / "a.tar").write_bytes(extra + _tar("a.csv", b"1".ljust(512)))
+    header = _tar("h", b"20 size=99999999999\n".ljust(512, b"\0"), kind=b"x")[:-1024]
+    (tmp_path / "a.tar").write_bytes(header + _tar("a.csv", b"1".ljust(512)))
     with pytest.raises(MalformedError, match="changes the size of a file"):
         names(tmp_path / "a.tar")
 
 
 def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many members, and repeated names, are refused."""
-    monkeypatch.setattr(given_files, "MOST_MEMBERS", 3)
+    """An archive with too many members or with repeated names is refused."""
+    monkeypatch.setattr(source_files, "MOST_MEMBERS", 3)
     with pytest.raises(MalformedError, match="more than 3 members"):
         names(zipped(tmp_path / "a.zip", {f"{n}.txt": b"" for n in range(5)}))
     with pytest.raises(MalformedError, match="two members"):
@@ -217,20 +217,20 @@ def test_every_damage_of_an_archive(tmp_path: Path, name: str) -> None:
         zipped(path, {"a.csv": CONTENT})
     else:
         tarred(path, tarfile.TarInfo("a.csv"))
-    whole = path.read_bytes()
-    step = max(1, len(whole) // 60)
-    for number, count in enumerate(range(0, min(len(whole), 2000), step)):
-        flipped = whole[:count] + bytes([whole[count] ^ 0x41]) + whole[count + 1 :]
-        for kind, content in {"cut": whole[:count], "flipped": flipped}.items():
+    original = path.read_bytes()
+    step = max(1, len(original) // 60)
+    for number, count in enumerate(range(0, min(len(original), 2000), step)):
+        flipped = original[:count] + bytes([original[count] ^ 0x41]) + original[count + 1 :]
+        for kind, content in {"cut": original[:count], "flipped": flipped}.items():
             path.write_bytes(content)
-            place = tmp_path / f"{number}-{kind}"
-            place.mkdir()
+            target = tmp_path / f"{number}-{kind}"
+            target.mkdir()
             with suppress(MalformedError):
-                find_source_files([path], Path.read_bytes, place)
+                find_source_files([path], Path.read_bytes, target)
 
 
 def test_kinds_are_recognised(tmp_path: Path) -> None:
-    """Each kind is recognised by its files; if several fit, one must be named."""
+    """Each kind is recognised by its files; if several kinds fit, the user must name one."""
     kinds: dict[str, Callable[[Path], Any]] = {
         "sb3-evaluations": lambda path: write_evaluations(path, [1], [[1.0]]),
         "csv": lambda path: write_table(
@@ -260,7 +260,7 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_column_is_a_table(tmp_path: Path) -> None:
-    """With the kind csv, the error names the missing column."""
+    """A table without a required column is of kind csv only if the user names the kind."""
     table = write_table(tmp_path / "a.csv", [], "label,task,seed,step,score")
     assert "csv" == kind_of("csv", given(table), read_third_party_yaml).name
     with pytest.raises(ConfigError, match="no kind fits"):
@@ -268,7 +268,7 @@ def test_a_table_without_a_column_is_a_table(tmp_path: Path) -> None:
 
 
 def test_arguments_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind may be left out; a text that is neither kind nor path is refused."""
+    """The kind may be left out; a first word that is neither kind nor path is refused."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").mkdir()
     assert ("csv", ("logs",)) == split_kind(["csv", "logs"])

@@ -1,4 +1,4 @@
-"""Log folders of rl-baselines3-zoo: their configuration is data, whatever its yaml tags."""
+"""Log folders of rl-baselines3-zoo; their configuration is data with any YAML tags."""
 
 from collections import OrderedDict
 from contextlib import suppress
@@ -34,13 +34,13 @@ ARGUMENTS = OrderedDict([("algo", "ppo"), ("env", "Toy-v0"), ("n_timesteps", -1)
 def zoo(
     folder: Path, number: int = 1, *, evaluated: bool = True, config: Any = None, **arguments: Any
 ) -> Path:
-    """A folder as the zoo writes it: yaml by the call that it makes, results by the library."""
+    """A log folder of the zoo, with YAML files and results written by the same libraries."""
     run = folder / "logs" / "ppo" / f"Toy-v0_{number}"
     (run / "Toy-v0").mkdir(parents=True)
-    kept = OrderedDict(CONFIG) if config is None else config
-    (run / "Toy-v0" / "config.yml").write_text(yaml.dump(kept))
-    told = OrderedDict({**ARGUMENTS, **arguments})
-    (run / "Toy-v0" / "args.yml").write_text(yaml.dump(told))
+    written_config = OrderedDict(CONFIG) if config is None else config
+    (run / "Toy-v0" / "config.yml").write_text(yaml.dump(written_config))
+    written_arguments = OrderedDict({**ARGUMENTS, **arguments})
+    (run / "Toy-v0" / "args.yml").write_text(yaml.dump(written_arguments))
     (run / "best_model.zip").write_bytes(b"PK\x05\x06" + bytes(18))
     write_monitors(run, [100, 150], [250])
     if evaluated:
@@ -48,9 +48,9 @@ def zoo(
     return folder / "logs"
 
 
-def read(logs: Path, **wanted: Any) -> ImportedStudy:
+def read(logs: Path, **options: Any) -> ImportedStudy:
     """Read a folder of logs."""
-    return read_rl_zoo(given(logs), ImportOptions(**wanted), read_third_party_yaml)
+    return read_rl_zoo(given(logs), ImportOptions(**options), read_third_party_yaml)
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -76,13 +76,13 @@ def test_what_is_left_out(tmp_path: Path) -> None:
 
 
 def test_without_evaluations(tmp_path: Path) -> None:
-    """Without evaluations the training episodes of all environments are read."""
+    """Without evaluations, the training episodes of all environments are read."""
     [run] = read(zoo(tmp_path, evaluated=False)).runs
     assert (ReturnKind.TRAINING, [200, 500, 500]) == (run.returns, [p.step for p in run.points])
 
 
-def test_arguments_count_before_the_configuration(tmp_path: Path) -> None:
-    """The steps of the command override those of the configuration."""
+def test_arguments_override_the_configuration(tmp_path: Path) -> None:
+    """The steps in the arguments override the steps in the configuration."""
     assert 900 == read(zoo(tmp_path, n_timesteps=900)).runs[0].steps
 
 
@@ -90,9 +90,9 @@ def test_several_seeds(tmp_path: Path) -> None:
     """Folders with one configuration are seeds of one label."""
     zoo(tmp_path, 1, seed=1)
     logs = zoo(tmp_path, 2, seed=2)
-    found = settled(*read(logs).runs, kind="rl-zoo")
-    assert [1, 2] == [run.spec.seed for run in found.runs]
-    assert 1 == len(found.experiment.configurations)
+    plan = settled(*read(logs).runs, kind="rl-zoo")
+    assert [1, 2] == [run.spec.seed for run in plan.runs]
+    assert 1 == len(plan.experiment.configurations)
 
 
 def test_several_configurations(tmp_path: Path) -> None:
@@ -104,14 +104,14 @@ def test_several_configurations(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_one_run(tmp_path: Path) -> None:
-    """The label comes from the arguments if only the run's folder is given."""
+    """The label comes from the arguments if only the folder of one run is imported."""
     zoo(tmp_path)
     [run] = read(tmp_path / "logs" / "ppo" / "Toy-v0_1").runs
     assert "ppo" == run.label
 
 
 def test_only_the_zoo_fits(tmp_path: Path) -> None:
-    """Files of Stable-Baselines3 alone are not a folder of the zoo."""
+    """Files of Stable-Baselines3 alone are not recognised as a folder of the zoo."""
     write_evaluations(tmp_path / "CartPole-v1_1", [1], [[1.0]])
     assert not fits(given(tmp_path / "CartPole-v1_1"))
 
@@ -131,7 +131,7 @@ def test_only_the_zoo_fits(tmp_path: Path) -> None:
     ],
 )
 def test_tags_are_no_code(tmp_path: Path, text: str) -> None:
-    """Yaml tags never create an object."""
+    """YAML tags never create an object and never execute code."""
     canary, path = tmp_path / "canary", tmp_path / "config.yml"
     path.write_text(text.format(canary=canary))
     with suppress(ConfigError):
@@ -166,7 +166,7 @@ def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "message"),
     [
         ("a: [", "config.yml"),
         ("- 1", "not a mapping of settings"),
@@ -194,17 +194,17 @@ def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
         ("a: !!float x", "invalid value"),
     ],
 )
-def test_damaged_configurations(tmp_path: Path, text: str, what: str) -> None:
+def test_damaged_configurations(tmp_path: Path, text: str, message: str) -> None:
     """The error names the damaged file."""
     logs = zoo(tmp_path)
     (logs / "ppo" / "Toy-v0_1" / "Toy-v0" / "config.yml").write_text(text)
-    with pytest.raises(MalformedError, match=r"logs/ppo/Toy-v0_1/Toy-v0/config\.yml") as refused:
+    with pytest.raises(MalformedError, match=r"logs/ppo/Toy-v0_1/Toy-v0/config\.yml") as caught:
         read(logs)
-    assert what in str(refused.value)
-    assert str(tmp_path) not in str(refused.value)
+    assert message in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
 
 
-def test_nothing_in_a_folder(tmp_path: Path) -> None:
+def test_a_run_without_results(tmp_path: Path) -> None:
     """The error names a run without results."""
     logs = zoo(tmp_path, evaluated=False)
     for path in logs.rglob("*.monitor.csv"):

@@ -1,4 +1,4 @@
-"""Monitor and evaluation files of Stable-Baselines3, as written by it and damaged."""
+"""Monitor and evaluation files that Stable-Baselines3 wrote, and damaged ones."""
 
 import pickle
 from contextlib import suppress
@@ -23,7 +23,7 @@ HEAD = '#{"t_start": 100.0, "env_id": "Toy-v0"}\nr,l,t\n'
 
 
 def test_one_environment(tmp_path: Path) -> None:
-    """Each episode has the number of steps taken at its end."""
+    """The step of an episode is the number of steps taken at its end."""
     write_monitors(tmp_path / "a", [3, 5, 2])
     [run] = read_monitors(given(tmp_path / "a"), WANTED).runs
     assert [3, 8, 10] == [point.step for point in run.points]
@@ -53,7 +53,7 @@ def test_a_folder_is_a_run(tmp_path: Path) -> None:
 
 
 def test_task_of_the_header(tmp_path: Path) -> None:
-    """The header names the task, unless the environment has no id."""
+    """The header names the task; without an id of the environment, --task is needed."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,2,0.5\n")
     [run] = read_monitors(given(path), ImportOptions(label="PPO")).runs
@@ -75,13 +75,13 @@ def test_frames_are_divided(tmp_path: Path) -> None:
     """Frames are divided by the frame skip."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,400,0.5\n2.0,402,0.6\n")
-    wanted = ImportOptions(label="PPO", unit=StepUnit(name="frames", per=4))
-    [run] = read_monitors(given(path), wanted).runs
+    options = ImportOptions(label="PPO", unit=StepUnit(name="frames", per=4))
+    [run] = read_monitors(given(path), options).runs
     assert [100, 200] == [point.step for point in run.points]
 
 
 @pytest.mark.parametrize(
-    ("content", "where"),
+    ("content", "location"),
     [
         ("", "line 1"),
         ("r,l,t\n1.0,2,0.5\n", "line 1"),
@@ -100,21 +100,21 @@ def test_frames_are_divided(tmp_path: Path) -> None:
         (HEAD.replace("Toy-v0", "a\\u001b[31mb") + "1.0,2,0.5\n", "env_id"),
     ],
 )
-def test_damaged_monitors(tmp_path: Path, content: str, where: str) -> None:
+def test_damaged_monitors(tmp_path: Path, content: str, location: str) -> None:
     """The error names the damaged line."""
     (tmp_path / "monitor.csv").write_text(content)
-    with pytest.raises(MalformedError, match=r"monitor\.csv") as refused:
+    with pytest.raises(MalformedError, match=r"monitor\.csv") as caught:
         read_monitors(given(tmp_path / "monitor.csv"), ImportOptions(label="PPO"))
-    assert where in str(refused.value)
+    assert location in str(caught.value)
 
 
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
-    """A cut inside a line is refused; a file that ends after a line is read."""
+    """A cut inside a line is refused; a file that is cut after a line is read."""
     path = tmp_path / "monitor.csv"
-    whole = HEAD + "1.0,2,0.5\n12.0,22,1.5\n"
+    content = HEAD + "1.0,2,0.5\n12.0,22,1.5\n"
     ends = {len(HEAD), len(HEAD) + len("1.0,2,0.5\n")}
-    for count in range(len(whole)):
-        path.write_text(whole[:count])
+    for count in range(len(content)):
+        path.write_text(content[:count])
         if count in ends:
             assert count > len(HEAD) or not read_monitors(given(path), WANTED).runs[0].points
             continue
@@ -123,7 +123,7 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def test_not_a_number_ends_the_run(tmp_path: Path) -> None:
-    """Points before a non-finite return are kept, and the run failed there."""
+    """Points before a non-finite return are kept, and the run failed at that return."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,2,0.5\nnan,2,0.6\n3.0,2,0.7\n")
     [run] = read_monitors(given(path), WANTED).runs
@@ -142,8 +142,8 @@ def test_evaluations(tmp_path: Path) -> None:
     assert (ReturnKind.EVALUATIONS, 3) == (run.returns, run.seed)
 
 
-def test_what_the_callback_writes(tmp_path: Path) -> None:
-    """The file of a short training with EvalCallback is read correctly."""
+def test_files_of_a_real_training(tmp_path: Path) -> None:
+    """The files of a short training with EvalCallback and Monitor are read correctly."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import EvalCallback
     from stable_baselines3.common.env_util import make_vec_env
@@ -162,16 +162,16 @@ def test_what_the_callback_writes(tmp_path: Path) -> None:
     [run] = read_evaluations(given(tmp_path / "evaluated"), WANTED).runs
     assert callback.evaluations_timesteps == [point.step for point in run.points]
     assert callback.evaluations_results == [list(point.returns) for point in run.points]
-    [trained] = read_monitors(given(tmp_path / "monitored"), ImportOptions(label="PPO")).runs
-    assert "CartPole-v1" == trained.task
-    assert 0 < trained.points[-1].step <= 128
+    [training_run] = read_monitors(given(tmp_path / "monitored"), ImportOptions(label="PPO")).runs
+    assert "CartPole-v1" == training_run.task
+    assert 0 < training_run.points[-1].step <= 128
 
 
-WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]]}
+ARRAYS = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]]}
 
 
 @pytest.mark.parametrize(
-    ("changed", "where"),
+    ("changes", "location"),
     [
         ({"timesteps": None}, "timesteps: the array is missing"),
         ({"results": None}, "results: the array is missing"),
@@ -191,18 +191,18 @@ WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]
         ({"results": np.array([[1j], [2j]])}, "Python objects are never loaded"),
     ],
 )
-def test_damaged_evaluations(tmp_path: Path, changed: dict[str, Any], where: str) -> None:
+def test_damaged_evaluations(tmp_path: Path, changes: dict[str, Any], location: str) -> None:
     """The error names the damaged array."""
-    arrays = {key: value for key, value in {**WHOLE, **changed}.items() if value is not None}
+    arrays = {key: value for key, value in {**ARRAYS, **changes}.items() if value is not None}
     path = tmp_path / "evaluations.npz"
     path.write_bytes(npz(**arrays))
-    with pytest.raises(MalformedError) as refused:
+    with pytest.raises(MalformedError) as caught:
         read_evaluations(given(path), WANTED)
-    assert where in str(refused.value)
+    assert location in str(caught.value)
 
 
 class _Canary:
-    """What makes a folder where it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -212,9 +212,9 @@ class _Canary:
 
 
 def test_no_pickle_is_opened(tmp_path: Path) -> None:
-    """An array of objects, which is a pickle, is refused without loading it."""
+    """An array of objects is a pickle and is refused without being loaded."""
     canary, path = tmp_path / "canary", tmp_path / "evaluations.npz"
-    path.write_bytes(npz(**{**WHOLE, "results": np.array([[_Canary(canary)]], dtype=object)}))
+    path.write_bytes(npz(**{**ARRAYS, "results": np.array([[_Canary(canary)]], dtype=object)}))
     with pytest.raises(MalformedError, match="Python objects are never loaded"):
         read_evaluations(given(path), WANTED)
     assert not canary.exists()
@@ -227,7 +227,7 @@ def test_no_pickle_is_opened(tmp_path: Path) -> None:
 def test_arrays_that_claim_too_much(tmp_path: Path) -> None:
     """A header that contradicts the size is refused before memory is allocated."""
     path = tmp_path / "evaluations.npz"
-    path.write_bytes(npz(**WHOLE))
+    path.write_bytes(npz(**ARRAYS))
     with ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     results = members["results.npy"]
@@ -243,18 +243,18 @@ def test_arrays_that_claim_too_much(tmp_path: Path) -> None:
 def test_every_damage_of_an_archive(tmp_path: Path) -> None:
     """An archive with any cut or changed byte gives an error, never a traceback."""
     path = tmp_path / "evaluations.npz"
-    whole = npz(**WHOLE)
-    for count in range(0, len(whole), 7):
-        path.write_bytes(whole[:count])
+    content = npz(**ARRAYS)
+    for count in range(0, len(content), 7):
+        path.write_bytes(content[:count])
         with pytest.raises(MalformedError):
             read_evaluations(given(path), WANTED)
-        path.write_bytes(whole[:count] + bytes([whole[count] ^ 0xFF]) + whole[count + 1 :])
+        path.write_bytes(content[:count] + bytes([content[count] ^ 0xFF]) + content[count + 1 :])
         with suppress(MalformedError):
             read_evaluations(given(path), WANTED)
 
 
 def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
-    """A header with endless nesting is refused."""
+    """A header with very deep nesting is refused."""
     path = tmp_path / "monitor.csv"
     path.write_text(f'#{{"t_start": {"[" * 90_000}\nr,l,t\n')
     with pytest.raises(MalformedError, match="line 1"):
@@ -262,10 +262,10 @@ def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "option"), [(ImportOptions(), "label"), (ImportOptions(label="a"), "task")]
+    ("options", "option"), [(ImportOptions(), "label"), (ImportOptions(label="a"), "task")]
 )
-def test_missing_names_need_an_option(tmp_path: Path, wanted: ImportOptions, option: str) -> None:
+def test_missing_names_need_an_option(tmp_path: Path, options: ImportOptions, option: str) -> None:
     """The error names the option for a missing label or task."""
     path = write_evaluations(tmp_path / "a", [1], [[1.0]])
     with pytest.raises(MalformedError, match=f"does not name a {option}: give --{option}"):
-        read_evaluations(given(path), wanted)
+        read_evaluations(given(path), options)

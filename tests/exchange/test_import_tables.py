@@ -1,4 +1,4 @@
-"""CSV tables and marl-eval's JSON: exported and imported again, in any order, and damaged."""
+"""CSV tables and marl-eval's JSON: exported data is read unchanged, and damage is refused."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from rlexp.exchange.importers.imported_study import (
 )
 from rlexp.exchange.importers.marl_eval import read_marl_eval
 
-WANTED = ImportOptions(unit=ENVIRONMENT)
+OPTIONS = ImportOptions(unit=ENVIRONMENT)
 HEADER = "label,task,seed,step,return"
 WORDS = st.text(
     st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8
@@ -35,46 +35,51 @@ Study = dict[tuple[str, str, int], dict[int, list[float]]]
 
 
 @over(STUDIES, st.randoms(use_true_random=False))
-def test_csv_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study, order: Any) -> None:
+def test_csv_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study, random: Any) -> None:
     """An exported table is read unchanged, in any order of rows."""
-    steps = [(key, step, own) for key, curve in study.items() for step, own in curve.items()]
-    order.shuffle(steps)
-    rows = [(*key, step, repr(value)) for key, step, own in steps for value in own]
+    steps = [
+        (key, step, returns) for key, curve in study.items() for step, returns in curve.items()
+    ]
+    random.shuffle(steps)
+    rows = [(*key, step, repr(value)) for key, step, returns in steps for value in returns]
     path = write_table(tmp_path_factory.mktemp("csv") / "scores.csv", rows, HEADER)
-    found = {
+    curves = {
         (r.label, r.task, r.seed): {p.step: list(p.returns) for p in r.points}
-        for r in read_csv(given(path), WANTED).runs
+        for r in read_csv(given(path), OPTIONS).runs
     }
-    assert study == found
+    assert study == curves
 
 
 @over(STUDIES)
 def test_marl_eval_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study) -> None:
     """An exported file is read unchanged, without the results of the best policy."""
-    plain: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for (label, task, seed), curve in study.items():
         steps: dict[str, Any] = {
-            f"step_{n}": {"step_count": step, "elapsed_time": 1.0, "return": own}
-            for n, (step, own) in enumerate(curve.items())
+            f"step_{n}": {"step_count": step, "elapsed_time": 1.0, "return": returns}
+            for n, (step, returns) in enumerate(curve.items())
         }
         steps["absolute_metrics"] = {"return": [1e9]}
-        runs = plain.setdefault("env", {}).setdefault(task.strip(), {}).setdefault(label, {})
+        runs = document.setdefault("env", {}).setdefault(task.strip(), {}).setdefault(label, {})
         runs[f"seed_{seed % 10**9}"] = steps
-    path = write_json(tmp_path_factory.mktemp("json") / "scores.json", plain)
-    read = read_marl_eval(given(path), WANTED)
-    found = {
-        (r.label, r.task, r.seed): {p.step: list(p.returns) for p in r.points} for r in read.runs
+    path = write_json(tmp_path_factory.mktemp("json") / "scores.json", document)
+    imported = read_marl_eval(given(path), OPTIONS)
+    curves = {
+        (r.label, r.task, r.seed): {p.step: list(p.returns) for p in r.points}
+        for r in imported.runs
     }
-    expected = {(lb, f"env/{t.strip()}", s % 10**9): own for (lb, t, s), own in study.items()}
-    assert {key: found[key] for key in expected} == expected
-    assert len(read.runs) == len(read.left_out)
+    expected = {
+        (lb, f"env/{t.strip()}", s % 10**9): returns for (lb, t, s), returns in study.items()
+    }
+    assert {key: curves[key] for key in expected} == expected
+    assert len(imported.runs) == len(imported.left_out)
 
 
 def test_rows_at_one_step_are_episodes(tmp_path: Path) -> None:
     """Rows at one step are episodes of one evaluation; lengths are kept if complete."""
     rows = [("a", "t", 0, 10, 1.0, 7), ("a", "t", 0, 10, 2.0, 8), ("a", "t", 0, 5, 0.5, "")]
     path = write_table(tmp_path / "scores.csv", rows, f"{HEADER},length")
-    [run] = read_csv(given(path), WANTED).runs
+    [run] = read_csv(given(path), OPTIONS).runs
     assert [(5, (0.5,), ()), (10, (1.0, 2.0), (7, 8))] == [
         (p.step, p.returns, p.lengths) for p in run.points
     ]
@@ -84,15 +89,15 @@ def test_final_episodes(tmp_path: Path) -> None:
     """Marked rows are the final evaluation, and not part of the curve."""
     rows = [("a", "t", 0, 10, 1.0, 0), ("a", "t", 0, 10, 5.0, 1), ("a", "t", 0, 10, 7.0, "true")]
     path = write_table(tmp_path / "scores.csv", rows, f"{HEADER},final")
-    [run] = read_csv(given(path), WANTED).runs
+    [run] = read_csv(given(path), OPTIONS).runs
     assert [((1.0,), False), ((5.0, 7.0), True)] == [(p.returns, p.final) for p in run.points]
 
 
 def test_columns_that_options_replace(tmp_path: Path) -> None:
     """An option replaces a column with one value."""
     path = write_table(tmp_path / "scores.csv", [(10, 1.0)], "step,return")
-    wanted = ImportOptions(unit=ENVIRONMENT, label="PPO", task="Toy-v0", seed=4)
-    [run] = read_csv(given(path), wanted).runs
+    options = ImportOptions(unit=ENVIRONMENT, label="PPO", task="Toy-v0", seed=4)
+    [run] = read_csv(given(path), options).runs
     assert ("PPO", "Toy-v0", 4) == (run.label, run.task, run.seed)
 
 
@@ -100,42 +105,42 @@ def test_unknown_columns_are_listed(tmp_path: Path) -> None:
     """Unknown columns are listed as left out."""
     header = f"{HEADER},lenght,state"
     path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 1, 1.0, 5, "completed")], header)
-    told = ("scores.csv, column 'lenght'", "scores.csv, column 'state'")
-    assert told == read_csv(given(path), WANTED).left_out
+    expected = ("scores.csv, column 'lenght'", "scores.csv, column 'state'")
+    assert expected == read_csv(given(path), OPTIONS).left_out
 
 
 def test_long_cells_and_headers(tmp_path: Path) -> None:
-    """The error names the column of a too long cell; a first line may be long."""
+    """The error names the column of a too long cell; a long header line is accepted."""
     path = write_table(tmp_path / "scores.csv", [("a" * 10_000, "t", 0, 1, 1.0)], HEADER)
-    with pytest.raises(MalformedError, match="line 2: label has 10,000 characters") as refused:
-        read_csv(given(path), WANTED)
-    assert len(str(refused.value)) < 200
-    more = [f"column_{number}" for number in range(100)]
+    with pytest.raises(MalformedError, match="line 2: label has 10,000 characters") as caught:
+        read_csv(given(path), OPTIONS)
+    assert len(str(caught.value)) < 200
+    extra_columns = [f"column_{number}" for number in range(100)]
     row = [*range(100), "a", "t", 0, 1, 1.0]
-    path = write_table(tmp_path / "scores.csv", [row], ",".join([*more, HEADER]))
+    path = write_table(tmp_path / "scores.csv", [row], ",".join([*extra_columns, HEADER]))
     assert fits(given(path))
-    assert 1 == len(read_csv(given(path), WANTED).runs)
+    assert 1 == len(read_csv(given(path), OPTIONS).runs)
 
 
-def test_the_same_run_in_two_tables_is_told_by_their_names(tmp_path: Path) -> None:
-    """The error names both files, as the runs have the same name."""
+def test_the_same_run_in_two_tables_is_refused(tmp_path: Path) -> None:
+    """The error names both files if they contain runs with the same label, task and seed."""
     for name in ("one.csv", "two.csv"):
         write_table(tmp_path / name, [("a", "t", 0, 1, 1.0)], HEADER)
-    runs = read_csv(given(tmp_path), WANTED).runs
+    runs = read_csv(given(tmp_path), OPTIONS).runs
     with pytest.raises(ProtocolError, match=r"/one\.csv and .*/two\.csv would both be seed 0"):
         settled(*runs)
 
 
-def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
-    """A byte order mark and Windows line ends are read."""
+def test_files_of_spreadsheets_are_read(tmp_path: Path) -> None:
+    """A file with a byte order mark and Windows line ends is read."""
     path = tmp_path / "scores.csv"
     path.write_bytes(b"\xef\xbb\xbfLabel,Task,Seed,Step,Return\r\na,t,0,1e3,1.5\r\n")
-    [run] = read_csv(given(path), WANTED).runs
+    [run] = read_csv(given(path), OPTIONS).runs
     assert 1000 == run.points[0].step
 
 
 @pytest.mark.parametrize(
-    ("text", "where"),
+    ("text", "location"),
     [
         ("", "line 1"),
         (HEADER, "no row"),
@@ -160,19 +165,19 @@ def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
         (f"{HEADER}\na,t,0,1,1\n{'b' * 200_000},t,0,1,1\n", "line"),
     ],
 )
-def test_damaged_tables(tmp_path: Path, text: str, where: str) -> None:
+def test_damaged_tables(tmp_path: Path, text: str, location: str) -> None:
     """The error names the damaged line, and nothing is imported."""
     path = tmp_path / "scores.csv"
     path.write_bytes(text.encode())
-    with pytest.raises(MalformedError) as refused:
-        read_csv(given(path), WANTED)
-    assert where in str(refused.value)
-    assert len(str(refused.value)) < 400
+    with pytest.raises(MalformedError) as caught:
+        read_csv(given(path), OPTIONS)
+    assert location in str(caught.value)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("read", [read_csv, read_marl_eval])
 def test_units_must_be_known(tmp_path: Path, read: Any) -> None:
-    """Without the unit of steps the import is refused."""
+    """An import without the unit of steps is refused."""
     with pytest.raises(ConfigError, match="--steps-unit environment"):
         read(given(tmp_path), ImportOptions())
 
@@ -189,7 +194,7 @@ STEP = {"step_count": 1, "return": [1.0]}
 
 
 @pytest.mark.parametrize(
-    ("plain", "where"),
+    ("document", "location"),
     [
         ([], "top: it is []"),
         ({}, "top: it is {}"),
@@ -212,37 +217,37 @@ STEP = {"step_count": 1, "return": [1.0]}
         ({"e": {"t": {"a": {"0": {"absolute_metrics": STEP}}}}}, "it has no step"),
     ],
 )
-def test_damaged_json(tmp_path: Path, plain: Any, where: str) -> None:
+def test_damaged_json(tmp_path: Path, document: Any, location: str) -> None:
     """The error names the damaged key, and nothing is imported."""
-    path = write_json(tmp_path / "scores.json", plain)
-    with pytest.raises(MalformedError) as refused:
-        read_marl_eval(given(path), WANTED)
-    assert where in str(refused.value)
+    path = write_json(tmp_path / "scores.json", document)
+    with pytest.raises(MalformedError) as caught:
+        read_marl_eval(given(path), OPTIONS)
+    assert location in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[" * 200_000, '{"e": {"t": 1, "t": 2}}', "\xff", "{}x"]
 )
-def test_no_json(tmp_path: Path, text: str) -> None:
-    """Invalid JSON, endless nesting and repeated keys are refused."""
+def test_invalid_json(tmp_path: Path, text: str) -> None:
+    """Invalid JSON, very deep nesting and repeated keys are refused."""
     path = tmp_path / "scores.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(MalformedError, match=r"scores\.json"):
-        read_marl_eval(given(path), WANTED)
+        read_marl_eval(given(path), OPTIONS)
 
 
 def test_every_cut_of_json(tmp_path: Path) -> None:
-    """A file that is cut anywhere is refused."""
+    """A JSON file that is cut at any character is refused."""
     path = tmp_path / "scores.json"
-    whole = json.dumps({"e": {"t": {"a": {"0": {"s": STEP}}}}})
-    for count in range(len(whole)):
-        path.write_text(whole[:count])
+    text = json.dumps({"e": {"t": {"a": {"0": {"s": STEP}}}}})
+    for count in range(len(text)):
+        path.write_text(text[:count])
         with pytest.raises(MalformedError):
-            read_marl_eval(given(path), WANTED)
+            read_marl_eval(given(path), OPTIONS)
 
 
 def test_another_metric(tmp_path: Path) -> None:
-    """A metric is chosen by name; a missing one is refused."""
+    """The metric option chooses a series by its name; a missing name is refused."""
     step = {"step_count": 1, "win_rate": [0.5], "return": [1.0]}
     path = write_json(tmp_path / "scores.json", {"e": {"t": {"a": {"0": {"s": step}}}}})
     [run] = read_marl_eval(given(path), ImportOptions(unit=ENVIRONMENT, metric="win_rate")).runs

@@ -1,45 +1,45 @@
-"""The journal file of a study: torn, damaged, locked and in use."""
+"""The journal file of a study when it is torn, damaged, locked or in use."""
 
 import os
 from pathlib import Path
 
 import pytest
-from mirroring import expected, mirror, mirrored, shown, study
+from mirroring import expected, mirror, plain_trials, sample_trial, study
 
 from rlexp.exchange.optuna_study import JOURNAL
 
-TRIALS = [mirrored(0), mirrored(1, "failed"), mirrored(2, "running")]
+TRIALS = [sample_trial(0), sample_trial(1, "failed"), sample_trial(2, "running")]
 DAMAGED = f"{JOURNAL}.damaged-1"
 
 
-def whole(folder: Path) -> bytes:
-    """The content of a small journal."""
+def journal_content(folder: Path) -> bytes:
+    """The content of a small journal, written by two mirrors."""
     mirror(folder).sync(TRIALS[:1])
     mirror(folder).sync(TRIALS)
     return (folder / JOURNAL).read_bytes()
 
 
-def repaired(folder: Path) -> bool:
-    """Whether the next mirror leaves the study as it should be; Optuna can write to it, too."""
+def is_repaired(folder: Path) -> bool:
+    """Whether the study is complete after the next mirrors, and Optuna can write to it."""
     mirror(folder).sync(TRIALS)
     mirror(folder).sync(TRIALS)
     study(folder).set_user_attr("note", "mine")
-    return expected(TRIALS) == shown(study(folder).trials)
+    return expected(TRIALS) == plain_trials(study(folder).trials)
 
 
 def test_cut_anywhere(tmp_path: Path) -> None:
-    """A journal that is cut inside a record is renamed; the study is completed in any case."""
-    content = whole(tmp_path)
-    lines = [at for at, byte in enumerate(content, 1) if byte == 10]
-    cuts = {0, *range(1, len(content), 131), *lines, *(at - 1 for at in lines)}
+    """A journal cut inside a record is renamed, and the study is complete after any cut."""
+    content = journal_content(tmp_path)
+    line_ends = [end for end, byte in enumerate(content, 1) if byte == 10]
+    cuts = {0, *range(1, len(content), 131), *line_ends, *(end - 1 for end in line_ends)}
     for cut in sorted(cuts):
         folder = tmp_path / str(cut)
         folder.mkdir()
         (folder / JOURNAL).write_bytes(content[:cut])
-        assert repaired(folder), cut
-        aside = folder / DAMAGED
-        assert [cut not in {0, *lines}] == [aside.exists()], cut
-        assert not aside.exists() or content[:cut] == aside.read_bytes()
+        assert is_repaired(folder), cut
+        renamed_path = folder / DAMAGED
+        assert [cut not in {0, *line_ends}] == [renamed_path.exists()], cut
+        assert not renamed_path.exists() or content[:cut] == renamed_path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -59,34 +59,34 @@ def test_cut_anywhere(tmp_path: Path) -> None:
 def test_damage(tmp_path: Path, damage: object) -> None:
     """A journal that Optuna could not read now or later is renamed."""
     assert callable(damage)
-    content = damage(whole(tmp_path))
+    content = damage(journal_content(tmp_path))
     (tmp_path / JOURNAL).write_bytes(content)
-    assert repaired(tmp_path)
+    assert is_repaired(tmp_path)
     assert content == (tmp_path / DAMAGED).read_bytes()
 
 
-def test_line_lost(tmp_path: Path) -> None:
-    """A journal that lacks a record differs from the sweep, and the study starts over."""
-    lines = whole(tmp_path).splitlines(keepends=True)
-    first = next(at for at, line in enumerate(lines) if b'"op_code":4' in line)
+def test_a_missing_record(tmp_path: Path) -> None:
+    """A journal without one of its records is not renamed, and the study is complete again."""
+    lines = journal_content(tmp_path).splitlines(keepends=True)
+    first = next(index for index, line in enumerate(lines) if b'"op_code":4' in line)
     (tmp_path / JOURNAL).write_bytes(b"".join(lines[:first] + lines[first + 1 :]))
-    assert repaired(tmp_path)
+    assert is_repaired(tmp_path)
     assert not (tmp_path / DAMAGED).exists()
 
 
-@pytest.mark.parametrize("kept", [0, 7, 0.5, -7])
-def test_cut_under_a_living_mirror(tmp_path: Path, kept: float) -> None:
-    """A journal that is cut while in use is complete again after the next update."""
-    one = mirror(tmp_path)
-    one.sync(TRIALS[:2])
+@pytest.mark.parametrize("part", [0, 7, 0.5, -7])
+def test_cut_under_a_living_mirror(tmp_path: Path, part: float) -> None:
+    """A journal that is cut while a mirror uses it is complete after the next update."""
+    writer = mirror(tmp_path)
+    writer.sync(TRIALS[:2])
     size = (tmp_path / JOURNAL).stat().st_size
-    os.truncate(tmp_path / JOURNAL, int(kept * size if isinstance(kept, float) else kept % size))
-    one.sync(TRIALS)
-    assert expected(TRIALS) == shown(study(tmp_path).trials)
+    os.truncate(tmp_path / JOURNAL, int(part * size if isinstance(part, float) else part % size))
+    writer.sync(TRIALS)
+    assert expected(TRIALS) == plain_trials(study(tmp_path).trials)
 
 
 def test_every_damaged_file_is_kept(tmp_path: Path) -> None:
-    """A second process renames the next damaged journal to another name."""
+    """A second process gives the next damaged journal another name."""
     for number in (1, 2):
         mirror(tmp_path).sync(TRIALS)
         with (tmp_path / JOURNAL).open("ab") as file:
@@ -97,12 +97,12 @@ def test_every_damaged_file_is_kept(tmp_path: Path) -> None:
 
 def test_one_damaged_file_for_each_mirror(tmp_path: Path) -> None:
     """A mirror on a full disk keeps one damaged journal, not one for each attempt."""
-    one = mirror(tmp_path)
+    writer = mirror(tmp_path)
     for _ in range(3):
-        one.sync(TRIALS)
+        writer.sync(TRIALS)
         with (tmp_path / JOURNAL).open("ab") as file:
             file.write(b"torn")
-    one.sync(TRIALS)
+    writer.sync(TRIALS)
     assert [DAMAGED] == [path.name for path in tmp_path.glob("*damaged*")]
 
 
@@ -113,7 +113,7 @@ def test_lock_of_a_killed_process(tmp_path: Path) -> None:
     lock.symlink_to(tmp_path / JOURNAL)
     mirror(tmp_path).sync(TRIALS)
     assert not lock.is_symlink()
-    assert expected(TRIALS) == shown(study(tmp_path).trials)
+    assert expected(TRIALS) == plain_trials(study(tmp_path).trials)
 
 
 def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +121,10 @@ def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path("ü ö") / "a'; echo b"
     monkeypatch.chdir(tmp_path)
     mirror(folder).sync(TRIALS)
-    assert expected(TRIALS) == shown(study(tmp_path / folder).trials)
+    assert expected(TRIALS) == plain_trials(study(tmp_path / folder).trials)
 
 
-def test_folder_in_the_way(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_journal(tmp_path: Path) -> None:
     """A folder in place of the journal is not renamed."""
     (tmp_path / JOURNAL).mkdir()
     with pytest.raises(IsADirectoryError):

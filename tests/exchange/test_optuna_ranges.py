@@ -1,4 +1,4 @@
-"""A search space as Optuna's distributions."""
+"""A search space translated into Optuna's distributions."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from rlexp.exchange.optuna_trials import ranges, value_and_range
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Space
 
 
-def alone(domain: Domain) -> Space:
-    """A space of one parameter."""
+def single_parameter_space(domain: Domain) -> Space:
+    """A search space of one parameter."""
     return Space(parameters=(Parameter(key="x", domain=domain),))
 
 
@@ -35,8 +35,8 @@ def alone(domain: Domain) -> Space:
     ],
 )
 def test_ranges(domain: Domain, distribution: Any) -> None:
-    """Each domain has its distribution; values that Optuna would mix up are JSON texts."""
-    assert {"x": distribution} == ranges(alone(domain), {})
+    """Each domain has its distribution; values that Optuna would confuse become JSON texts."""
+    assert {"x": distribution} == ranges(single_parameter_space(domain), {})
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_ranges(domain: Domain, distribution: Any) -> None:
     ],
 )
 def test_default_widens(domain: Domain, default: Any, distribution: Any) -> None:
-    """The distribution contains the default, if its scale allows it."""
-    assert {"x": distribution} == ranges(alone(domain), {"x": default})
+    """The distribution is widened to contain the default, if its scale allows it."""
+    assert {"x": distribution} == ranges(single_parameter_space(domain), {"x": default})
 
 
 @pytest.mark.parametrize(
-    ("domain", "value", "placed"),
+    ("domain", "value", "expected"),
     [
         (Real(0, 1), 0.25, (0.25, Float(0.0, 1.0))),
         (Real(0, 1), -1, (-1.0, Float(-1.0, 1.0))),
@@ -74,18 +74,22 @@ def test_default_widens(domain: Domain, default: Any, distribution: Any) -> None
         (Choice(("relu", "tanh")), "elu", None),
     ],
 )
-def test_value_and_range(domain: Domain, value: Any, placed: Any) -> None:
-    """A value gets a distribution that contains it; None has no distribution."""
-    assert placed == value_and_range(domain, ranges(alone(domain), {})["x"], value)
+def test_value_and_range(domain: Domain, value: Any, expected: Any) -> None:
+    """A value gets a distribution that contains it; an impossible value gets none."""
+    assert expected == value_and_range(
+        domain, ranges(single_parameter_space(domain), {})["x"], value
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3))
 def test_points_are_inside(point: list[float]) -> None:
-    """Every value that a tuner can propose is inside, and Optuna returns it unchanged."""
-    study = ranges(SPACE, {})
+    """Optuna returns every value that a tuner can propose unchanged."""
+    distributions = ranges(SPACE, {})
     for parameter, value in zip(SPACE.parameters, SPACE.decode(point).values(), strict=True):
-        placed = value_and_range(parameter.domain, study[parameter.key], value)
-        assert placed is not None
-        label, distribution = placed
-        assert study[parameter.key] == distribution
-        assert label == distribution.to_external_repr(distribution.to_internal_repr(label))
+        result = value_and_range(parameter.domain, distributions[parameter.key], value)
+        assert result is not None
+        stored_value, distribution = result
+        assert distributions[parameter.key] == distribution
+        assert stored_value == distribution.to_external_repr(
+            distribution.to_internal_repr(stored_value)
+        )

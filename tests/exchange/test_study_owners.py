@@ -1,4 +1,4 @@
-"""The owner of a study, and writes by other programs."""
+"""The owner of a study, and changes of a study by other programs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -7,7 +7,7 @@ from typing import Any
 
 import optuna
 import pytest
-from mirroring import NAME, Place, expected, mirrored
+from mirroring import NAME, Place, expected, sample_trial
 
 from rlexp.errors import ProtocolError
 from rlexp.protocol.space import Parameter, Real, Space
@@ -17,28 +17,28 @@ from rlexp.protocol.space import Parameter, Real, Space
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A journal file, or a database."""
     url = f"sqlite:///{tmp_path}/s t.db" if request.param == "sqlite" else None
-    with closing(Place(tmp_path, url)) as made:
-        yield made
+    with closing(Place(tmp_path, url)) as opened:
+        yield opened
 
 
 def add_by_hand(place: Place) -> None:
-    """Add a trial that no sweep made."""
+    """Add a trial that no sweep created."""
     place.study().add_trial(optuna.create_trial(value=1.0))
 
 
-def other(**changed: Any) -> Callable[[Place], None]:
-    """Mirror another sweep under the same name."""
+def mirror_another_sweep(**changed: Any) -> Callable[[Place], None]:
+    """Return a function that mirrors another sweep under the same name."""
     return lambda place: place.mirror(**changed).sync([])
 
 
-def by_hand(place: Place) -> None:
-    """A study of the user's own."""
+def create_by_hand(place: Place) -> None:
+    """Create a study of the user with one trial."""
     optuna.create_study(study_name=NAME, storage=place.storage(), direction="maximize")
     add_by_hand(place)
 
 
-def empty_by_hand(place: Place) -> None:
-    """An empty study of the user's own, with another direction."""
+def create_empty_by_hand(place: Place) -> None:
+    """Create an empty study of the user with another direction."""
     optuna.create_study(study_name=NAME, storage=place.storage(), direction="minimize")
 
 
@@ -48,75 +48,77 @@ NARROW = Space(parameters=(Parameter(key="x", domain=Real(0, 1)),))
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (other(directions=("minimize",)), "it has other directions"),
-        (other(space=NARROW), "it has another search space"),
-        (other(owner="b5"), "it belongs to another sweep of that name"),
-        (by_hand, "it was not made by rlexp"),
-        (empty_by_hand, "it was not made by rlexp"),
+        (mirror_another_sweep(directions=("minimize",)), "it has other directions"),
+        (mirror_another_sweep(space=NARROW), "it has another search space"),
+        (mirror_another_sweep(owner="b5"), "it belongs to another sweep of that name"),
+        (create_by_hand, "it was not made by rlexp"),
+        (create_empty_by_hand, "it was not made by rlexp"),
     ],
 )
 def test_another_study(place: Place, make: Callable[[Place], None], reason: str) -> None:
-    """A study of another sweep is left unchanged, and one line says why."""
+    """A study of another sweep is left unchanged, and the error gives the reason in one line."""
     make(place)
-    before = (place.told(), place.study().user_attrs, place.study().directions)
+    before = (place.trials(), place.study().user_attrs, place.study().directions)
     with pytest.raises(ProtocolError, match=reason) as caught:
-        place.mirror().sync([mirrored(0)])
+        place.mirror().sync([sample_trial(0)])
     assert 1 == len(str(caught.value).splitlines())
-    assert before == (place.told(), place.study().user_attrs, place.study().directions)
+    assert before == (place.trials(), place.study().user_attrs, place.study().directions)
     with pytest.raises(ProtocolError, match=reason):
         place.mirror().open()
 
 
 def test_a_trial_of_the_users(place: Place) -> None:
     """A trial added by the user is not overwritten, also while a mirror is open."""
-    one = place.mirror()
-    one.sync([mirrored(0)])
+    first = place.mirror()
+    first.sync([sample_trial(0)])
     add_by_hand(place)
-    before = place.told()
-    for each in (one, place.mirror()):
+    before = place.trials()
+    for writer in (first, place.mirror()):
         with pytest.raises(ProtocolError, match="trial 1 was added by another program"):
-            each.sync([mirrored(0), mirrored(1)])
-    assert before == place.told()
+            writer.sync([sample_trial(0), sample_trial(1)])
+    assert before == place.trials()
 
 
 def test_killed_before_the_mark(place: Place) -> None:
-    """An empty study of a killed process is taken over."""
+    """An empty study of a process that was killed before marking it is taken over."""
     optuna.create_study(study_name=NAME, storage=place.storage(), direction="maximize")
-    place.mirror().sync([mirrored(0)])
-    assert expected([mirrored(0)]) == place.told()
+    place.mirror().sync([sample_trial(0)])
+    assert expected([sample_trial(0)]) == place.trials()
 
 
 def test_two_living_mirrors(place: Place) -> None:
     """Two mirrors that write in turns notice each other and write one study."""
-    one, two = place.mirror(), place.mirror()
-    for each, report in ((one, 1.0), (two, 2.0), (one, 1.0)):
-        each.sync([mirrored(0), mirrored(1, "running", intermediate={1000: report})])
+    first, second = place.mirror(), place.mirror()
+    for writer, report in ((first, 1.0), (second, 2.0), (first, 1.0)):
+        writer.sync([sample_trial(0), sample_trial(1, "running", intermediate={1000: report})])
         assert {1000: report} == place.study().trials[1].intermediate_values
-    two.sync([mirrored(0), mirrored(1), mirrored(2, "running")])
-    one.sync([mirrored(0), mirrored(1), mirrored(2, "running", intermediate={1000: 9.0})])
-    one.sync([mirrored(0), mirrored(1), mirrored(2), mirrored(3)])
-    two.sync([mirrored(0), mirrored(1), mirrored(2), mirrored(3)])
-    assert expected([mirrored(number) for number in range(4)]) == place.told()
+    second.sync([sample_trial(0), sample_trial(1), sample_trial(2, "running")])
+    first.sync(
+        [sample_trial(0), sample_trial(1), sample_trial(2, "running", intermediate={1000: 9.0})]
+    )
+    first.sync([sample_trial(0), sample_trial(1), sample_trial(2), sample_trial(3)])
+    second.sync([sample_trial(0), sample_trial(1), sample_trial(2), sample_trial(3)])
+    assert expected([sample_trial(number) for number in range(4)]) == place.trials()
 
 
-@pytest.mark.parametrize("remembered", [False, True])
+@pytest.mark.parametrize("has_earlier_trial", [False, True])
 def test_trial_that_came_twice(
-    place: Place, monkeypatch: pytest.MonkeyPatch, remembered: bool
+    place: Place, monkeypatch: pytest.MonkeyPatch, has_earlier_trial: bool
 ) -> None:
-    """A trial that a failing server stored and Optuna sent again is there once."""
-    kind = type(place.storage())
-    create = kind.create_new_trial
-    one = place.mirror()
-    if remembered:
-        one.sync([mirrored(0, "running")])
+    """A trial that a failing server stored twice is in the study once."""
+    storage_class = type(place.storage())
+    create = storage_class.create_new_trial
+    writer = place.mirror()
+    if has_earlier_trial:
+        writer.sync([sample_trial(0, "running")])
 
     def twice(*args: Any) -> int:
         monkeypatch.undo()
         create(*args)
         return create(*args)
 
-    monkeypatch.setattr(kind, "create_new_trial", twice)
+    monkeypatch.setattr(storage_class, "create_new_trial", twice)
     with suppress(RuntimeError):
-        one.sync([mirrored(0), mirrored(1)])
-    one.sync([mirrored(0), mirrored(1)])
-    assert expected([mirrored(0), mirrored(1)]) == place.told()
+        writer.sync([sample_trial(0), sample_trial(1)])
+    writer.sync([sample_trial(0), sample_trial(1)])
+    assert expected([sample_trial(0), sample_trial(1)]) == place.trials()

@@ -1,4 +1,4 @@
-"""Hyperparameters of rl-baselines3-zoo: parsed and translated or refused, never executed."""
+"""Hyperparameters of rl-baselines3-zoo are parsed and translated or refused, never executed."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -68,14 +68,14 @@ def test_any_text_is_a_literal_or_refused(text: str) -> None:
         parse_literal(text)
 
 
-def test_literals_are_read_as_they_stand() -> None:
+def test_literals_are_read() -> None:
     """Mappings of both forms, lists, tuples, signed numbers and class names are read."""
-    found = parse_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
-    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": ClassName("nn.ReLU")} == found
+    value = parse_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
+    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": ClassName("nn.ReLU")} == value
 
 
 @pytest.mark.parametrize(
-    ("entry", "known", "expected"),
+    ("entry", "algorithm_settings", "expected"),
     [
         ({"n_timesteps": 20_000.0}, PPO, {"budget.steps": 20_000, "budget.evaluation_every": 1000}),
         ({"n_envs": 8}, PPO, {"environment.vector.count": 8}),
@@ -152,20 +152,20 @@ def test_literals_are_read_as_they_stand() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_key_becomes_what_means_the_same(
-    entry: dict[str, Any], known: tuple[str, ...], expected: dict[str, Any]
+def test_each_key_becomes_the_equivalent_setting(
+    entry: dict[str, Any], algorithm_settings: tuple[str, ...], expected: dict[str, Any]
 ) -> None:
     """Each key of the zoo becomes the equivalent setting."""
-    settings, troubles = translate_zoo_settings({**STEPS, **entry}, known)
-    own = {k: v for k, v in settings.items() if k in expected or "n_timesteps" not in entry}
-    own = own if "n_timesteps" in entry else {
-        k: v for k, v in own.items() if not k.startswith("budget.")
+    settings, troubles = translate_zoo_settings({**STEPS, **entry}, algorithm_settings)
+    compared = {k: v for k, v in settings.items() if k in expected or "n_timesteps" not in entry}
+    compared = compared if "n_timesteps" in entry else {
+        k: v for k, v in compared.items() if not k.startswith("budget.")
     }  # fmt: skip
-    assert ({}, expected) == (troubles, own)
+    assert ({}, expected) == (troubles, compared)
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ({"n_timesteps": "many"}, "'many' is not a number"),
         ({"n_timesteps": 1.5}, "1.5 is not a whole number"),
@@ -196,10 +196,12 @@ def test_each_key_becomes_what_means_the_same(
         ({"<<": 3}, "neither the algorithm nor the environment has this setting"),
     ],
 )
-def test_unsupported_values_are_refused_under_their_key(entry: dict[str, Any], said: str) -> None:
-    """Each refused key has its reason."""
+def test_unsupported_values_are_refused_under_their_key(
+    entry: dict[str, Any], message: str
+) -> None:
+    """Each refused key of an entry is reported with its reason."""
     _, troubles = translate_zoo_settings({**STEPS, **entry}, PPO)
-    assert said in troubles[next(iter(entry))]
+    assert message in troubles[next(iter(entry))]
 
 
 def test_steps_are_needed() -> None:

@@ -1,4 +1,4 @@
-"""Plays a worker: makes an attempt at each run it is given, as its first words tell it to."""
+"""Stands in for a worker: attempts each run of its list, as its first arguments tell it to."""
 
 import json
 import os
@@ -14,21 +14,21 @@ from rlexp.store.layout import RunPaths
 
 
 def end_with_input() -> None:
-    """Do what a worker does when its standard input ends."""
+    """Send this process SIGTERM when its standard input ends, as a worker does."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def attempt(paths: RunPaths, steps: int, seconds: float) -> None:
-    """Take so many steps, with a checkpoint and a line in the journal each."""
+    """Take `steps` steps, each with a checkpoint and a line in the journal."""
     numbers = [item.number for item in paths.attempts()]
-    made = paths.attempt(max(numbers, default=0) + 1)
-    made.folder.mkdir(parents=True)
-    made.settings.write_text("{}")
+    attempt_paths = paths.attempt(max(numbers, default=0) + 1)
+    attempt_paths.folder.mkdir(parents=True)
+    attempt_paths.settings.write_text("{}")
     for step in range(1, steps + 1):
         publish_checkpoint(paths, Checkpoint(step=step, files={"state.npz": b"%d" % step}), {})
-        with made.journal.open("a") as journal:
+        with attempt_paths.journal.open("a") as journal:
             journal.write(json.dumps({"event": "evaluated", "step": step}) + "\n")
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not paths.stop.exists():
@@ -36,12 +36,12 @@ def attempt(paths: RunPaths, steps: int, seconds: float) -> None:
         if paths.stop.exists():
             break
     paths.model.write_bytes(b"model")
-    with made.journal.open("a") as journal:
+    with attempt_paths.journal.open("a") as journal:
         journal.write('{"event":"ended"}\n')
 
 
 def main() -> int:
-    """Words: steps, seconds of each, exit code; then what every worker is told."""
+    """Read the arguments: steps, seconds of a step and exit code, then those of every worker."""
     steps, seconds, code = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if "--while-input" in sys.argv:

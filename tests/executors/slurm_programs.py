@@ -15,7 +15,7 @@ HOSTILE = 'it\'s "$HOME" `id` é 100%j; & \\ new\nline'
 
 
 def install(folder: Path, **programs: str) -> str:
-    """Write programs for a shell into a folder; returns a PATH on which they come first."""
+    """Write shell programs into a folder; returns a PATH on which they come first."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in programs.items():
         path = folder / name
@@ -25,7 +25,7 @@ def install(folder: Path, **programs: str) -> str:
 
 
 def site(folder: Path, seconds: float = 0.0) -> Site:
-    """An experiment whose runs take so many seconds each."""
+    """An experiment whose runs take `seconds` seconds each."""
     experiment = folder / "runs" / "study"
     (experiment / "jobs").mkdir(parents=True, exist_ok=True)
     worker = (sys.executable, queued_worker.__file__, str(experiment), str(seconds))
@@ -40,7 +40,7 @@ def site(folder: Path, seconds: float = 0.0) -> Site:
 
 
 def start_task(
-    there: Site,
+    job_site: Site,
     path: str,
     *,
     run: str = "run1",
@@ -49,12 +49,12 @@ def start_task(
     variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the second task of an array of two, as Slurm would."""
-    script = there.jobs / "array-x.sh"
-    text = job_script(there, "array-x", ["other", "own"], setup=setup, requeues=requeues)
+    script = job_site.jobs / "array-x.sh"
+    text = job_script(job_site, "array-x", ["other", "own"], setup=setup, requeues=requeues)
     script.write_text(text)
-    (there.jobs / "own.runs").write_text(f"{run}\n")
-    (there.jobs / "other.runs").write_text("others\n")
-    with (there.jobs / "array-x_1.txt").open("ab") as output:
+    (job_site.jobs / "own.runs").write_text(f"{run}\n")
+    (job_site.jobs / "other.runs").write_text("others\n")
+    with (job_site.jobs / "array-x_1.txt").open("ab") as output:
         return subprocess.Popen(
             ["/bin/bash", str(script)],
             stdin=subprocess.DEVNULL,

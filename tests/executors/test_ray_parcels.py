@@ -20,7 +20,7 @@ from rlexp.store.layout import ExperimentPaths
 def member(
     name: str, kind: bytes = tarfile.REGTYPE, content: bytes = b"", **fields: object
 ) -> bytes:
-    """A tar file with one member, made by hand."""
+    """The bytes of a tar file with one member."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
         info = tarfile.TarInfo(name)
@@ -67,14 +67,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_parcels_are_refused_and_write_nothing(name: str, tmp_path: Path) -> None:
-    """Links, devices, ways out of the folder and damage are refused before anything is written."""
+    """Links, devices, paths out of the folder and damage are refused before anything is written."""
     with pytest.raises(RecordError, match="a parcel"):
         write(tmp_path / "runs", HOSTILE[name])
     assert [] == list(tmp_path.rglob("*"))
 
 
 def test_a_size_that_is_not_there_is_not_believed() -> None:
-    """A header that tells of more bytes than the parcel has makes nobody set memory aside."""
+    """A header that claims more bytes than the parcel has is refused."""
     parcel = bytearray(member("model.zip", content=b"abc"))
     header = tarfile.TarInfo("model.zip")
     header.size = 1 << 40
@@ -93,13 +93,13 @@ def test_a_size_that_is_not_there_is_not_believed() -> None:
     )
 )
 def test_what_is_packed_is_unpacked(files: dict[str, tuple[bytes, int | None]]) -> None:
-    """Names, contents, places and the order of files arrive as they were sent."""
+    """Names, contents, offsets and the order of files arrive as they were sent."""
     pieces = [Piece(name, content, offset) for name, (content, offset) in files.items()]
     assert pieces == list(unpack(pack(pieces)))
 
 
 def test_links_in_the_folder_are_not_followed(tmp_path: Path) -> None:
-    """A link that somebody put into a run's folder leads no file out of it."""
+    """No file is written through a link in a run's folder."""
     outside, run = tmp_path / "outside", tmp_path / "run"
     outside.mkdir()
     run.mkdir()
@@ -115,7 +115,7 @@ def test_links_in_the_folder_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    """A folder that was made since the names were listed is left out, and so is a pipe."""
+    """A folder, a pipe and a missing file are left out, and a regular file is read."""
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_bytes(b"content")
@@ -124,7 +124,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 
 
 def test_what_is_written_into_a_file_needs_what_comes_before(tmp_path: Path) -> None:
-    """Lines are appended where they belong, twice without harm, and never after a gap."""
+    """Lines are appended at their offset, twice without harm, and never after a gap."""
     for piece in (Piece("a", b"one\n", 0), Piece("a", b"two\n", 4), Piece("a", b"two\n", 4)):
         write_below(tmp_path, piece)
     assert (tmp_path / "a").read_bytes() == b"one\ntwo\n"
@@ -133,7 +133,7 @@ def test_what_is_written_into_a_file_needs_what_comes_before(tmp_path: Path) -> 
 
 
 def test_baggage_is_what_a_worker_needs(tmp_path: Path) -> None:
-    """Specs, orders, journals, checkpoints go along; logs, claims, links and other runs do not."""
+    """Specs, orders, journals and checkpoints are sent; logs, claims and links are not."""
     files = [
         *("experiment.json", "orders/a.json", "orders/b.json", "a/spec.json", "b/spec.json"),
         *("a/attempts/1/events.jsonl", "a/attempts/1/log.txt", "a/attempts/1/files/big"),
@@ -151,13 +151,13 @@ def test_baggage_is_what_a_worker_needs(tmp_path: Path) -> None:
     } == {piece.name for piece in uploaded_files(paths, [paths.run("a")])}
 
 
-def test_folders_of_the_dead_are_removed_by_who_comes_next(tmp_path: Path) -> None:
-    """A folder that nobody holds is removed; one that is held, or is a link, stays."""
+def test_abandoned_temporary_folders_are_removed(tmp_path: Path) -> None:
+    """A temporary folder that no process holds is removed; a held folder and a link stay."""
     (tmp_path / "rlexp-x-dead").mkdir()
     (tmp_path / "rlexp-x-dead" / ".lock").touch()
     (tmp_path / "rlexp-x-link").symlink_to(tmp_path)
-    with scratch("rlexp-x-", tmp_path) as (item, _), scratch("rlexp-x-", tmp_path) as (two, _):
+    with scratch("rlexp-x-", tmp_path) as (first, _), scratch("rlexp-x-", tmp_path) as (second, _):
         names = {path.name for path in tmp_path.iterdir()}
-        assert {item.name, two.name, "rlexp-x-link"} == names
-        assert stat.S_IMODE(os.stat(item).st_mode) == 0o700  # noqa: PTH116
+        assert {first.name, second.name, "rlexp-x-link"} == names
+        assert stat.S_IMODE(os.stat(first).st_mode) == 0o700  # noqa: PTH116
     assert ["rlexp-x-link"] == [path.name for path in tmp_path.iterdir()]

@@ -1,4 +1,4 @@
-"""Settings of executor=ray: what is refused, in one line, before anything is started."""
+"""Settings of executor=ray; wrong ones are refused in one line before anything is started."""
 
 import json
 import sys
@@ -18,20 +18,20 @@ from rlexp.store.provenance import usable_cores
 
 
 @cache
-def packaged() -> str:
+def packaged_settings() -> str:
     """The values of conf/executor/ray.yaml."""
     return json.dumps(compose(["executor=ray"], Path("nowhere"))[0].plain["executor"])
 
 
 def ray(**changes: Any) -> Ray:
-    """The executor with changes to what its yaml says."""
-    made = build({**json.loads(packaged()), **changes}, "executor", ())
-    assert isinstance(made, Ray)
-    return made
+    """The executor of conf/executor/ray.yaml; keyword arguments change its settings."""
+    executor = build({**json.loads(packaged_settings()), **changes}, "executor", ())
+    assert isinstance(executor, Ray)
+    return executor
 
 
 def site(folder: Path) -> Site:
-    """An empty place to work on."""
+    """A site with an empty experiment."""
     return Site(
         experiment=folder / "runs" / "x",
         jobs=folder / "runs" / "x" / "jobs",
@@ -43,8 +43,8 @@ def site(folder: Path) -> Site:
 
 
 def test_yaml_and_class_have_the_same_fields_in_the_same_order() -> None:
-    """What can be set is what the class reads."""
-    names = [key for key in json.loads(packaged()) if key != "_target_"]
+    """The settings in the YAML file are the fields of the class, in the same order."""
+    names = [key for key in json.loads(packaged_settings()) if key != "_target_"]
     assert [f.name for f in fields(Ray)] == names
 
 
@@ -57,13 +57,13 @@ def test_yaml_and_class_have_the_same_fields_in_the_same_order() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(name: str, value: object) -> None:
-    """Each setting has a range, and the message names the one that is out of it."""
+    """A setting out of its range is refused by its name."""
     with pytest.raises(ConfigError, match=name):
         ray(**{name: value})
 
 
 def test_tasks_out_at_a_time() -> None:
-    """A cluster of our own is filled; elsewhere a number is said, or sixteen."""
+    """A local cluster gets tasks for its cores; elsewhere `jobs` decides, or the default of 16."""
     cores = usable_cores()
     assert max(1, cores // 2) == ray().workers_for(2)
     assert 2 * cores == ray(cpus=0.5).workers_for(1)
@@ -72,7 +72,7 @@ def test_tasks_out_at_a_time() -> None:
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Ray is not installed, one line says what to install, and nothing is written."""
+    """Without Ray, one line says what to install, and nothing is written."""
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(ExecutorError, match=r"^Ray is not installed: pip install 'rlexp\[ray\]'$"),
@@ -83,7 +83,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_no_task_is_detached(tmp_path: Path) -> None:
-    """Ray ends tasks with their command: that is said, with what does what was wanted."""
+    """Ray cannot detach runs, and the error names tmux, slurm and pull."""
     with pytest.raises(
         ExecutorError, match=r"inside tmux, or use executor=slurm or executor=pull"
     ):
@@ -92,7 +92,7 @@ def test_no_task_is_detached(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "messages"),
+    ("name", "value", "message"),
     [
         ("gpus", 1, "asks for 1 GPU, of which this machine has 0"),
         ("cpus", 8, "asks for 8 CPU, of which this machine has 4"),
@@ -100,17 +100,17 @@ def test_no_task_is_detached(tmp_path: Path) -> None:
         ("memory", 2000, "asks for 2000 memory, of which this machine has 1000"),
     ],
 )
-def test_a_machine_that_lacks_what_is_asked_for(name: str, value: object, messages: str) -> None:
-    """A run that could never start is refused, where no node can join; elsewhere one may."""
+def test_a_machine_that_lacks_what_is_asked_for(name: str, value: object, message: str) -> None:
+    """A run that no node can hold is refused, unless the cluster may get further nodes."""
     nodes = [{"CPU": 4.0, "memory": 1000.0}]
-    with pytest.raises(ExecutorError, match=messages):
+    with pytest.raises(ExecutorError, match=message):
         ray(**{name: value})._check(nodes, 1)
     ray(address="auto", **{name: value})._check(nodes, 1)
     ray()._check(nodes, 1)
 
 
 def test_ray_is_asked_for_what_a_run_needs(tmp_path: Path) -> None:
-    """Threads become cores unless cores are said; Ray itself tries nothing again."""
+    """Threads become cores unless `cpus` is set, and Ray itself retries nothing."""
     arguments = ("executor.gpus=0.5", "+executor.resources.a100=1", "executor.memory=5")
     composed = compose(["executor=ray", *arguments], tmp_path)[0].plain["executor"]
     executor = build(composed, "executor", ())

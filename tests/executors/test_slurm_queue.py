@@ -28,15 +28,21 @@ SETTINGS: dict[str, Any] = {
 }
 NOTE = 'echo "$(basename "$0") $*" >>"$(dirname "$0")/asked"'
 CONFIG = 'case "$*" in "show config") echo "MaxArraySize            = 2";; esac'
-QUEUE = 'cat "$(dirname "$0")/queue" 2>/dev/null || { echo "slurm_load_jobs error: no contact" >&2; exit 1; }'
+QUEUE = (
+    'cat "$(dirname "$0")/queue" 2>/dev/null '
+    '|| { echo "slurm_load_jobs error: no contact" >&2; exit 1; }'
+)
 
 
-KEPT = '{"schema": 1, "executor": "slurm", "runs": ["a"], "job": "7_0", "script": "array-1", "index": 0}'
+JOB_NOTE = (
+    '{"schema": 1, "executor": "slurm", "runs": ["a"], "job": "7_0", '
+    '"script": "array-1", "index": 0}'
+)
 
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of stand-ins that note what they are asked; squeue shows the file `queue`."""
+    """A folder of stand-ins that log their calls; squeue prints the file `queue`."""
     folder = tmp_path / "bin"
     path = install(
         folder,
@@ -51,14 +57,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def asked(programs: Path, name: str) -> list[str]:
-    """What a program was asked."""
+def calls_of(programs: Path, name: str) -> list[str]:
+    """The logged calls of a program."""
     lines = (programs / "asked").read_text().splitlines()
     return [line for line in lines if line.startswith(name)]
 
 
 def slurm(**changes: Any) -> Slurm:
-    """The executor, with changes."""
+    """The executor with default settings; keyword arguments change them."""
     return Slurm(**{**SETTINGS, **changes})
 
 
@@ -75,12 +81,12 @@ def slurm(**changes: Any) -> Slurm:
     ],
 )
 def test_an_id_stands_for_tasks(name: str, tasks: list[str]) -> None:
-    """Arrays that wait as a whole are taken apart; what is no id is passed over."""
+    """The id of a waiting array is expanded to its tasks, and other text is skipped."""
     assert list(expand(name)) == tasks
 
 
 def test_the_queue_is_read_line_by_line() -> None:
-    """A state may be followed by who brought it about, a reason may hold anything."""
+    """Further words after a state are dropped, and a reason may hold any character."""
     text = "12_[0-1]|PENDING|(a|b)\n12_2|CANCELLED by 1000|None\n\n"
     assert parse_queue(text) == {
         "12_0": JobState("PENDING", "(a|b)"),
@@ -90,10 +96,10 @@ def test_the_queue_is_read_line_by_line() -> None:
 
 
 def test_a_job_is_gone_when_it_is_missing_twice(tmp_path: Path, programs: Path) -> None:
-    """One look without it is not enough; a job that ended is believed at once."""
-    there = site(tmp_path / HOSTILE)
+    """A job that is missing in the queue twice is gone; a job with an end state is gone at once."""
+    job_site = site(tmp_path / HOSTILE)
     (programs / "queue").write_text("7_0|RUNNING|None\n7_1|RUNNING|None\n")
-    with slurm().dispatch(there) as session:
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch("a", ("run1",)), Batch("b", ("run2",))])
         assert [] == session.poll(5)
         (programs / "queue").write_text("7_1|TIMEOUT|TimeLimit\n")
@@ -104,13 +110,13 @@ def test_a_job_is_gone_when_it_is_missing_twice(tmp_path: Path, programs: Path) 
         assert [] == session.poll(5)
         (gone,) = session.poll(5)
     assert ("a", "Slurm no longer knows its job 7_0") == (gone.key, gone.reason)
-    assert [] == read_tasks(there.jobs)
+    assert [] == read_tasks(job_site.jobs)
 
 
 def test_a_node_that_fails_may_give_its_job_back(tmp_path: Path, programs: Path) -> None:
     """A job that is queued again after a failure of its node does not count as gone."""
-    there = site(tmp_path)
-    with slurm().dispatch(there) as session:
+    job_site = site(tmp_path)
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch("a", ("run1",))])
         for state in ("NODE_FAIL", "PENDING", "PREEMPTED", "RUNNING"):
             (programs / "queue").write_text(f"7_0|{state}|None\n")
@@ -122,38 +128,38 @@ def test_a_node_that_fails_may_give_its_job_back(tmp_path: Path, programs: Path)
 
 
 def test_the_queue_is_asked_now_and_then(tmp_path: Path, programs: Path) -> None:
-    """Between two looks `poll` only waits, and a look that fails says nothing of jobs."""
-    there = site(tmp_path)
+    """`poll` asks squeue at intervals, and a failed squeue reports no job as gone."""
+    job_site = site(tmp_path)
     (programs / "queue").unlink()
-    with slurm().dispatch(there) as session:
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch("a", ("run1",))])
         for _ in range(2):
             assert [] == session.poll(0.02)
-        assert [] == asked(programs, "squeue")
+        assert [] == calls_of(programs, "squeue")
         assert [] == session.poll(5)
         assert session.trouble == "squeue: slurm_load_jobs error: no contact"
         assert session.waiting("a")
         assert [] == session.poll(0.05)
-    assert len(asked(programs, "squeue")) == 2
+    assert len(calls_of(programs, "squeue")) == 2
 
 
 def test_long_arrays_are_split(tmp_path: Path, programs: Path) -> None:
-    """With MaxArraySize = 2, three jobs are two arrays, of which the second may have to wait."""
-    there = site(tmp_path)
-    with slurm().dispatch(there) as session:
+    """Three jobs are submitted as two arrays where MaxArraySize is 2."""
+    job_site = site(tmp_path)
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch(key, (key,)) for key in "abc"])
-        arguments = [line.split() for line in asked(programs, "sbatch")]
+        arguments = [line.split() for line in calls_of(programs, "sbatch")]
         assert ["--array=0-1", "--array=0-0"] == [line[2] for line in arguments]
         session.leave()
 
 
 def test_what_slurm_takes_later_is_submitted_later(tmp_path: Path, programs: Path) -> None:
-    """Where a limit of jobs is reached halfway, the others follow, and meanwhile they wait."""
-    there = site(tmp_path)
+    """A job beyond Slurm's limit waits, and is submitted once there is room."""
+    job_site = site(tmp_path)
     once = '[ -e "$0.full" ] && { echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2; exit 1; }'
     install(programs, sbatch=f'{NOTE}\n{once}\ntouch "$0.full"\necho 7')
     (programs / "queue").write_text("7_0|RUNNING|None\n7_1|RUNNING|None\n")
-    with slurm().dispatch(there) as session:
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch(key, (key,)) for key in "abc"])
         assert "QOSMaxSubmitJobPerUserLimit" in str(session.trouble)
         assert session.waiting("c")
@@ -161,14 +167,14 @@ def test_what_slurm_takes_later_is_submitted_later(tmp_path: Path, programs: Pat
         assert session.waiting("c")
         (programs / "sbatch.full").unlink()
         assert [] == session.poll(5)
-        assert len(read_tasks(there.jobs)) == 3
+        assert len(read_tasks(job_site.jobs)) == 3
         session.leave()
 
 
 def test_jobs_get_this_commands_environment(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What tells of the job that a command is given in is left out, what a site says is added."""
+    """Jobs get the site's variables and SLURM_CONF, but no variable of the command's own job."""
     monkeypatch.setenv("SLURM_MEM_PER_CPU", "1")
     monkeypatch.setenv("SLURM_CONF", "kept")
     monkeypatch.setenv("SQUEUE_STATES", "FAILED")
@@ -181,29 +187,31 @@ def test_jobs_get_this_commands_environment(
         session.submit([Batch("a", ("run1",))])
         session.poll(5)
         session.leave()
-    submitted, looked = ((programs / name).read_text() for name in ("submitted", "looked"))
-    assert "RLEXP_TOLD=a secret\n" in submitted
-    assert "SLURM_CONF=kept\n" in submitted
-    assert "SLURM_MEM_PER_CPU" not in submitted
-    assert "SQUEUE_STATES" not in looked
+    job_environment, queue_environment = (
+        (programs / name).read_text() for name in ("submitted", "looked")
+    )
+    assert "RLEXP_TOLD=a secret\n" in job_environment
+    assert "SLURM_CONF=kept\n" in job_environment
+    assert "SLURM_MEM_PER_CPU" not in job_environment
+    assert "SQUEUE_STATES" not in queue_environment
 
 
 def test_a_job_that_was_taken_too_late_is_found(tmp_path: Path, programs: Path) -> None:
-    """When sbatch gives up waiting, the queue shows whether Slurm took the jobs all the same."""
-    there = site(tmp_path)
+    """Jobs that Slurm accepted although sbatch timed out are found in the queue."""
+    job_site = site(tmp_path)
     install(
         programs,
         sbatch='echo "sbatch: error: Socket timed out on send/recv operation" >&2; exit 1',
-        squeue=f'echo "9|{there.jobs}/$(basename "{there.jobs}"/array-*.sh)"',
+        squeue=f'echo "9|{job_site.jobs}/$(basename "{job_site.jobs}"/array-*.sh)"',
     )
-    with slurm().dispatch(there) as session:
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch("a", ("run1",))])
         session.leave()
-    assert ["9_0"] == [task.name for task in read_tasks(there.jobs)]
+    assert ["9_0"] == [task.name for task in read_tasks(job_site.jobs)]
 
 
 @pytest.mark.parametrize(
-    ("said", "messages"),
+    ("slurm_error", "message"),
     [
         (
             "invalid partition specified: lnog\nsbatch: error: Batch job submission failed: Invalid",
@@ -214,22 +222,24 @@ def test_a_job_that_was_taken_too_late_is_found(tmp_path: Path, programs: Path) 
         ("something new", "sbatch: something new"),
     ],
 )
-def test_a_refusal_is_one_line(tmp_path: Path, programs: Path, said: str, messages: str) -> None:
-    """Slurm's own words with what to do, and nothing is left beside the experiment."""
-    there = site(tmp_path)
-    install(programs, sbatch=f"cat >&2 <<'E'\nsbatch: error: {said}\nE\nexit 1")
+def test_a_refusal_is_one_line(
+    tmp_path: Path, programs: Path, slurm_error: str, message: str
+) -> None:
+    """A refusal is one line with Slurm's words and advice, and no file is left."""
+    job_site = site(tmp_path)
+    install(programs, sbatch=f"cat >&2 <<'E'\nsbatch: error: {slurm_error}\nE\nexit 1")
     with (
-        slurm(partition="lnog").dispatch(there) as session,
+        slurm(partition="lnog").dispatch(job_site) as session,
         pytest.raises(ExecutorError) as error,
     ):
         session.submit([Batch("a", ("run1",))])
-    assert messages in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
-    assert [] == list(there.jobs.iterdir())
+    assert [] == list(job_site.jobs.iterdir())
 
 
 def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine without sbatch the executor names the other one."""
+    """Without sbatch the error suggests executor=local."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
         pytest.raises(ExecutorError, match=r"sbatch is not on PATH.*executor=local"),
@@ -239,7 +249,7 @@ def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_stopping_asks_in_this_order(tmp_path: Path, programs: Path) -> None:
-    """No job comes back, those that wait are withdrawn, and only then the others are told."""
+    """`stop` forbids requeueing, withdraws waiting jobs, and then signals running jobs."""
     with slurm().dispatch(site(tmp_path)) as session:
         session.submit([Batch("a", ("run1",))])
         (programs / "asked").unlink()
@@ -253,30 +263,30 @@ def test_stopping_asks_in_this_order(tmp_path: Path, programs: Path) -> None:
 
 
 def test_jobs_end_with_the_command_unless_they_are_left(tmp_path: Path, programs: Path) -> None:
-    """A command that fails cancels its jobs; one that leaves them does not."""
-    there = site(tmp_path)
-    with slurm().dispatch(there) as session:
+    """Jobs are cancelled when their command fails, but not after `leave`."""
+    job_site = site(tmp_path)
+    with slurm().dispatch(job_site) as session:
         session.submit([Batch("a", ("run1",))])
         session.leave()
-    assert [] == asked(programs, "scancel")
-    with suppress(KeyboardInterrupt), slurm().dispatch(there) as session:
+    assert [] == calls_of(programs, "scancel")
+    with suppress(KeyboardInterrupt), slurm().dispatch(job_site) as session:
         session.submit([Batch("b", ("run1",))])
         raise KeyboardInterrupt
-    assert ["scancel 7"] == asked(programs, "scancel")
+    assert ["scancel 7"] == calls_of(programs, "scancel")
 
 
 def test_damaged_notes_are_passed_over(tmp_path: Path, programs: Path) -> None:
-    """What another executor, a crash or a forger left in the folder is nobody's job here."""
-    there = site(tmp_path)
+    """Damaged, foreign and forged job files are skipped, and no Slurm command is called."""
+    job_site = site(tmp_path)
     for name, text in {
         "a": "{",
         "b": '{"schema": 1, "executor": "ray"}',
         "c": '{"schema": 1, "executor": "slurm", "runs": 3}',
-        "e": KEPT.replace("7_0", "--user=root"),
-        "f": KEPT.replace("array-1", "../array-1"),
+        "e": JOB_NOTE.replace("7_0", "--user=root"),
+        "f": JOB_NOTE.replace("array-1", "../array-1"),
     }.items():
-        (there.jobs / f"{name}.json").write_text(text)
-    os.mkfifo(there.jobs / "d.json")
-    assert [] == read_tasks(there.jobs)
-    assert slurm().cancel(there.jobs) == 0
+        (job_site.jobs / f"{name}.json").write_text(text)
+    os.mkfifo(job_site.jobs / "d.json")
+    assert [] == read_tasks(job_site.jobs)
+    assert slurm().cancel(job_site.jobs) == 0
     assert not (programs / "asked").exists()

@@ -1,4 +1,4 @@
-"""What the Slurm executor asks sbatch for, and what it refuses to ask."""
+"""Options that the Slurm executor passes to sbatch, and settings that it refuses."""
 
 import json
 from functools import cache
@@ -15,20 +15,20 @@ from rlexp.executors.slurm.options import minutes
 
 
 @cache
-def packaged() -> str:
+def packaged_settings() -> str:
     """The values of conf/executor/slurm.yaml."""
     arguments = ["executor=slurm", "algorithm=ppo", "environment=cartpole"]
     return json.dumps(compose(arguments, Path.cwd())[0].plain["executor"])
 
 
 def slurm(**changes: Any) -> Slurm:
-    """The executor with changes to what its yaml says."""
-    built: Slurm = build({**json.loads(packaged()), **changes}, "executor")
+    """The executor of conf/executor/slurm.yaml; keyword arguments change its settings."""
+    built: Slurm = build({**json.loads(packaged_settings()), **changes}, "executor")
     return built
 
 
 def test_what_is_unset_is_left_to_the_cluster() -> None:
-    """By default a job asks for one node with a run's threads, and for a notice."""
+    """By default a job asks for one node, the threads of a run, and a signal before its end."""
     assert slurm().sbatch_options(3) == (
         "--nodes=1",
         "--ntasks=1",
@@ -38,8 +38,8 @@ def test_what_is_unset_is_left_to_the_cluster() -> None:
 
 
 def test_every_setting_is_a_word() -> None:
-    """Partition to GPUs, and the user's own words last."""
-    requested = slurm(
+    """Each setting becomes an option of sbatch, and the user's own options come last."""
+    executor = slurm(
         partition="gpu",
         account="lab",
         qos="low",
@@ -52,7 +52,7 @@ def test_every_setting_is_a_word() -> None:
         signal_before=60,
         options=["--mail-type=END", "--exclusive"],
     )
-    assert requested.sbatch_options(1) == (
+    assert executor.sbatch_options(1) == (
         *("--partition=gpu", "--account=lab", "--qos=low", "--constraint=ice&ssd"),
         *("--exclude=n[1-3]", "--time=1-12:00:00", "--mem=4G", "--gres=gpu:a100:1"),
         *("--nodes=1", "--ntasks=1", "--cpus-per-task=8", "--signal=B:USR1@60"),
@@ -62,7 +62,7 @@ def test_every_setting_is_a_word() -> None:
 
 
 def test_as_many_runs_are_out_as_jobs_hold() -> None:
-    """With several runs a job, each job counts as many."""
+    """The number of runs at a time is `jobs` times `runs_per_job`."""
     assert slurm(jobs=4, runs_per_job=3).workers_for(2) == 12
 
 
@@ -79,12 +79,12 @@ def test_as_many_runs_are_out_as_jobs_hold() -> None:
     ],
 )
 def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: float) -> None:
-    """Minutes, minutes:seconds, hours:minutes:seconds, and days with hours first."""
+    """A time limit is minutes, minutes:seconds, hours:minutes:seconds, or days-hours:…."""
     assert minutes(limit) == expected
 
 
 @pytest.mark.parametrize(
-    ("changes", "messages"),
+    ("changes", "message"),
     [
         ({"options": ["--array=0-9"]}, "rlexp sets"),
         ({"options": ["--arr=0-9"]}, "rlexp sets"),
@@ -108,15 +108,15 @@ def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: fl
         ({"polls": 3}, "did you mean"),
     ],
 )
-def test_what_would_break_a_job_is_refused(changes: dict[str, Any], messages: str) -> None:
-    """One line says what is wrong, before anything is submitted."""
+def test_what_would_break_a_job_is_refused(changes: dict[str, Any], message: str) -> None:
+    """A setting that would break a job is refused in one line."""
     with pytest.raises(ConfigError) as error:
         slurm(**changes)
-    assert messages in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_options_that_only_look_alike_are_taken() -> None:
-    """Other words that begin as one of rlexp's own do are the user's to give."""
+    """Options that only begin like an option of rlexp are accepted."""
     arguments = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
     assert slurm(options=arguments).options == arguments

@@ -1,4 +1,4 @@
-"""Canaries: payloads that leave a mark where anything executes them, and where they can hide."""
+"""Payloads that leave a mark where something executes them, and places where they can hide."""
 
 import io
 import json
@@ -15,23 +15,23 @@ import numpy as np
 
 @dataclass(slots=True)
 class Canaries:
-    """Makes payloads; the folder has an entry for each that was executed."""
+    """Makes payloads; the folder gets an entry for each payload that is executed."""
 
     folder: Path
-    made: int = field(default=0)
+    count: int = field(default=0)
 
     def mark(self, what: str) -> Path:
-        """Where a payload leaves its mark."""
-        self.made += 1
-        return self.folder / f"{self.made}-{what}"
+        """The path at which a payload leaves its mark."""
+        self.count += 1
+        return self.folder / f"{self.count}-{what}"
 
     @property
     def executed(self) -> list[str]:
-        """What was executed."""
+        """The names of the executed payloads."""
         return sorted(path.name for path in self.folder.iterdir())
 
     def pickled(self, what: str) -> bytes:
-        """A pickle that makes a folder where it is loaded."""
+        """A pickle that makes a folder when it is loaded."""
         return pickle.dumps(Payload(str(self.mark(what))))
 
     def objects(self, what: str) -> bytes:
@@ -42,7 +42,7 @@ class Canaries:
         return content.getvalue()
 
     def torch_archive(self, what: str) -> bytes:
-        """A file of torch, whose pickle makes a folder."""
+        """A file of torch whose pickle makes a folder when it is loaded."""
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w") as archive:
             archive.writestr("archive/data.pkl", self.pickled(what))
@@ -50,13 +50,13 @@ class Canaries:
         return content.getvalue()
 
     def encoded(self, what: str) -> dict[str, str]:
-        """A value as stable-baselines3 writes what JSON cannot hold."""
+        """A payload in the form in which stable-baselines3 writes values that JSON cannot hold."""
         from base64 import b64encode
 
         return {":type:": "x", ":serialized:": b64encode(self.pickled(what)).decode()}
 
     def model(self, model: Path | io.BytesIO) -> bytes:
-        """A saved learner with a payload in each of its members, and in others."""
+        """A saved learner with a payload in each of its members and in further members."""
         content = io.BytesIO()
         with zipfile.ZipFile(model) as before, zipfile.ZipFile(content, "w") as after:
             document = json.loads(before.read("data"))
@@ -73,7 +73,7 @@ class Canaries:
 
 
 class Payload:
-    """What pickle takes for an order to make a folder."""
+    """An object whose pickle makes a folder when it is loaded."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -83,7 +83,7 @@ class Payload:
 
 
 def write_modules(folder: Path, canaries: Canaries, *names: str) -> None:
-    """Modules that leave a mark where they are imported."""
+    """Write modules that leave a mark when they are imported."""
     for name in names:
         path = folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,14 +91,14 @@ def write_modules(folder: Path, canaries: Canaries, *names: str) -> None:
 
 
 EVIL = "evil"
-"""A module in the study's folder that nobody allowed."""
+"""A module in the study's folder that the user did not allow."""
 
 
 def hostile_parts(shell: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Changes of a run's definition that name code: what they hide in, and the parts changed.
+    """Hostile changes of a run's definition: the place that names code, and the changed parts.
 
     Args:
-        shell: An order for a shell that leaves a mark.
+        shell: A shell command that leaves a mark.
     """
     call = {"_target_": "os.system", "_args_": [shell], "command": shell}
     for target in (

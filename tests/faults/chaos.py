@@ -1,4 +1,4 @@
-"""Kills whatever takes part in a command, at random moments, and gives the command again."""
+"""Kills processes of a command at random moments, and gives the command again."""
 
 import random
 import signal
@@ -19,28 +19,28 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_run
 
 GRACE = 30.0
-"""Seconds beyond what is promised that a busy machine may take to end a command."""
+"""Additional seconds in which a busy machine may end a command."""
 FIRST = ("worker", "command")
-"""What always comes first: kill -9 of a run that has a checkpoint, and when a run has gone on from
-one, of the command."""
+"""The first disturbances: kill -9 of a run that has a checkpoint, and kill -9 of the command
+after a run has continued from a checkpoint."""
 CODES = {
     "command": {-signal.SIGKILL},
     "everything": {-signal.SIGKILL},
     "twice": {-signal.SIGKILL},
     "impatient": {-signal.SIGKILL, 130, -signal.SIGINT},
-    # By its number where the signal comes as the command leaves, after its last run.
+    # Negative where the signal comes while the command exits, after its last run.
     "SIGTERM": {143, -signal.SIGTERM},
     "SIGINT": {130, -signal.SIGINT},
     "SIGUSR1": {75, -signal.SIGUSR1},
 }
-"""What ends the command, and the exit codes that it leads to where it had not ended before."""
+"""Disturbances that end the command, and the exit codes that they may lead to."""
 KINDS = ("worker", "pause", "server", *CODES)
-"""Everything that is done; what ends no command should hardly be noticed by it."""
+"""All disturbances; those outside CODES do not end the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A run that a living process trains."""
+    """A run with a living process."""
 
     paths: RunPaths
     record: RunRecord
@@ -53,27 +53,27 @@ class Target:
 
     @property
     def will_be_tried_again(self) -> bool:
-        """Whether one more failure is not the last."""
+        """Whether the run gets another attempt after one more failure."""
         return self.record.machine_failures < FURTHER_ATTEMPTS
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is anything to go on from."""
+        """Whether the run has a checkpoint to continue from."""
         return bool(self.record.checkpoints)
 
 
 @dataclass(slots=True)
 class Chaos:
-    """Gives a command until it ends by itself with 0, and disturbs it at random until then.
+    """Gives a command until it ends with 0, and disturbs it at random until then.
 
     Attributes:
-        command: What is given.
-        experiment: The experiment that it works on.
-        draw: Of kinds, targets and moments.
-        until: When to leave it alone, on the monotonic clock.
-        pause: Seconds between two disturbances, at most.
-        struck: How often each disturbance took place.
-        story: What was done, and when.
+        command: The command.
+        experiment: The experiment of the command.
+        draw: Source of random disturbances, targets and moments.
+        until: Monotonic time after which the command is left alone.
+        pause: Maximum seconds between two disturbances.
+        strikes: How often each disturbance took place.
+        story: Log of the disturbances with their times.
     """
 
     command: MarkedCommand
@@ -81,39 +81,39 @@ class Chaos:
     draw: random.Random
     until: float
     pause: float
-    struck: Counter[str] = field(default_factory=Counter)
+    strikes: Counter[str] = field(default_factory=Counter)
     story: list[str] = field(default_factory=list)
     _deck: list[str] = field(default_factory=list)
-    _begun: float = field(default_factory=time.monotonic)
+    _start: float = field(default_factory=time.monotonic)
 
     def drive(self) -> None:
-        """Bring the command to its end; afterwards nothing of it lives."""
+        """Give the command until it ends with 0; afterwards no process of it lives."""
         while (code := self._disturb(self.command.start())) != 0:
-            self._tell(f"the command ended with {code}")
-        self._tell("the command ended with 0")
+            self._log(f"the command ended with {code}")
+        self._log("the command ended with 0")
         self.command.settle()
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Add to a failure what was done, and what the commands printed last."""
+    def annotated_failures(self) -> Iterator[None]:
+        """Add the log of disturbances and the last output to a failure."""
         try:
             yield
         except BaseException as error:
-            error.add_note("\n".join([*self.story, *self.command.printed()[-30:]]))
+            error.add_note("\n".join([*self.story, *self.command.output_lines()[-30:]]))
             raise
 
     def targets(self) -> list[Target]:
-        """The runs in training, by name."""
-        alive, results = set(self.command.processes()), []
+        """The runs with a living process."""
+        alive, targets = set(self.command.processes()), []
         for paths, record in self._records():
             if record.state is State.RUNNING:
                 started = read_journal(paths.attempts()[-1].journal, measurements=False).events[:1]
                 pids = [e.pid for e in started if isinstance(e, RunStarted)]
-                results += [Target(paths, record, pid) for pid in pids if pid in alive]
-        return results
+                targets += [Target(paths, record, pid) for pid in pids if pid in alive]
+        return targets
 
     def _records(self) -> Iterator[tuple[RunPaths, RunRecord]]:
-        """Every run that is written down so far."""
+        """Every run whose record can be read."""
         for paths in self.experiment.runs():
             with suppress(RecordError):
                 yield paths, read_run(paths).record
@@ -124,7 +124,7 @@ class Chaos:
             kind = self._deal()
             if not self._strike(kind, command):
                 continue
-            self.struck[kind] += 1
+            self.strikes[kind] += 1
             if kind in CODES:
                 code = self.command.wait(command, SETTLING + GRACE)
                 assert code in {*CODES[kind], 0}, f"{kind} led to exit code {code}"
@@ -139,20 +139,20 @@ class Chaos:
         return self._missing() is not None or time.monotonic() < self.until
 
     def _missing(self) -> str | None:
-        """Which of the first disturbances comes now, whatever the time."""
-        return next((kind for kind in FIRST if not self.struck[kind]), None)
+        """The next of the first disturbances that has not taken place."""
+        return next((kind for kind in FIRST if not self.strikes[kind]), None)
 
     def _deal(self) -> str:
-        """The next disturbance: each comes once before any comes again."""
+        """The next disturbance; each comes once before any comes again."""
         if (first := self._missing()) is not None:
             return first
         self._deck = self._deck or self.draw.sample(KINDS, len(KINDS))
         return self._deck.pop()
 
     def _wait_for_moment(self, command: subprocess.Popen[str]) -> bool:
-        """Wait until a run trains, and then a little; returns whether the command goes on.
+        """Wait a random time and until a run trains; returns whether the command still runs.
 
-        The first disturbances come as soon as they can show something.
+        The first disturbances come as soon as they can have an effect.
         """
         first = self._missing()
         if first is None:
@@ -167,7 +167,7 @@ class Chaos:
         return False
 
     def _has_continued(self) -> bool:
-        """Whether a run went on from a checkpoint."""
+        """Whether a run has continued from a checkpoint."""
         return any(
             isinstance(event, Continued)
             for run in self.experiment.runs()
@@ -177,7 +177,7 @@ class Chaos:
         )
 
     def _strike(self, kind: str, command: subprocess.Popen[str]) -> bool:
-        """Do it; returns whether there was anything to do it to."""
+        """Carry out a disturbance; returns whether it had a target."""
         match kind:
             case "worker":
                 return self._kill_worker()
@@ -190,25 +190,25 @@ class Chaos:
             case "twice":
                 self._kill_twice(command)
             case "command":
-                self._tell("kill -9 of the command")
+                self._log("kill -9 of the command")
                 command.kill()
             case "impatient":
-                self._tell("SIGINT to the command, and kill -9 soon after")
+                self._log("SIGINT to the command, and kill -9 soon after")
                 command.send_signal(signal.SIGINT)
                 time.sleep(self.draw.random())
                 command.kill()
             case _:
-                self._tell(f"{kind} to the command")
+                self._log(f"{kind} to the command")
                 command.send_signal(signal.Signals[kind])
         return True
 
     def _kill_worker(self) -> bool:
-        """Kill one of the runs, rather one that has a checkpoint, that will be tried again."""
-        fit = [target for target in self.targets() if target.will_be_tried_again]
-        if not fit:
+        """Kill a run that will be tried again, preferably one with a checkpoint."""
+        candidates = [target for target in self.targets() if target.will_be_tried_again]
+        if not candidates:
             return False
-        target = max(fit, key=lambda t: (t.has_checkpoint, self.draw.random()))
-        self._tell(f"kill -9 of {target}")
+        target = max(candidates, key=lambda t: (t.has_checkpoint, self.draw.random()))
+        self._log(f"kill -9 of {target}")
         kill(target.pid)
         return True
 
@@ -217,35 +217,35 @@ class Chaos:
         if not (targets := self.targets()):
             return False
         target = self.draw.choice(targets)
-        self._tell(f"SIGSTOP to {target}, and SIGCONT")
+        self._log(f"SIGSTOP to {target}, and SIGCONT")
         kill(target.pid, signal.SIGSTOP)
         time.sleep(1.0)
         kill(target.pid, signal.SIGCONT)
         return True
 
     def _kill_server(self, command: subprocess.Popen[str]) -> bool:
-        """Kill what runs are forked from, which fails all of them, unless one fails for good."""
+        """Kill the server of the runs, unless that would fail a run for good."""
         server = self.command.server(command)
-        unended = [record for _, record in self._records() if record.may_run()]
-        # One that is lost may have just failed, and the command is about to say so.
-        failures = [r.machine_failures + (r.state is State.LOST) for r in unended]
+        open_records = [record for _, record in self._records() if record.may_run()]
+        # A lost run may have failed a moment ago, before the command recorded the failure.
+        failures = [r.machine_failures + (r.state is State.LOST) for r in open_records]
         if server is None or max(failures, default=0) >= FURTHER_ATTEMPTS:
             return False
-        self._tell(f"kill -9 of the server, process {server}")
+        self._log(f"kill -9 of the server, process {server}")
         kill(server)
         return True
 
     def _kill_everything(self, command: subprocess.Popen[str]) -> None:
-        """Kill the command first, so that it fails no run, then all others in any order."""
+        """Kill the command first, so that it fails no run, then its other processes."""
         others = [pid for pid in self.command.processes() if pid != command.pid]
-        self._tell(f"kill -9 of {len(others) + 1} processes")
+        self._log(f"kill -9 of {len(others) + 1} processes")
         command.kill()
         for pid in self.draw.sample(others, len(others)):
             kill(pid)
 
     def _kill_twice(self, command: subprocess.Popen[str]) -> None:
-        """Kill the command, and the next one in its first second."""
-        self._tell("kill -9 of the command, and of the next one in its first second")
+        """Kill the command, and the next command within its first second."""
+        self._log("kill -9 of the command, and of the next one in its first second")
         command.kill()
         command.wait()
         follower = self.command.start()
@@ -253,5 +253,5 @@ class Chaos:
         follower.kill()
         assert follower.wait() in {-signal.SIGKILL, 0}
 
-    def _tell(self, what: str) -> None:
-        self.story.append(f"{time.monotonic() - self._begun:7.2f} s  {what}")
+    def _log(self, what: str) -> None:
+        self.story.append(f"{time.monotonic() - self._start:7.2f} s  {what}")

@@ -1,4 +1,4 @@
-"""Studies as a stranger may hand them over: real ones, in which one thing after another is hostile."""
+"""Studies of unknown origin: real experiments in which one part after another is made hostile."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, RunPaths
 
 INSTALLED = str(Path(sys.executable).with_name("rlexp"))
-"""The command, which imports nothing from where it is given."""
+"""The installed command, which imports nothing from the folder in which it is given."""
 TINY = (
     "budget.steps=192",
     "budget.evaluation_every=64",
@@ -53,29 +53,29 @@ def foreign_study(factory: pytest.TempPathFactory) -> "ForeignStudy":
 
 
 def _train(folder: Path) -> None:
-    made = folder.with_name(f"{folder.name}, half made")
-    made.mkdir()
+    unfinished = folder.with_name(f"{folder.name}, half made")
+    unfinished.mkdir()
     for arguments in (RUN, OFF_POLICY, SWEEP):
-        messages = give(made, *arguments)
-        assert messages.code == 0, messages.text
-    made.rename(folder)
+        result = give(unfinished, *arguments)
+        assert result.code == 0, result.text
+    unfinished.rename(folder)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a command printed, and its exit code."""
+class CommandResult:
+    """The output and the exit code of a command."""
 
     code: int
     text: str
 
     @property
     def has_traceback(self) -> bool:
-        """Whether a user would see a traceback."""
+        """Whether the output holds a traceback."""
         return "Traceback (most recent call last)" in self.text
 
 
-def give(folder: Path, *arguments: str) -> Told:
-    """Give a command in a folder, whose neighbour holds what commands remember."""
+def give(folder: Path, *arguments: str) -> CommandResult:
+    """Give a command in a folder; RLEXP_HOME is a folder beside it."""
     variables = {**os.environ, "RLEXP_HOME": str(folder.with_name("home")), "NO_COLOR": "1"}
     command: subprocess.Popen[str]
     if IN_FULL:
@@ -90,7 +90,7 @@ def give(folder: Path, *arguments: str) -> Told:
     else:
         command = warm_process("full").fork(folder, [INSTALLED, *arguments], variables).begin()
     text, _ = command.communicate(timeout=200.0)
-    return Told(command.returncode, text)
+    return CommandResult(command.returncode, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class ForeignStudy:
 
     @property
     def outside(self) -> Path:
-        """What links lead to."""
+        """The folder that hostile links lead to."""
         return self.folder.parent / "outside"
 
-    def give(self, *arguments: str) -> Told:
+    def give(self, *arguments: str) -> CommandResult:
         """Give a command in the folder."""
         return give(self.folder, *arguments)
 
@@ -117,10 +117,10 @@ class ForeignStudy:
         """The first run of an experiment."""
         return self.experiment(experiment).runs()[0]
 
-    def check(self, messages: Told, *codes: int) -> None:
-        """Check that a command ended as documented, and that nothing hostile came of it."""
-        assert not messages.has_traceback, messages.text
-        assert messages.code in codes, messages.text
+    def check(self, result: CommandResult, *codes: int) -> None:
+        """Check a command's exit code, and that it printed no traceback and executed no payload."""
+        assert not result.has_traceback, result.text
+        assert result.code in codes, result.text
         assert [] == self.canaries.executed
 
     def copy(self, name: str, of: str = "base") -> ExperimentPaths:
@@ -139,23 +139,23 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def changed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping with changes, mapping by mapping."""
-    merged = deepcopy(dict(document))
+    """A mapping with changes, which are merged into its inner mappings."""
+    result = deepcopy(dict(document))
     for key, value in changes.items():
-        inner = isinstance(value, dict) and "_target_" not in value
-        merged[key] = changed(merged.get(key) or {}, value) if inner else value
-    return merged
+        is_nested = isinstance(value, dict) and "_target_" not in value
+        result[key] = changed(result.get(key) or {}, value) if is_nested else value
+    return result
 
 
 def redefine(
     paths: ExperimentPaths, changes: Mapping[str, Any], *, ended: bool = True
 ) -> RunPaths:
-    """Make the first label of an experiment, and its run, ask for other parts; identities fit.
+    """Change parts of an experiment's first configuration and of its run; identities fit.
 
     Args:
         paths: The experiment.
         changes: Of agent, algorithm or environment.
-        ended: Whether the run is as it was; else it looks as if its process was lost.
+        ended: Whether the run stays ended; else it looks as if its process had died.
     """
     run = next(run for run in paths.runs() if run.folder.name.startswith("ppo"))
 
@@ -174,7 +174,7 @@ def redefine(
 
 
 def lose(run: RunPaths) -> None:
-    """Let a run look as if its process had died at once."""
+    """Make a run look as if its process had died at once."""
     journal = run.attempt(1).journal
     journal.write_text(journal.read_text().splitlines(keepends=True)[0])
 

@@ -1,4 +1,4 @@
-"""Strings that something along the way might obey: a terminal, a browser, a shell, TeX, a sheet."""
+"""Strings that a program may obey: a terminal, a browser, a shell, TeX or a spreadsheet."""
 
 OBEYED_BY_BROWSERS = (
     "</script><script>alert(1)</script>",

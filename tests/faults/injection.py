@@ -1,4 +1,4 @@
-"""Programs whose n-th system call of a kind kills them, or fails: strace does it."""
+"""Programs that strace kills at their n-th system call, or whose n-th system call it fails."""
 
 import os
 import re
@@ -18,7 +18,7 @@ __all__ = ["Outcome", "count_calls", "execute", "fail_at", "kill_at", "trace_cal
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a program ended, and what it said; `hit` where it came to the call in question."""
+    """How a program ended, its output, and whether it reached the call in question (`hit`)."""
 
     code: int
     output: str
@@ -26,11 +26,11 @@ class Outcome:
 
 
 def trace_calls(calls: Iterable[str], script: str, *arguments: object) -> list[str]:
-    """The system calls of an undisturbed program, as strace writes them, with files named."""
+    """The system calls of an undisturbed program as strace writes them, with file names."""
     options = ["-f", "-y", "-qq", "-e", f"trace={','.join(calls)}"]
     with NamedTemporaryFile(mode="r") as file:
-        done = execute([STRACE, *options, "-o", file.name], script, arguments)
-        assert done.returncode == 0, done.stdout
+        result = execute([STRACE, *options, "-o", file.name], script, arguments)
+        assert result.returncode == 0, result.stdout
         return re.findall(r"^\d+ +(\w+\(.*)$", file.read(), re.MULTILINE)
 
 
@@ -42,13 +42,13 @@ def count_calls(calls: Iterable[str], script: str, *arguments: object) -> Counte
 def kill_at(
     call: str, n: int, script: str, *arguments: object, path: Path | None = None
 ) -> Outcome:
-    """Execute a program that is killed as it makes its n-th system call of this name.
+    """Execute a program that is killed when it makes its n-th system call of this name.
 
     Args:
-        call: The system call, which does not come to pass.
+        call: The system call, which is not carried out.
         n: From 1.
         script: The program, in Python.
-        arguments: What it is told: `sys.argv[1:]`.
+        arguments: The program's `sys.argv[1:]`.
         path: Only calls on this file are counted; it must exist.
     """
     return _inject(call, "signal=KILL", n, script, arguments, path)
@@ -57,7 +57,7 @@ def kill_at(
 def fail_at(
     call: str, n: int, error: str, script: str, *arguments: object, path: Path | None = None
 ) -> Outcome:
-    """The same with a call that fails, with `ENOSPC` or `EIO` for example."""
+    """Execute a program whose n-th system call fails, with `ENOSPC` or `EIO` for example."""
     return _inject(call, f"error={error}", n, script, arguments, path)
 
 
@@ -66,9 +66,9 @@ def _inject(
 ) -> Outcome:
     with NamedTemporaryFile(mode="r") as file:
         paths = [] if path is None else [path]
-        done = execute(injecting(call, what, str(n), Path(file.name), paths), script, arguments)
+        result = execute(injecting(call, what, str(n), Path(file.name), paths), script, arguments)
         hit = re.search(r"\(INJECTED\)|killed by SIGKILL", file.read()) is not None
-        return Outcome(done.returncode, done.stdout, hit)
+        return Outcome(result.returncode, result.stdout, hit)
 
 
 def execute(
@@ -76,7 +76,7 @@ def execute(
 ) -> subprocess.CompletedProcess[str]:
     """Execute a program in a fork that strace is attached to.
 
-    Nothing but the program itself makes calls there: an interpreter does not start.
+    Only the program itself makes system calls there: no interpreter starts.
     """
     forked = warm_process("script").fork(
         Path.cwd(), [dedent(script), *map(str, arguments)], {**os.environ, "OMP_NUM_THREADS": "1"}

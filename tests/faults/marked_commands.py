@@ -1,4 +1,4 @@
-"""A command that is given again and again, and every process that comes of it."""
+"""A command that is given again and again, and every process that it starts."""
 
 import os
 import signal
@@ -12,38 +12,38 @@ import psutil
 from studies import StudyFolder, wait_until
 
 MARK = "RLEXP_CHAOS_MARK"
-"""A variable that every process inherits, by which those of one command are told from others.
+"""A variable that every process inherits, by which the processes of one command are recognised.
 
-That of forked commands does not stand in `/proc`: they are known by the folder that they work in.
+The variables of forked commands are not in `/proc`: forks are recognised by their working folder.
 """
 SETTLING = 10.0
-"""Seconds in which everything is gone after kill -9 of a command."""
+"""Seconds within which every process is gone after kill -9 of a command."""
 
 LONGEST = 600.0
-"""Seconds that a command which nobody disturbs may take, on a busy machine."""
+"""Maximum seconds of an undisturbed command on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedCommand:
-    """Words to give in a study."""
+    """The arguments of a command, which is given in a study."""
 
     study: StudyFolder
     words: tuple[str, ...]
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _printed: bytearray = field(default_factory=bytearray)
+    _output: bytearray = field(default_factory=bytearray)
 
     def start(self) -> subprocess.Popen[str]:
-        """Give the command; what it prints goes on where the one before it stopped."""
+        """Start the command; its output is added to that of earlier commands."""
         self._read()
         return self.study.start(*self.words, variables={MARK: self.mark})
 
     def give(self) -> None:
-        """Give the command, and make sure that it ends by itself, with 0."""
+        """Give the command, and check that it ends by itself with 0."""
         code = self.wait(self.start(), LONGEST)
-        assert code == 0, "\n".join(self.printed())
+        assert code == 0, "\n".join(self.output_lines())
 
     def wait(self, command: subprocess.Popen[str], seconds: float) -> int:
-        """Wait for the end of a command, and read meanwhile what it prints."""
+        """Wait for the end of a command, and read its output meanwhile."""
 
         def ended() -> bool:
             self._read()
@@ -53,13 +53,13 @@ class MarkedCommand:
         code: int = command.returncode
         return code
 
-    def printed(self) -> list[str]:
-        """What all commands have printed, in lines."""
+    def output_lines(self) -> list[str]:
+        """The lines of output of all commands."""
         self._read()
-        return self._printed.decode(errors="replace").splitlines()
+        return self._output.decode(errors="replace").splitlines()
 
     def _read(self) -> None:
-        """Take what commands have printed, so that none waits for somebody to read it."""
+        """Read the output of the commands, so that no command waits for a reader."""
         for command in self.study.commands:
             if command.stdout is None or command.stdout.closed:
                 continue
@@ -67,22 +67,22 @@ class MarkedCommand:
             os.set_blocking(number, False)
             with suppress(BlockingIOError):
                 while content := os.read(number, 1 << 16):
-                    self._printed.extend(content)
+                    self._output.extend(content)
 
     def processes(self) -> list[int]:
-        """The commands and all that they started, as far as it lives."""
-        results = []
+        """The living processes of the commands."""
+        pids = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdecimal() and int(folder.name) != os.getpid():
                 with suppress(OSError):
                     if self._has(folder):
-                        results.append(int(folder.name))
-        return results
+                        pids.append(int(folder.name))
+        return pids
 
     def _has(self, process: Path) -> bool:
-        """Whether a folder below `/proc` is that of a process of the commands."""
+        """Whether a folder below `/proc` belongs to a process of the commands."""
         if self.study.warm:
-            # A process that has died works nowhere.
+            # A dead process has no working folder.
             return (process / "cwd").readlink() == self.study.folder
         return f"{MARK}={self.mark}".encode() in (process / "environ").read_bytes().split(b"\0")
 
@@ -96,7 +96,7 @@ class MarkedCommand:
         return None
 
     def settle(self) -> None:
-        """Wait until nothing of it lives, which takes no longer than is promised."""
+        """Wait until no process of the commands lives, for as long as is promised."""
         wait_until(lambda: not self.processes(), SETTLING)
 
 

@@ -1,4 +1,4 @@
-"""A control group whose processes may use so much memory, where this machine lets us make one."""
+"""A control group with a memory limit, where this machine lets us make one."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ GROUPS = Path("/sys/fs/cgroup")
 
 
 def _places() -> Iterator[tuple[Path, str]]:
-    """Where a group could be made, and the file that takes its limit: of either version."""
+    """Folders for a group, each with the name of its limit's file, for both versions."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "memory":
@@ -20,7 +20,7 @@ def _places() -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def memory_group(limit: int) -> Iterator[Path | None]:
-    """The file that takes processes into a group of so many bytes; nothing where none is made."""
+    """The file that adds processes to a group of `limit` bytes, or None where none can be made."""
     for location, name in _places():
         group = location / f"rlexp-{os.getpid()}"
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What an experiment came to, and whether another one came to the same."""
+"""The outcome of an experiment, and its comparison with that of another experiment."""
 
 import csv
 import io
@@ -20,17 +20,17 @@ from rlexp.store.sweeps import read_trials
 
 HOURS = ("core-hours", "run hours")
 OMITTED = ("curves-time*", "continued*")
-"""Tables of a report that tell of nothing but wall-clock or attempts."""
+"""Tables of a report that depend on wall-clock time or attempts only."""
 LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     "cost*": ("attempts", "environment steps", *HOURS, "longest run, seconds"),
     "phases*": ("environment steps", "share of the steps", *HOURS),
     "trials*": ("steps spent",),
     "history*": ("x",),
 }
-"""Columns of the others that tell of wall-clock, of attempts, or of the steps that were spent:
-those of killed attempts, and of runs on their way to be pruned, are among them."""
+"""Columns of other tables that depend on wall-clock time, attempts or spent steps, which include
+the steps of killed attempts and of runs that were about to be pruned."""
 SPENT = re.compile(r"spent [^\"]* environment steps")
-"""The same in words."""
+"""The spent steps in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Outcome:
     """Everything that must not depend on what happened to the command.
 
     Attributes:
-        question: What was asked.
-        runs: By name of folder.
+        question: The definition of the experiment.
+        runs: Records by name of folder.
         trials: Of a sweep, as they were proposed.
         selection: Of a sweep: winner and finalists with their scores.
         report: Each table and figure of the report, without what depends on time and attempts.
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def outcome(study: StudyFolder, name: str) -> Outcome:
-    """What a finished experiment came to."""
+    """The outcome of a finished experiment."""
     paths = ExperimentPaths(study.folder / "runs" / name)
     runs = {run.folder.name: read_run(run).record for run in paths.runs()}
     return Outcome(
@@ -66,77 +66,81 @@ def outcome(study: StudyFolder, name: str) -> Outcome:
 
 
 def report(study: StudyFolder, name: str) -> dict[str, str]:
-    """Every table and figure of a report, by name of file, without what must differ."""
+    """Every table and figure of a report by file name, without what may differ."""
     code, output = study.give("report", name, "--format", "csv", "--set", "repetitions=200")
     assert code == 0, output
-    results = sorted((study.folder / "reports" / name).glob("*.csv"))
-    kept = [path for path in results if not any(fnmatch(path.name, p) for p in OMITTED)]
-    return {path.name: lasting(path.name, path.read_bytes().decode()) for path in kept}
+    files = sorted((study.folder / "reports" / name).glob("*.csv"))
+    compared = [path for path in files if not any(fnmatch(path.name, p) for p in OMITTED)]
+    return {path.name: comparable_part(path.name, path.read_bytes().decode()) for path in compared}
 
 
-def lasting(name: str, text: str) -> str:
-    """A table without the columns that are left out; any other as it is."""
+def comparable_part(name: str, text: str) -> str:
+    """A table without the columns that may differ; any other file as it is."""
     text = SPENT.sub("spent", text)
-    out = next((columns for pattern, columns in LEFT_OUT.items() if fnmatch(name, pattern)), ())
-    if not out:
+    left_out = next(
+        (columns for pattern, columns in LEFT_OUT.items() if fnmatch(name, pattern)), ()
+    )
+    if not left_out:
         return text
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    lines = [[value for key, value in row.items() if key not in out] for row in rows]
+    lines = [[value for key, value in row.items() if key not in left_out] for row in rows]
     return "\n".join(map(str, [rows.fieldnames, *lines]))
 
 
-def check_same(expected: Outcome, results: Outcome) -> None:
-    """Compare what an experiment came to with what the control did."""
+def check_same(expected: Outcome, actual: Outcome) -> None:
+    """Compare the outcome of an experiment with that of the control."""
     for name in ("question", "trials", "selection"):
-        same(name, getattr(expected, name), getattr(results, name))
-    same("runs", list(expected.runs), list(results.runs))
+        same(name, getattr(expected, name), getattr(actual, name))
+    same("runs", list(expected.runs), list(actual.runs))
     for name, record in expected.runs.items():
-        check_same_run(record, results.runs[name])
-    same("tables", list(expected.report), list(results.report))
+        check_same_run(record, actual.runs[name])
+    same("tables", list(expected.report), list(actual.report))
     for name, text in expected.report.items():
-        same(name, text, results.report[name])
+        same(name, text, actual.report[name])
 
 
-def check_same_run(expected: RunRecord, results: RunRecord) -> None:
+def check_same_run(expected: RunRecord, actual: RunRecord) -> None:
     """Compare two records of a run.
 
-    A tuning run that its search gives up may come to its end before it hears of that: what both
-    records hold must then be equal.
+    A tuning run that its search prunes may complete before it gets the request: then only the
+    evaluations that both records hold must be equal.
     """
     name = expected.spec.name
-    both = expected.state is State.COMPLETED is results.state
-    pruned = State.PRUNED in {expected.state, results.state}
+    both_completed = expected.state is State.COMPLETED is actual.state
+    pruned = State.PRUNED in {expected.state, actual.state}
     if not (pruned and expected.spec.phase is Phase.TUNING):
-        same(f"{name}: state", (State.COMPLETED, State.COMPLETED), (expected.state, results.state))
-    for item, other in zip(expected.evaluations, results.evaluations, strict=both):
-        same(f"{name}: evaluation", shown(item), shown(other))
-    if both:
+        same(f"{name}: state", (State.COMPLETED, State.COMPLETED), (expected.state, actual.state))
+    for item, other in zip(expected.evaluations, actual.evaluations, strict=both_completed):
+        same(f"{name}: evaluation", without_times(item), without_times(other))
+    if both_completed:
         assert expected.final is not None
-        assert results.final is not None
-        same(f"{name}: final evaluation", shown(expected.final), shown(results.final))
-        same(f"{name}: score", expected.score, results.score)
-        same(f"{name}: weights", expected.weights, results.weights)
+        assert actual.final is not None
+        same(
+            f"{name}: final evaluation", without_times(expected.final), without_times(actual.final)
+        )
+        same(f"{name}: score", expected.score, actual.score)
+        same(f"{name}: weights", expected.weights, actual.weights)
 
 
-def same(what: str, expected: object, results: object) -> None:
-    """Compare, and say what differs."""
-    assert expected == results, f"{what}: {expected!r:.2000} became {results!r:.2000}"
+def same(what: str, expected: object, actual: object) -> None:
+    """Check that two values are equal, and say which ones differ."""
+    assert expected == actual, f"{what}: {expected!r:.2000} became {actual!r:.2000}"
 
 
-def shown(evaluation: Evaluated) -> tuple[int, tuple[float, ...], tuple[int, ...]]:
-    """An evaluation without what tells of time."""
+def without_times(evaluation: Evaluated) -> tuple[int, tuple[float, ...], tuple[int, ...]]:
+    """An evaluation without its times."""
     return evaluation.step, evaluation.returns, evaluation.lengths
 
 
 def check_done_once(study: StudyFolder, name: str) -> None:
-    """No run was done in two folders, or completed twice, and nothing came after it was over."""
+    """Check that no run has two folders, and that only its last attempt ended it for good."""
     paths = ExperimentPaths(study.folder / "runs" / name)
     ids = [read_json(run.spec)["id"] for run in paths.runs()]
     same("runs of one identity", len(set(ids)), len(ids))
     for run in paths.runs():
         attempts = read_attempts(run)
-        over = [any(map(is_over, attempt.events)) for attempt in attempts]
-        same(run.folder.name, [*[False] * (len(attempts) - 1), True], over)
+        ended = [any(map(is_over, attempt.events)) for attempt in attempts]
+        same(run.folder.name, [*[False] * (len(attempts) - 1), True], ended)
         unreadable = sum(attempt.torn + attempt.quarantined for attempt in attempts)
         same(f"{run.folder.name}: unreadable lines", 0, unreadable)
 
@@ -148,6 +152,6 @@ def is_over(event: object) -> bool:
 
 
 def continuations(study: StudyFolder, name: str) -> Iterator[int]:
-    """The steps at which attempts went on from a checkpoint."""
+    """The steps at which attempts continued from a checkpoint."""
     for event in study.events(name, "continued"):
         yield event["step"]

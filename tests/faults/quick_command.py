@@ -1,4 +1,4 @@
-"""The real command line, whose runs train nothing: everything but the learner is as ever."""
+"""The real command line with runs that train nothing."""
 
 import sys
 
@@ -7,7 +7,7 @@ from rlexp.app.execution import launch_settings
 
 
 def become_quick() -> None:
-    """From now on, runs of this process train nothing."""
+    """Make the runs of this process train nothing."""
     launch_settings.ENTRY = "quick_runs:execute"
     vars(launch_settings).update(PRELOAD=("quick_runs",), COMMAND=(sys.executable, __file__))
 

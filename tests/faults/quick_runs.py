@@ -1,4 +1,4 @@
-"""Runs that train nothing and take milliseconds: for the faults of commands, not of learners."""
+"""Runs that train nothing and take milliseconds, for tests of faults in commands."""
 
 import hashlib
 import json
@@ -24,15 +24,16 @@ from rlexp.store.lease import hold
 from rlexp.store.runs import STOP_REASON, read_spec, read_stop
 
 SETTINGS = "RLEXP_QUICK"
-"""Variable with JSON.
+"""Variable with JSON settings of the runs.
 
-`seconds` that each run takes, those that it takes when tried `again`, whether it `raises`, `bytes` of memory that it takes, bytes that it
-writes to its output as a `flood`, whether it is `deaf` to those who ask it to end; seconds that
-importing this module takes, by which the server that runs are forked from is `warming` up.
+`seconds` of each run; `again`: seconds of further attempts; `raises`: whether a run fails; `bytes`
+of memory that a run takes; `flood`: bytes that a run writes to its output; `deaf`: whether a run
+ignores SIGTERM; `warming`: seconds that importing this module takes, which delays the server that
+runs are forked from.
 """
 LINE = b"x" * 999_999 + b"\n"
 TICK = 0.02
-"""Seconds between looks whether to stop."""
+"""Seconds between two checks for a request to stop."""
 
 
 def _settings() -> Mapping[str, Any]:
@@ -44,7 +45,7 @@ time.sleep(_settings().get("warming", 0.0))
 
 
 def execute(arguments: list[str]) -> int:
-    """Write what a training would have written.
+    """Write the files of a training.
 
     Args:
         arguments: The run's folder and the attempt's number.
@@ -65,7 +66,7 @@ def execute(arguments: list[str]) -> int:
 
 
 def score_of(spec: RunSpec) -> float:
-    """What a run scores: a number in [0, 100) that nothing but its identity decides."""
+    """The score of a run: a number in [0, 100) that depends on the run's identity only."""
     return int(hashlib.sha256(spec.id.encode()).hexdigest()[:8], 16) % 100_000 / 1000
 
 
@@ -75,11 +76,11 @@ class _Quick:
     attempt: AttemptPaths
     journal: JournalWriter
     spec: RunSpec
-    begun: float = 0.0
-    asked: StopRequest | None = None
+    start_time: float = 0.0
+    request: StopRequest | None = None
 
     def run(self) -> None:
-        self.begun = time.monotonic()
+        self.start_time = time.monotonic()
         settings = _settings()
         signal.signal(signal.SIGTERM, signal.SIG_IGN if settings.get("deaf") else self._interrupt)
         self.journal.append(
@@ -104,7 +105,7 @@ class _Quick:
         marks = [*range(every, steps + 1, every)] if every else []
         for mark in [*marks, steps]:
             if self._train(mark, seconds / (len(marks) + 1)):
-                self._end(mark, self.asked.ending, None, self.asked.reason)  # type: ignore[union-attr]
+                self._end(mark, self.request.ending, None, self.request.reason)  # type: ignore[union-attr]
                 return
             if mark is not steps:
                 self._evaluate(mark, final=False)
@@ -113,18 +114,18 @@ class _Quick:
         self._end(steps, Ending.COMPLETED, None, None)
 
     def _interrupt(self, *_: object) -> None:
-        self.asked = StopRequest(Ending.INTERRUPTED, STOP_REASON)
+        self.request = StopRequest(Ending.INTERRUPTED, STOP_REASON)
 
     def _train(self, step: int, seconds: float) -> bool:
-        """Let time pass; whether the run is to end."""
+        """Let time pass; returns whether the run is to end."""
         until, beats = time.monotonic() + seconds, 0
         while True:
             beats += 1
             self.attempt.progress.write_bytes(PROGRESS.pack(step, step * 1000 + beats))
             if self.paths.stop.exists():
-                self.asked = read_stop(self.paths)
-            if self.asked is not None or time.monotonic() >= until:
-                return self.asked is not None
+                self.request = read_stop(self.paths)
+            if self.request is not None or time.monotonic() >= until:
+                return self.request is not None
             time.sleep(TICK)
 
     def _evaluate(self, step: int, *, final: bool) -> None:
@@ -140,16 +141,16 @@ class _Quick:
         )
 
     def _end(self, step: int, ending: Ending, failure: Failure | None, reason: str | None) -> None:
-        done = ending is Ending.COMPLETED
+        completed = ending is Ending.COMPLETED
         self.journal.append(
             RunEnded(
                 time=time.time(),
                 step=step,
                 ending=ending,
-                seconds=time.monotonic() - self.begun,
+                seconds=time.monotonic() - self.start_time,
                 failure=failure,
                 reason=reason,
-                weights=hashlib.sha256(self.spec.id.encode()).hexdigest() if done else None,
-                rung=self.asked.rung if self.asked else None,
+                weights=hashlib.sha256(self.spec.id.encode()).hexdigest() if completed else None,
+                rung=self.request.rung if self.request else None,
             )
         )

@@ -1,4 +1,4 @@
-"""Environments that get stuck, or take everything: in one way each, at their thirtieth step."""
+"""Environments that hang, crash or take all memory at their thirtieth step."""
 
 import ctypes
 import os
@@ -17,9 +17,9 @@ AT = 30
 
 
 class StuckEnv(gym.Env[np.ndarray, Any]):
-    """Four numbers, two actions, ten steps an episode; `fault` says how it goes wrong.
+    """Four observed numbers, two actions, ten steps an episode; `fault` says how it goes wrong.
 
-    Further arguments, as many as there may be, are for tests of large configurations.
+    Further arguments of any number are for tests of large configurations.
     """
 
     def __init__(self, fault: str = "none", **_: Any) -> None:
@@ -53,7 +53,7 @@ class StuckEnv(gym.Env[np.ndarray, Any]):
 
 
 def _note(fault: str) -> None:
-    """Leave the number of this process in the study, for those who look for survivors."""
+    """Leave the number of this process in the study, so that a test can look for survivors."""
     folder = Path("processes")
     folder.mkdir(exist_ok=True)
     (folder / f"{fault}-{os.getpid()}").touch()

@@ -1,4 +1,4 @@
-"""Real commands in a study of their own, and what they leave behind."""
+"""Real commands in a study of their own, and the files that they leave."""
 
 import json
 import os
@@ -36,10 +36,11 @@ class StudyFolder:
     """A folder in which commands are given.
 
     Attributes:
-        quick: Their runs train nothing.
-        warm: They are forked from a process that has imported everything. Those that another
-            program starts are not forked, but for strace; in full tests only those under strace
-            are. The words and the environment of a fork do not stand in `/proc`.
+        quick: Whether runs train nothing.
+        warm: Whether commands are forked from a process that has imported everything. A command
+            that another program starts is not forked, unless that program is strace; in full tests
+            only commands under strace are forked. `/proc` does not show the arguments and the
+            environment of a fork.
     """
 
     folder: Path
@@ -58,15 +59,15 @@ class StudyFolder:
 
         Args:
             arguments: After `rlexp`.
-            before: A program that starts it, with its words: strace, say.
-            variables: Of the environment, besides those that there are.
+            before: A program that starts the command, with its arguments, for example strace.
+            variables: Additional environment variables.
             settings: Of `subprocess.Popen`.
         """
         forked = before[0] == STRACE if before else not IN_FULL
         if self.warm and forked and not settings:
-            given = {**self.variables, **(variables or {})}
+            environment = {**self.variables, **(variables or {})}
             warm = warm_process("quick" if self.quick else "full")
-            fork = warm.fork(self.folder, [self.program[-1], *arguments], given)
+            fork = warm.fork(self.folder, [self.program[-1], *arguments], environment)
             self.commands.append(fork)
             return fork.begin(before)
         command = subprocess.Popen(
@@ -83,18 +84,20 @@ class StudyFolder:
 
     @property
     def program(self) -> list[str]:
-        """What `rlexp` stands for."""
+        """The command line of `rlexp`."""
         return [sys.executable, *([str(QUICK)] if self.quick else ["-m", "rlexp"])]
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of its commands."""
-        own = {"RLEXP_HOME": str(self.folder / "cache"), "NO_COLOR": "1"}
+        """The environment of the commands."""
+        study_variables = {"RLEXP_HOME": str(self.folder / "cache"), "NO_COLOR": "1"}
         path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])] if self.quick else []
-        return os.environ | own | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
+        return (
+            os.environ | study_variables | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
+        )
 
     def give(self, *arguments: str, **settings: Any) -> tuple[int, str]:
-        """Give a command and wait for it; returns its exit code and all that it printed."""
+        """Give a command and wait for it; returns its exit code and its output."""
         process = self.start(*arguments, **settings)
         output, _ = process.communicate(timeout=120)
         return process.returncode, output
@@ -106,7 +109,7 @@ class StudyFolder:
         return [to_json(describe_run(configuration, stored)) for configuration, stored in entries]
 
     def close(self) -> None:
-        """End every command that a test left running."""
+        """End every command that the test left running."""
         for command in self.commands:
             command.kill()
             command.wait()
@@ -115,32 +118,32 @@ class StudyFolder:
 
     def events(self, experiment: str, kind: str) -> list[dict[str, Any]]:
         """Every event of a kind, of all runs and attempts, by folder name and attempt."""
-        found = []
+        events = []
         for path in sorted((self.folder / "runs" / experiment).glob("*/attempts/*/events.jsonl")):
             lines = [json.loads(line) for line in path.read_text().splitlines()]
-            found += [line for line in lines if line["event"] == kind]
-        return found
+            events += [line for line in lines if line["event"] == kind]
+        return events
 
     def processes(self) -> list[psutil.Process]:
         """Every process that works in this folder."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             try:
-                own = process.pid != os.getpid() and process.cwd() == str(self.folder)
+                is_here = process.pid != os.getpid() and process.cwd() == str(self.folder)
             except psutil.Error:
                 continue
-            if own and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        return found
+            if is_here and process.status() != psutil.STATUS_ZOMBIE:
+                processes.append(process)
+        return processes
 
     def workers(self, experiment: str) -> list[int]:
-        """The processes of the runs that have started."""
+        """The process ids of all attempts that have started."""
         return [event["pid"] for event in self.events(experiment, "started")]
 
 
 @contextmanager
 def new_study(folder: Path, *, quick: bool = False, warm: bool = False) -> Iterator[StudyFolder]:
-    """A study with the environments that go wrong; nothing that it started outlives it."""
+    """A study with faulty environments; no command outlives it."""
     folder.mkdir(parents=True, exist_ok=True)
     for module in (ODD, STUCK):
         shutil.copy(module, folder)
@@ -151,22 +154,22 @@ def new_study(folder: Path, *, quick: bool = False, warm: bool = False) -> Itera
         study.close()
 
 
-def wait_until(true: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Wait for something to be true; returns it."""
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Wait until a condition is true; returns its value."""
     deadline = time.monotonic() + seconds
-    while not (value := true()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
     return value
 
 
 def unhurried(seconds: float) -> float:
-    """So many seconds of a machine that has nothing else to do, on this one as busy as it is."""
+    """The seconds that this machine may take, at its load, for `seconds` of an idle machine."""
     return seconds * max(1.0, 2.0 * os.getloadavg()[0] / usable_cores())
 
 
 def odd(fault: str | Sequence[str], *arguments: str) -> list[str]:
-    """Words that train on environments that go wrong."""
+    """Arguments that train on environments that go wrong."""
     faults = fault if isinstance(fault, str) else ",".join(fault)
     return [
         "environment=gymnasium",

@@ -1,4 +1,4 @@
-"""Kill -9 of a sequential comparison, then the same command: the same decisions and numbers."""
+"""Kill -9 of a sequential comparison, then the same command: the same decisions and weights."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ ADAPTIVE = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
 
 @long
 def test_a_killed_comparison_ends_with_the_same_decisions(tmp_path: Path) -> None:
-    """Weights, looks and decisions are those of a comparison that ran through."""
+    """A killed and repeated comparison has the weights and decisions of an undisturbed one."""
     with new_study(tmp_path / "study", warm=True) as study:
         for name in ("control", "killed"):
             arguments = (*WORDS, "algorithm.n_steps=256", f"experiment={name}")

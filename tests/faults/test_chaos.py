@@ -1,11 +1,11 @@
-"""Whatever is killed, and however often: the same runs, numbers, choice and report.
+"""Random kills and signals change neither the runs nor the choice nor the report of a command.
 
 Each test runs a command undisturbed, then again while runs, server and command are killed, paused
-and signalled at random moments, until the command ends by itself. That is a small sweep for a few
-seconds, in forks of a warm process and with the same draws each time, unless `RLEXP_CHAOS_SECONDS`
-says how long all tests together disturb (`make test-services`: half an hour): then commands start
-as ever, runs are longer, and what is drawn is another each time. `RLEXP_CHAOS_SEED` says what is
-drawn; a failure tells its seed.
+and signalled at random moments, until the command ends by itself. By default that is a small sweep,
+disturbed for a few seconds in forks of a warm process, with the same draws each time.
+`RLEXP_CHAOS_SECONDS` sets how long all tests together disturb (`make test-services`: half an hour):
+then commands are processes of their own, runs are longer, and the draws differ each time.
+`RLEXP_CHAOS_SEED` sets the seed of the draws; a failure prints its seed.
 """
 
 import os
@@ -25,14 +25,14 @@ from studies import StudyFolder, new_study
 from rlexp.store.layout import ExperimentPaths
 
 LONG = IN_FULL or "RLEXP_CHAOS_SECONDS" in os.environ
-"""Whether commands of the usual length are disturbed, each of which is a process of its own."""
+"""Whether commands of the usual length are disturbed, each as a process of its own."""
 SECONDS = float(os.environ.get("RLEXP_CHAOS_SECONDS", "60" if LONG else "3"))
-"""How long all tests together disturb; what is left after that is let finish."""
-DRAWN = random.SystemRandom().randrange(2**32) if LONG else 0
-SEED = int(os.environ.get("RLEXP_CHAOS_SEED", str(DRAWN)))
-"""Of what is drawn: the same each day, or another each time."""
+"""Seconds of disturbance in all tests together; the commands then finish undisturbed."""
+DEFAULT_SEED = random.SystemRandom().randrange(2**32) if LONG else 0
+SEED = int(os.environ.get("RLEXP_CHAOS_SEED", str(DEFAULT_SEED)))
+"""Seed of the draws: the same each day, or a random one in long tests."""
 PAUSE = 2.0 if LONG else 0.5
-"""Seconds between two disturbances, at most."""
+"""Maximum seconds between two disturbances."""
 NAME = "x"
 SWEEP = (
     "sweep",
@@ -56,7 +56,7 @@ SWEEP = (
     "executor.workers=2",
     f"experiment={NAME}",
 )
-PLAIN = ("sweep.trials=3",)
+UNPRUNED = ("sweep.trials=3",)
 PRUNED = ("sweep.trials=6", "pruner=median", "pruner.startup_trials=2")
 SHORT = (
     *("budget.steps=768", "sweep.trials=3", "pruner.startup_trials=1", "seeds.tuning=1"),
@@ -96,39 +96,39 @@ SAC = (
 CASES: dict[str, tuple[str, ...]] = {"pruned sweep": (*SWEEP, *PRUNED, *(() if LONG else SHORT))}
 """Commands that are disturbed, one after the other."""
 if SECONDS > 300:
-    CASES |= {"sweep": (*SWEEP, *PLAIN), "dqn": (*RUN, *DQN), "sac": (*RUN, *SAC)}
+    CASES |= {"sweep": (*SWEEP, *UNPRUNED), "dqn": (*RUN, *DQN), "sac": (*RUN, *SAC)}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 3 * LONGEST)
 @pytest.mark.parametrize("case", CASES)
 def test_chaos_changes_nothing(tmp_path: Path, case: str) -> None:
-    """A command that was killed at random again and again ends as one that ran through."""
+    """A command that is killed at random several times ends like an undisturbed one."""
     arguments = CASES[case]
     with new_study(tmp_path / "control", warm=not LONG) as study:
         MarkedCommand(study, arguments).give()
         control = outcome(study, NAME)
     draw, until = random.Random(f"{SEED} {arguments}"), time.monotonic() + SECONDS / len(CASES)
-    struck: Counter[str] = Counter()
+    strikes: Counter[str] = Counter()
     for turn in count():
         with new_study(tmp_path / f"turn {turn}", warm=not LONG) as study:
             paths = ExperimentPaths(study.folder / "runs" / NAME)
             chaos = Chaos(MarkedCommand(study, arguments), paths, draw, until, PAUSE)
             chaos.story.append(f"RLEXP_CHAOS_SEED={SEED}, in {study.folder}")
-            with chaos.telling():
+            with chaos.annotated_failures():
                 chaos.drive()
                 check_disturbed(chaos, study)
                 check_done_once(study, NAME)
                 check_same(control, outcome(study, NAME))
                 code, output = study.give("verify", NAME)
                 assert code == 0, output
-            struck += chaos.struck
+            strikes += chaos.strikes
         if time.monotonic() > until:
             break
-    print(f"RLEXP_CHAOS_SEED={SEED}: {dict(struck)}")
+    print(f"RLEXP_CHAOS_SEED={SEED}: {dict(strikes)}")
 
 
 def check_disturbed(chaos: Chaos, study: StudyFolder) -> None:
-    """What is compared was really killed, and did not only begin anew."""
-    assert set(FIRST) <= set(chaos.struck)
+    """Check that a run and the command were killed, and that a run continued from a checkpoint."""
+    assert set(FIRST) <= set(chaos.strikes)
     assert list(continuations(study, NAME)), "no run went on from a checkpoint"

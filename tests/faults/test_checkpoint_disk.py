@@ -1,4 +1,4 @@
-"""Checkpoints survive a kill, a full disk and a failing one at every single system call."""
+"""Checkpoints survive a kill, a full disk and a failing disk at every single system call."""
 
 import re
 import shutil
@@ -51,13 +51,13 @@ else:
 
 @dataclass(frozen=True)
 class Case:
-    """What is there before, and which checkpoint is published then."""
+    """The newest checkpoint before a publication, and the checkpoint that is published."""
 
     before: int
     step: int
 
     def prepared(self, folder: Path) -> RunPaths:
-        """A run with what is there before."""
+        """A run with the checkpoints before the publication."""
         paths = RunPaths(folder)
         publish_up_to(paths, self.before)
         return paths
@@ -65,9 +65,9 @@ class Case:
 
 SECOND = Case(before=100, step=200)
 SIXTH = Case(before=500, step=600)
-"""Which pushes out the fourth, and a chunk that the ring has overwritten."""
+"""A publication that removes the fourth checkpoint and a chunk of overwritten experience."""
 AGAIN = Case(before=100, step=100)
-"""Which takes the place of the only one that there is."""
+"""A publication that replaces the only checkpoint."""
 WRITING = ("write", "fsync", "rename", "mkdir")
 REMOVING = ("unlink", "unlinkat", "rmdir")
 STEPS = [
@@ -75,9 +75,9 @@ STEPS = [
     *((SIXTH, call) for call in (*WRITING, *REMOVING)),
     *((AGAIN, call) for call in (*WRITING, "unlinkat", "rmdir")),
 ]
-"""By which system calls anything changes on disk in each case."""
+"""The system calls that change the disk in each case."""
 if not IN_FULL:
-    # Of every kind of change, in the case that has all of them.
+    # The case that makes every kind of change.
     STEPS = [step for step in STEPS if step[0] is SIXTH]
 cases = pytest.mark.parametrize(
     ("case", "call"), STEPS, ids=[f"{c.before} to {c.step}, {call}" for c, call in STEPS]
@@ -96,8 +96,8 @@ def content(paths: RunPaths) -> dict[Path, bytes]:
     return {path.relative_to(paths.folder): data for path, data in files_of(paths).items()}
 
 
-def repeated(paths: RunPaths, case: Case) -> dict[Path, bytes]:
-    """What is there after the run continued from its newest checkpoint as far as before."""
+def content_after_repeat(paths: RunPaths, case: Case) -> dict[Path, bytes]:
+    """Every file after the run continued from its newest checkpoint to the same step."""
     newest = usable(paths)[0]
     discard_after(paths, newest)
     if newest < case.step:
@@ -106,7 +106,7 @@ def repeated(paths: RunPaths, case: Case) -> dict[Path, bytes]:
 
 
 def each_call(case: Case, folder: Path, call: str) -> tuple[RunPaths, dict[Path, bytes], int]:
-    """What is prepared, what is there after an undisturbed publication, and its calls."""
+    """The prepared run, its files after an undisturbed publication, and the number of calls."""
     prepared = case.prepared(folder / "prepared")
     control = copy(prepared, "control")
     count = count_calls([call], PROGRAM, "publish", control.folder, case.step)[call]
@@ -119,21 +119,21 @@ def each_call(case: Case, folder: Path, call: str) -> tuple[RunPaths, dict[Path,
 def test_a_kill_at_any_call_leaves_a_complete_checkpoint(
     tmp_path: Path, case: Case, call: str
 ) -> None:
-    """The old newest one or the new one can be continued from, and that leaves no trace of it."""
+    """After a kill at any call the run continues from the old or the new checkpoint."""
     prepared, control, count = each_call(case, tmp_path, call)
     for n in range(1, count + 1):
         paths = copy(prepared, f"killed {n}")
         outcome = kill_at(call, n, PROGRAM, "publish", paths.folder, case.step)
         assert (-9, True) == (outcome.code, outcome.hit), outcome.output
         assert usable(paths)[0] in {case.before, case.step}
-        assert control == repeated(paths, case)
+        assert control == content_after_repeat(paths, case)
 
 
 @cases
 def test_a_failing_disk_is_told_and_takes_no_checkpoint(
     tmp_path: Path, case: Case, call: str
 ) -> None:
-    """Either the error is raised and what was there is there, or the new one is published."""
+    """A call that fails raises an error and keeps the old checkpoints, or the new one is there."""
     prepared, control, count = each_call(case, tmp_path, call)
     before = usable(prepared)
     for n in range(1, count + 1):
@@ -146,11 +146,11 @@ def test_a_failing_disk_is_told_and_takes_no_checkpoint(
             assert before == usable(paths)
         else:
             assert case.step == usable(paths)[0]
-        assert control == repeated(paths, case)
+        assert control == content_after_repeat(paths, case)
 
 
 def test_no_error_before_the_publication_is_swallowed(tmp_path: Path) -> None:
-    """Every write, and every fsync but that of the folder that the new name is in already."""
+    """A failed write or fsync is an error, except for the fsync of the folder after the rename."""
     codes = {}
     for call in ("write", "fsync"):
         prepared, _, count = each_call(SECOND, tmp_path / call, call)
@@ -163,7 +163,7 @@ def test_no_error_before_the_publication_is_swallowed(tmp_path: Path) -> None:
 
 
 def test_a_failed_publication_leaves_nothing_behind(tmp_path: Path) -> None:
-    """On a full disk, what was written in vain would be in the way of everything else."""
+    """A publication that fails on a full disk leaves no file that fills the disk further."""
     paths = SECOND.prepared(tmp_path / "run")
     before = content(paths)
     assert fail_at("write", 4, "ENOSPC", PROGRAM, "publish", paths.folder, 200).hit
@@ -188,13 +188,13 @@ unlink 100-200.npz
 
 
 def test_the_order_of_calls_outlasts_a_power_cut(tmp_path: Path) -> None:
-    """Experience, then files, then their folder, then its name; only then goes what is older."""
+    """Experience, files and folders are synced in this order before old files are removed."""
     paths = SIXTH.prepared(tmp_path / "run")
     calls = ("fsync", "rename", "unlink", "rmdir")
     lines = trace_calls(calls, PROGRAM, "publish", paths.folder, SIXTH.step)
-    results = [re.sub(r"(\w+)\(.*/(.*?)[\">].*", r"\1 \2", line) for line in lines]
+    operations = [re.sub(r"(\w+)\(.*/(.*?)[\">].*", r"\1 \2", line) for line in lines]
     assert ORDER.split("\n")[1:-1] == [
-        re.sub(r"\.[0-9a-f]{8}\.", ".new.", name) for name in results
+        re.sub(r"\.[0-9a-f]{8}\.", ".new.", name) for name in operations
     ]
 
 
@@ -205,15 +205,15 @@ REMOVALS: dict[str, Callable[[RunPaths], None]] = {
 
 
 def refusals(paths: RunPaths) -> set[str]:
-    """Why checkpoints cannot be continued from; every policy must be there."""
-    results = set()
+    """The reasons why checkpoints cannot be continued from; every policy must be readable."""
+    reasons = set()
     for step in checkpoint_steps(paths):
         read_checkpoint(paths, step, run_id=str(ABOUT["run"]))
         try:
             assert needed(step) == read_whole(paths, step)
         except RecordError as error:
-            results.add(str(error).rpartition(": ")[2])
-    return results
+            reasons.add(str(error).rpartition(": ")[2])
+    return reasons
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def refusals(paths: RunPaths) -> set[str]:
 def test_a_removal_that_was_cut_short_is_completed_by_the_next(
     tmp_path: Path, action: str, call: str
 ) -> None:
-    """Killed at any call, no policy is lost, and no checkpoint lacks experience without saying."""
+    """A removal that is killed loses no policy, and the next removal completes it."""
     prepared = Case(before=300, step=300).prepared(tmp_path / "prepared")
     control = copy(prepared, "control")
     count = count_calls([call], PROGRAM, action, control.folder, 200)[call]

@@ -1,4 +1,4 @@
-"""A wall clock that is set by days while runs train: no duration, limit or order follows it."""
+"""A wall clock that jumps by days while runs train changes no duration, limit or order."""
 
 import shutil
 import subprocess
@@ -28,14 +28,14 @@ WORDS = (
 
 
 def has_evaluated(study: StudyFolder, count: int) -> bool:
-    """Whether there were so many evaluations."""
+    """Whether there were at least `count` evaluations."""
     return len(study.events("x", "evaluated")) >= count
 
 
 @pytest.mark.skipif(CC is None, reason="needs a C compiler")
 @long
 def test_a_clock_that_jumps_changes_nothing(tmp_path: Path) -> None:
-    """A day ahead, then a day behind: runs complete, seconds stay seconds, steps stay in order."""
+    """Runs complete with true durations and ordered steps while the clock jumps by days."""
     library, clock = tmp_path / "clock.so", tmp_path / "ahead"
     source = Path(__file__).with_name("clock.c")
     command = [str(CC), "-shared", "-fPIC", "-O1", "-o", str(library), str(source)]
@@ -57,7 +57,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path) -> None:
         by_run = [evaluated[: len(evaluated) // 2], evaluated[len(evaluated) // 2 :]]
         expected = [*range(512, 2049, 512), 2048]
         assert [expected] * 2 == [[e["step"] for e in run] for run in by_run]
-        leaps = [b["time"] - a["time"] for run in by_run for a, b in pairwise(run)]
-        assert (True, True) == (max(leaps) > DAY / 2, min(leaps) < -DAY / 2)
+        time_differences = [b["time"] - a["time"] for run in by_run for a, b in pairwise(run)]
+        assert (True, True) == (max(time_differences) > DAY / 2, min(time_differences) < -DAY / 2)
         assert study.give("run", *WORDS, variables=variables)[0] == 0
         assert ended == study.events("x", "ended")

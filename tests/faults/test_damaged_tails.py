@@ -1,4 +1,4 @@
-"""Journals with damaged ends: what was whole counts, and what was not is counted."""
+"""Journals with damaged ends: complete lines are read, and damaged lines are counted."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ EVENTS: tuple[Event, ...] = (
     ended(),
 )
 LINES = [json.dumps(to_plain(event), separators=(",", ":")).encode() for event in EVENTS]
-WHOLE = b"".join(line + b"\n" for line in LINES)
+JOURNAL = b"".join(line + b"\n" for line in LINES)
 
 
 def run_with(folder: Path, journal: bytes) -> RunPaths:
@@ -32,18 +32,18 @@ def run_with(folder: Path, journal: bytes) -> RunPaths:
 
 
 def test_a_journal_cut_at_any_byte_of_its_last_two_lines_is_no_result(tmp_path: Path) -> None:
-    """Only the whole end makes it complete; what was evaluated before stays known."""
-    paths = run_with(tmp_path, WHOLE)
+    """A journal that lacks a byte of its end gives no result, but keeps earlier evaluations."""
+    paths = run_with(tmp_path, JOURNAL)
     journal = paths.attempts()[0].journal
-    first = len(WHOLE) - len(LINES[-1]) - len(LINES[-2]) - 2
-    for size in range(first, len(WHOLE)):
-        journal.write_bytes(WHOLE[:size])
-        results = read_run(paths)
-        assert (State.LOST, None) == (results.record.state, results.record.score)
-        assert (50,) == tuple(e.step for e in results.record.evaluations)
-        at_an_end = WHOLE[:size].endswith(b"\n")
-        assert (int(not at_an_end), 0) == (results.torn, results.quarantined)
-    journal.write_bytes(WHOLE)
+    first = len(JOURNAL) - len(LINES[-1]) - len(LINES[-2]) - 2
+    for size in range(first, len(JOURNAL)):
+        journal.write_bytes(JOURNAL[:size])
+        stored_run = read_run(paths)
+        assert (State.LOST, None) == (stored_run.record.state, stored_run.record.score)
+        assert (50,) == tuple(e.step for e in stored_run.record.evaluations)
+        at_an_end = JOURNAL[:size].endswith(b"\n")
+        assert (int(not at_an_end), 0) == (stored_run.torn, stored_run.quarantined)
+    journal.write_bytes(JOURNAL)
     assert (State.COMPLETED, 3.0) == (
         read_run(paths).record.state,
         read_run(paths).record.score,
@@ -51,34 +51,38 @@ def test_a_journal_cut_at_any_byte_of_its_last_two_lines_is_no_result(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("damaged", "state", "lost"),
+    ("damaged", "state", "counts"),
     [
-        (WHOLE + b"\0" * 512, State.COMPLETED, (1, 0)),
-        (WHOLE[:-5] + b"\0" * 512, State.LOST, (1, 0)),
-        (WHOLE + b"\n", State.COMPLETED, (0, 1)),
-        (WHOLE.replace(b"\n", b"\n\n", 1), State.COMPLETED, (0, 1)),
-        (WHOLE.replace(b"\n", b"\r\n"), State.COMPLETED, (0, 0)),
+        (JOURNAL + b"\0" * 512, State.COMPLETED, (1, 0)),
+        (JOURNAL[:-5] + b"\0" * 512, State.LOST, (1, 0)),
+        (JOURNAL + b"\n", State.COMPLETED, (0, 1)),
+        (JOURNAL.replace(b"\n", b"\n\n", 1), State.COMPLETED, (0, 1)),
+        (JOURNAL.replace(b"\n", b"\r\n"), State.COMPLETED, (0, 0)),
         (LINES[0] + b"\n" + LINES[1][:30] + LINES[1] + b"\n", State.LOST, (0, 1)),
-        (b"\xff\xfe" + WHOLE, State.COMPLETED, (0, 1)),
+        (b"\xff\xfe" + JOURNAL, State.COMPLETED, (0, 1)),
     ],
     ids=["nul", "nul in the end", "blank end", "blank", "crlf", "glued", "bytes"],
 )
 def test_damage_costs_the_lines_that_it_hit(
-    tmp_path: Path, damaged: bytes, state: State, lost: tuple[int, int]
+    tmp_path: Path, damaged: bytes, state: State, counts: tuple[int, int]
 ) -> None:
-    """NULs of a power cut, blank and glued lines, foreign line ends: counted, never fatal."""
-    results = read_run(run_with(tmp_path, damaged))
-    assert (state, lost) == (results.record.state, (results.torn, results.quarantined))
+    """Damaged lines are counted as torn or quarantined, and all other lines are read."""
+    stored_run = read_run(run_with(tmp_path, damaged))
+    assert (state, counts) == (stored_run.record.state, (stored_run.torn, stored_run.quarantined))
 
 
 def test_another_attempt_goes_on_beside_the_damaged_one(tmp_path: Path) -> None:
-    """What tore one journal does not reach the next: its attempt completes the run."""
-    paths = run_with(tmp_path, WHOLE[:-9])
+    """A new attempt completes a run whose first journal is damaged."""
+    paths = run_with(tmp_path, JOURNAL[:-9])
     before = paths.attempts()[0].journal.read_bytes()
     writer = JournalWriter(new_attempt(paths, {}, {}, "").journal)
     for event in (started(2), evaluated(100, 4.0, final=True), ended()):
         writer.append(event)
     writer.close()
-    results = read_run(paths)
-    assert (State.COMPLETED, 4.0, 1) == (results.record.state, results.record.score, results.torn)
+    stored_run = read_run(paths)
+    assert (State.COMPLETED, 4.0, 1) == (
+        stored_run.record.state,
+        stored_run.record.score,
+        stored_run.torn,
+    )
     assert before == paths.attempts()[0].journal.read_bytes()

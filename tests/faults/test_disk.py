@@ -13,7 +13,7 @@ from tracing import injecting, traced
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
-    """A study."""
+    """A study with real runs."""
     with new_study(tmp_path / "study", warm=True) as study:
         yield study
 
@@ -38,29 +38,29 @@ def _may_mount() -> bool:
 @long
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder) -> None:
-    """On a disk of 120 kB the run is no success; with space again, the same command completes."""
+    """A run fails on a disk of 120 kB, and the same command completes it with more space."""
     arguments = odd("none", "experiment=x", "budget.steps=8000", "algorithm.n_epochs=1")
     runs = study.folder / "runs"
     runs.mkdir()
-    kept = study.folder / "kept"
+    saved_runs = study.folder / "kept"
     script = (
         'mount -t tmpfs -o size=120k tmpfs "$1" && shift && '
         '"$@"; code=$?; cp -r runs/. kept/; exit $code'
     )
-    kept.mkdir()
+    saved_runs.mkdir()
     command = ["unshare", "-rm", "sh", "-c", script, "sh", str(runs)]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, sys.executable, "-m", "rlexp", "run", *arguments],
         cwd=study.folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode in {1, 2}, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert "completed" not in done.stdout
+    assert result.returncode in {1, 2}, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    assert "completed" not in result.stdout
     runs.rmdir()
-    kept.rename(runs)
+    saved_runs.rename(runs)
     code, output = study.give("run", *arguments)
     assert code == 0, output
 
@@ -81,12 +81,12 @@ rm runs/ballast
 def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_on(
     study: StudyFolder,
 ) -> None:
-    """A run ends as `disk`, nothing is begun after it, one line says so; then all complete."""
+    """A disk that fills up ends the command with advice, and a repeat completes all runs."""
     (study.folder / "runs").mkdir()
     arguments = odd("none", "experiment=x", "budget.steps=4000", "seeds.test=3")
     arguments += ["algorithm.n_epochs=1", "executor.workers=2"]
     command = ["unshare", "-rm", "sh", "-c", FILLING, "sh", "runs", sys.executable, "-m", "rlexp"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "run", *arguments],
         cwd=study.folder,
         env=study.variables,
@@ -96,13 +96,13 @@ def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_
         timeout=200,
         check=False,
     )
-    first, _, second = done.stdout.partition("first ")
-    # On a disk as full as that, there is room for no verdict either.
-    assert "(disk)" in first or " lost\n" in first, done.stdout
+    first, _, second = result.stdout.partition("first ")
+    # A disk this full may have no room for a verdict.
+    assert "(disk)" in first or " lost\n" in first, result.stdout
     assert "free space, or make the disk writable, then give the same command again" in first
-    assert ("Traceback" in first, first.count("completed")) == (False, 0), done.stdout
+    assert ("Traceback" in first, first.count("completed")) == (False, 0), result.stdout
     assert second.startswith("1\n")
-    assert second.endswith("second 0\n"), done.stdout
+    assert second.endswith("second 0\n"), result.stdout
     assert "n = 3 of 3 runs" in second
 
 
@@ -119,16 +119,16 @@ if IN_FULL:
 def test_a_command_whose_nth_fsync_fails_can_be_repeated(
     tmp_path: Path, fault: str, when: int
 ) -> None:
-    """Whatever it was about to make durable: no traceback, no lost result, and a repeat completes."""
+    """After a failed or killed fsync a repeat completes all runs and repeats no completed run."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
         before = injecting("fsync", fault, f"{when}+", tmp_path / "trace")
         code, output = study.give(*QUICK, "seeds.test=6", before=before)
         assert (code != 0, "Traceback" in output) == (True, False), output
-        requested = (study.folder / "runs" / "x" / "experiment.json").exists()
-        before_repeat = study.runs("x") if requested else []
-        messages = [r["run"] for r in before_repeat if r["state"] == "completed"]
+        is_defined = (study.folder / "runs" / "x" / "experiment.json").exists()
+        runs_before = study.runs("x") if is_defined else []
+        completed = [r["run"] for r in runs_before if r["state"] == "completed"]
         code, output = study.give(*QUICK, "seeds.test=6")
         assert code == 0, output
         assert [("completed", True)] * 6 == [
-            (r["state"], r["attempts"] == 1 or r["run"] not in messages) for r in study.runs("x")
+            (r["state"], r["attempts"] == 1 or r["run"] not in completed) for r in study.runs("x")
         ]

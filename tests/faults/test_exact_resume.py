@@ -1,4 +1,4 @@
-"""A run that is killed at a random step continues there, and ends with the same numbers."""
+"""A run that is killed at a random step continues there and ends with the same numbers."""
 
 import os
 import random
@@ -60,13 +60,13 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 
 def steps_of(study: StudyFolder, experiment: str, attempt: int) -> int:
-    """How far an attempt of the only run is."""
-    results = list((study.folder / "runs" / experiment).glob(f"*/attempts/{attempt}/progress.bin"))
-    return read_progress(results[0])[0] if results else 0
+    """The step that an attempt of the only run has reached."""
+    paths = list((study.folder / "runs" / experiment).glob(f"*/attempts/{attempt}/progress.bin"))
+    return read_progress(paths[0])[0] if paths else 0
 
 
 def kill_at(study: StudyFolder, experiment: str, attempt: int, step: int, *arguments: str) -> None:
-    """Give the command, and kill it and all that it started once the run is that far."""
+    """Start the command, and kill all its processes once the run has reached `step`."""
     command = study.start("run", f"experiment={experiment}", *arguments)
     wait_until(lambda: steps_of(study, experiment, attempt) >= step)
     for process in [psutil.Process(command.pid), *study.processes()]:
@@ -78,20 +78,20 @@ def kill_at(study: StudyFolder, experiment: str, attempt: int, step: int, *argum
 
 
 def evaluated(study: StudyFolder, experiment: str) -> list[tuple[object, ...]]:
-    """Evaluations that count, with every return and length."""
+    """Every evaluation with its returns and lengths; a repeated evaluation counts once."""
     (run,) = study.runs(experiment)
     assert "completed" == run["state"], run
-    results = {
+    evaluations = {
         (e["step"], tuple(e["returns"]), tuple(e["lengths"]), e["final"])
         for e in study.events(experiment, "evaluated")
     }
-    return sorted(results)
+    return sorted(evaluations)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> None:
-    """Killed with -9 at two random steps and repeated: same weights, evaluations and score."""
+    """A run killed at two random steps ends with the weights and evaluations of the control."""
     arguments = (*CASES[case], *SHORT)
     code, output = study.give("run", "experiment=control", *arguments)
     assert 0 == code, output
@@ -111,7 +111,7 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
     assert 3 == run["attempts"]
 
 
-UNASKED = (
+UNSCHEDULED = (
     "budget.steps=12_000",
     "algorithm.n_steps=128",
     "algorithm.n_epochs=2",
@@ -119,12 +119,12 @@ UNASKED = (
     "budget.checkpoint_minutes=null",
     "budget.evaluation_every=null",
 )
-"""Without any cadence of checkpoints."""
+"""Arguments without a schedule of checkpoints."""
 
 
-def signalled(study: StudyFolder, number: signal.Signals) -> int:
-    """The step of the one checkpoint that a run has left after a signal to its command."""
-    command = study.start("run", "experiment=x", *UNASKED)
+def signal_command(study: StudyFolder, number: signal.Signals) -> int:
+    """Send a signal to a command; returns the step of the only checkpoint of its run."""
+    command = study.start("run", "experiment=x", *UNSCHEDULED)
     wait_until(lambda: steps_of(study, "x", 1) > 200)
     time.sleep(1.5 * MINIMUM_SPACING)
     command.send_signal(number)
@@ -136,8 +136,8 @@ def signalled(study: StudyFolder, number: signal.Signals) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, pytest.param(signal.SIGINT, marks=long)])
 def test_a_signal_leaves_a_checkpoint(number: signal.Signals, study: StudyFolder) -> None:
-    """No cadence was asked for; what is left is where the rollout began."""
-    step = signalled(study, number)
+    """A signal leaves a checkpoint at the start of a rollout, even without a schedule."""
+    step = signal_command(study, number)
     assert 0 == step % 128
     _, output = study.give("resume", "--dry-run")
     assert f"continues from a checkpoint at step {step:,}" in output
@@ -145,19 +145,19 @@ def test_a_signal_leaves_a_checkpoint(number: signal.Signals, study: StudyFolder
 
 @long
 def test_what_a_signal_interrupted_continues(study: StudyFolder) -> None:
-    """As a scheduler takes a job away, and gives it back."""
-    step = signalled(study, signal.SIGTERM)
-    code, output = study.give("run", "experiment=x", *UNASKED)
+    """A run that SIGTERM interrupted continues from its checkpoint to the same weights."""
+    step = signal_command(study, signal.SIGTERM)
+    code, output = study.give("run", "experiment=x", *UNSCHEDULED)
     assert 0 == code, output
     assert [step] == [e["step"] for e in study.events("x", "continued")]
-    assert study.give("run", "experiment=control", *UNASKED)[0] == 0
+    assert study.give("run", "experiment=control", *UNSCHEDULED)[0] == 0
     weights = {e["weights"] for e in study.events("x", "ended")} - {None}
     assert weights == {e["weights"] for e in study.events("control", "ended")}
 
 
 @long
 def test_an_environment_that_cannot_be_put_back_is_restarted_visibly(study: StudyFolder) -> None:
-    """BipedalWalker keeps a world across resets: the run says why it begins anew."""
+    """A run of BipedalWalker cannot continue, records the refusal, and starts from step 0."""
     arguments = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
     code, output = study.give("run", "experiment=control", *arguments)
     assert 0 == code, output

@@ -1,4 +1,4 @@
-"""Real commands whose runs are training scripts: they go wrong, are killed, are swept, are shown."""
+"""Real commands whose runs are training scripts that fail, are killed, swept or displayed."""
 
 import json
 import os
@@ -63,19 +63,19 @@ SMALL = (
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
-    """A study."""
+    """A study for training scripts."""
     with new_study(tmp_path, warm=True) as study:
         yield study
 
 
 def pids(study: StudyFolder) -> list[int]:
-    """Every process that a script has told of."""
-    results = study.folder.glob("runs/*/*/attempts/*/files/pids")
-    return [pid for path in results for pid in json.loads(path.read_text() or "[]")]
+    """The ids of every process that a script has recorded."""
+    paths = study.folder.glob("runs/*/*/attempts/*/files/pids")
+    return [pid for path in paths for pid in json.loads(path.read_text() or "[]")]
 
 
 def lives(pid: int) -> bool:
-    """Whether a process is more than the memory of one."""
+    """Whether a process exists and is not a zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -83,22 +83,27 @@ def lives(pid: int) -> bool:
 
 
 def test_each_end_has_its_name_and_nothing_lives_on(study: StudyFolder) -> None:
-    """An exception, a signal and a hang are told apart, with the last words; no child is left."""
+    """An error, a signal and a hang of a script are told apart, and no child process is left."""
     (study.folder / "train.py").write_text(FAULTS)
     code, output = study.give(
         "run", *SMALL, "algorithm.settings.fault=none,error,killed,hang", "experiment=x",
         "seeds.test=1", "executor.workers=4", "executor.hang_timeout=2",
     )  # fmt: skip
     assert code == 1, output
-    results = {run["label"].partition("=")[2]: run for run in study.runs("x")}
+    runs_by_fault = {run["label"].partition("=")[2]: run for run in study.runs("x")}
     assert {
         "none": ("completed", None, 1, 1.5),
         "error": ("failed", "user", 1, None),
         "killed": ("failed", "crashed", 3, None),
         "hang": ("failed", "hung", 3, None),
-    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in results.items()}
-    assert "the script ended with code 1: ValueError: I cannot go on" == results["error"]["reason"]
-    assert "the script was killed by signal 9 (SIGKILL)" == results["killed"]["reason"]
+    } == {
+        k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in runs_by_fault.items()
+    }
+    assert (
+        "the script ended with code 1: ValueError: I cannot go on"
+        == runs_by_fault["error"]["reason"]
+    )
+    assert "the script was killed by signal 9 (SIGKILL)" == runs_by_fault["killed"]["reason"]
     assert len(pids(study)) == 2 * 8
     assert [] == [pid for pid in pids(study) if lives(pid)]
 
@@ -109,7 +114,7 @@ def test_each_end_has_its_name_and_nothing_lives_on(study: StudyFolder) -> None:
 def test_a_command_that_ends_takes_its_scripts_along(
     number: signal.Signals, study: StudyFolder
 ) -> None:
-    """Killed or asked to end, it leaves no script and none of their children; what began is told."""
+    """A killed or interrupted command leaves neither its script nor a child of the script."""
     (study.folder / "train.py").write_text(FAULTS)
     arguments = (*SMALL, "algorithm.settings.fault=hang", "seeds.test=1", "experiment=x")
     command = study.start("run", *arguments)
@@ -126,7 +131,7 @@ def test_a_command_that_ends_takes_its_scripts_along(
 
 
 def test_a_sweep_over_a_script(study: StudyFolder) -> None:
-    """Tuning, winner, test and tracker are those of any sweep; an edited script is refused."""
+    """A sweep over a script tunes, tests and tracks it, and refuses an edited script."""
     (study.folder / "train.py").write_text(SWEPT)
     arguments = (
         "sweep", *SMALL, "budget.steps=150", "algorithm.settings.lr=0.9", "tuner=random",
@@ -141,9 +146,9 @@ def test_a_sweep_over_a_script(study: StudyFolder) -> None:
         str(phase): int((records.table["phase"] == phase).sum()) for phase in ("tuning", "test")
     }
     rates = {r.spec.algorithm["settings"]["lr"]: r.score for r in records.records}
-    tuned = [r for r in records.records if str(r.spec.phase) == "test"]
+    test_runs = [r for r in records.records if str(r.spec.phase) == "test"]
     best = min(rates, key=lambda rate: abs(rate - 0.3))
-    assert {0.9, best} == {r.spec.algorithm["settings"]["lr"] for r in tuned}
+    assert {0.9, best} == {r.spec.algorithm["settings"]["lr"] for r in test_runs}
     events = [p.read_bytes() for p in (study.folder / "tensorboard").rglob("*tfevents*")]
     assert sum(b"loss" in content for content in events) >= 4
     (study.folder / "train.py").write_text(SWEPT + "# edited\n")
@@ -153,23 +158,23 @@ def test_a_sweep_over_a_script(study: StudyFolder) -> None:
     assert "algorithm.files.train.py" in output
 
 
-def shown(language: str) -> str:
-    """The script that the page shows in a language."""
-    (results,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(results)
+def script_on_page(language: str) -> str:
+    """The script that the documentation page shows in a language."""
+    (script,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(script)
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder, str]]:
-    """The example of the page, started as it says, in small."""
+    """The example of the documentation page, run with a small budget."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with (
         new_study(tmp_path_factory.mktemp("study"), warm=True) as study,
         pytest.MonkeyPatch.context() as patch,
     ):
-        # The page says python, which is that of the environment that is active.
+        # The page calls `python`, which is that of the active environment.
         patch.setenv("PATH", path)
-        (study.folder / "ppo_in_one_file.py").write_text(shown("python"))
+        (study.folder / "ppo_in_one_file.py").write_text(script_on_page("python"))
         code, output = study.give(
             "run", "algorithm=external", "algorithm.command=python ppo_in_one_file.py",
             "algorithm.name=my_ppo", "environment=cartpole", "budget.steps=2048",
@@ -181,7 +186,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFol
 
 
 def test_the_example_of_the_page_learns(example: tuple[StudyFolder, str]) -> None:
-    """PPO in a single file beats a random policy (22.5) clearly within 2,048 steps."""
+    """PPO in a single file beats a random policy (22.5) within 2,048 steps."""
     study, _ = example
     (run,) = study.runs("x")
     assert ("my_ppo", "completed", None) == (run["label"], run["state"], run["reason"])
@@ -191,14 +196,14 @@ def test_the_example_of_the_page_learns(example: tuple[StudyFolder, str]) -> Non
 
 
 def test_what_needs_a_model_says_that_there_is_none(example: tuple[StudyFolder, str]) -> None:
-    """One line, whichever command asks."""
+    """`evaluate` and `export script` refuse a run of a script in one line."""
     study, _ = example
     run = f"x/{study.runs('x')[0]['run']}"
-    requested: dict[str, Any] = {
+    commands: dict[str, Any] = {
         "evaluate": ("evaluate", run),
         "export": ("export", "script", run, "--output", "here"),
     }
-    for arguments in requested.values():
+    for arguments in commands.values():
         code, output = study.give(*arguments)
         assert (2, 1) == (code, len(output.splitlines())), output
         assert (

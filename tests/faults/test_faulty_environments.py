@@ -1,4 +1,4 @@
-"""What an environment can do to its process harms one run and no other."""
+"""A fault of an environment in its process harms one run and no other."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
 
 @pytest.fixture(scope="module")
 def faults(study: StudyFolder) -> None:
-    """Runs of environments that go wrong, each in its way, beside a healthy one."""
+    """Runs of environments with different faults, beside a healthy one."""
     names = ("none", "exit", "segfault", "raise", "nan_observation")
     arguments = odd(names, *TINY, "experiment=faults", "environment.arguments.at=50")
     code, output = study.give("run", *arguments)
@@ -28,18 +28,20 @@ def faults(study: StudyFolder) -> None:
 
 @pytest.mark.usefixtures("faults")
 def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
-    """Exit, crash and bad numbers get names of their own; the healthy run completes; exit 1."""
-    results = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
-    assert {name: (r["state"], r["failure"], r["attempts"]) for name, r in results.items()} == {
+    """An exit, a crash and bad numbers are told apart, and the healthy run completes."""
+    runs_by_fault = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
+    assert {
+        name: (r["state"], r["failure"], r["attempts"]) for name, r in runs_by_fault.items()
+    } == {
         "none": ("completed", None, 1),
         "exit": ("failed", "crashed", 3),
         "segfault": ("failed", "crashed", 3),
         "raise": ("failed", "environment", 1),
         "nan_observation": ("failed", "environment", 1),
     }
-    assert "ended with code 0 and without a result" in results["exit"]["reason"]
-    assert "killed by signal 11" in results["segfault"]["reason"]
-    assert results["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
+    assert "ended with code 0 and without a result" in runs_by_fault["exit"]["reason"]
+    assert "killed by signal 11" in runs_by_fault["segfault"]["reason"]
+    assert runs_by_fault["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
 
 
 @pytest.mark.usefixtures("faults")
@@ -51,7 +53,7 @@ def test_a_crash_leaves_its_stack_in_the_log(study: StudyFolder) -> None:
 
 
 def test_failures_of_the_configuration_are_final_until_retried(study: StudyFolder) -> None:
-    """A repeat does not try again what the environment broke; --retry does."""
+    """A repeat does not retry a run that its environment failed, but --retry does."""
     arguments = odd("raise", *TINY, "experiment=final", "environment.arguments.at=50")
     assert study.give("run", *arguments)[0] == 1
     code, output = study.give("run", *arguments)
@@ -61,7 +63,7 @@ def test_failures_of_the_configuration_are_final_until_retried(study: StudyFolde
 
 
 def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
-    """No step for half a second is `hung`, after three attempts for good."""
+    """A run without a step for half a second is `hung`, and fails after three attempts."""
     arguments = odd("hang", *TINY, "experiment=hung", "environment.arguments.at=50")
     code, output = study.give("run", *arguments, "executor.hang_timeout=0.5")
     assert code == 1, output
@@ -72,7 +74,7 @@ def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
 
 
 def test_a_flood_of_output_is_capped(study: StudyFolder) -> None:
-    """Twenty megabytes of output leave a log within its limit, and the run completes."""
+    """Output beyond the limit is cut from the log, and the run completes."""
     arguments = odd("flood", *TINY, "experiment=flood", "environment.arguments.at=50")
     code, output = study.give("run", *arguments, "executor.log_limit=100_000")
     assert code == 0, output

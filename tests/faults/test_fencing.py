@@ -1,4 +1,4 @@
-"""Attempts that were given up and wake: what they do then is not the run's."""
+"""Attempts that were superseded cannot change their run when they wake up."""
 
 import hashlib
 import json
@@ -41,25 +41,25 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def attempt(paths: RunPaths, *events: Event) -> AttemptPaths:
-    """The next attempt, with these events."""
-    made = new_attempt(paths, {"timeout": None}, {"command": ["rlexp"]}, "")
-    append(made, *events)
-    return made
+    """Make the next attempt, with these events."""
+    attempt_paths = new_attempt(paths, {"timeout": None}, {"command": ["rlexp"]}, "")
+    append(attempt_paths, *events)
+    return attempt_paths
 
 
-def append(made: AttemptPaths, *events: Event) -> None:
-    """Write events as a process does that did not hear that it was given up."""
-    spare = made.folder / f"late-{time.monotonic_ns()}"
-    with closing(JournalWriter(spare)) as writer:
+def append(attempt_paths: AttemptPaths, *events: Event) -> None:
+    """Append events, as a process does that has not noticed that it was superseded."""
+    late_journal = attempt_paths.folder / f"late-{time.monotonic_ns()}"
+    with closing(JournalWriter(late_journal)) as writer:
         for event in events:
             writer.append(event)
-    with made.journal.open("ab") as file:
-        file.write(spare.read_bytes())
-    spare.unlink()
+    with attempt_paths.journal.open("ab") as file:
+        file.write(late_journal.read_bytes())
+    late_journal.unlink()
 
 
 def record_of(paths: RunPaths) -> RunRecord:
-    """All that is known of the run, measurements included."""
+    """The record of the run, measurements included."""
     return read_run(paths, measurements=True).record
 
 
@@ -90,7 +90,7 @@ LATE: Mapping[str, list[Event]] = {
 def test_a_lower_attempt_that_goes_on_writing_changes_no_record(
     paths: RunPaths, second: list[Event], late: str
 ) -> None:
-    """Neither score nor counts, however late by the clock, and whatever the higher one did."""
+    """Late events of a superseded attempt do not change the record, whatever their time is."""
     first = attempt(paths, started(1), evaluated(50, 1.0))
     attempt(paths, *second)
     before = record_of(paths)
@@ -99,7 +99,7 @@ def test_a_lower_attempt_that_goes_on_writing_changes_no_record(
 
 
 def test_a_late_verdict_changes_no_record(paths: RunPaths) -> None:
-    """Neither one that is written past the look nor one that is asked for: that is not written."""
+    """A late verdict on a superseded attempt is not written, and ignored if it exists."""
     first = attempt(paths, started(1), evaluated(50, 1.0))
     attempt(paths, started(2), evaluated(100, 2.0, final=True), ended())
     before = record_of(paths)
@@ -112,7 +112,7 @@ def test_a_late_verdict_changes_no_record(paths: RunPaths) -> None:
 
 
 def test_what_an_attempt_wrote_before_the_next_one_counts(paths: RunPaths) -> None:
-    """Its failures and its verdict, as ever; one before which nothing is recorded counts whole."""
+    """Events and verdicts before the next attempt count, also if no fence was recorded."""
     first = attempt(paths, started(1), evaluated(50, 1.0))
     write_verdict(first, ended(50, failure=Failure.CRASHED))
     second = attempt(paths, started(2), evaluated(70, 1.0))
@@ -132,7 +132,7 @@ def test_what_an_attempt_wrote_before_the_next_one_counts(paths: RunPaths) -> No
 
 @pytest.mark.parametrize("damage", [{}, [], {"attempt": 1}, {"attempt": 1, "bytes": -1}, 7])
 def test_a_damaged_fence_hides_nothing(paths: RunPaths, damage: object) -> None:
-    """The attempt counts whole then, as without one."""
+    """An attempt before a damaged fence counts in full."""
     attempt(paths, started(1), ended(50, failure=Failure.CRASHED))
     second = attempt(paths, started(2))
     second.settings.write_text(json.dumps({"schema": 1, "before": damage}))
@@ -140,7 +140,7 @@ def test_a_damaged_fence_hides_nothing(paths: RunPaths, damage: object) -> None:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """The sum of every file below a folder that anything rests on: not logs, counters, leases."""
+    """The hash of every file below a folder, except logs, counters and leases."""
     left_out = {
         "log.txt",
         "progress.bin",
@@ -161,21 +161,21 @@ def contents(folder: Path) -> dict[str, str]:
 def test_who_is_superseded_while_it_writes_a_checkpoint_publishes_none(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is there stays: the checkpoints of the next attempt, newer ones, too."""
+    """An attempt that is superseded while it writes a checkpoint does not publish it."""
     first = attempt(paths, started(1))
     for step in (20, 30):
         publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
-    make, before = bundles.write_file, contents(paths.checkpoints)
+    original_write, before = bundles.write_file, contents(paths.checkpoints)
 
     def write(path: Path, content: bytes) -> None:
-        make(path, content)
+        original_write(path, content)
         if path.name == MANIFEST:
             attempt(paths, started(2))
 
     monkeypatch.setattr(checkpoints, "write_file", write)
     with closing(JournalWriter(first.folder / "own.jsonl")) as journal:
         listener = RunListener(paths, first, journal)
-        assert 0 == in_a_fork(lambda: listener.checkpoint(checkpoint(10)))
+        assert 0 == exit_code_of_fork(lambda: listener.checkpoint(checkpoint(10)))
     assert before == contents(paths.checkpoints)
 
 
@@ -200,7 +200,7 @@ ACTIONS: Mapping[str, Callable[[RunListener], object]] = {
 def test_a_process_of_an_attempt_that_was_given_up_ends(
     paths: RunPaths, capfd: pytest.CaptureFixture[str], action: str, happens: str
 ) -> None:
-    """Whatever it is about to write or to remove: it says why in one line, and ends with 0."""
+    """A process of a superseded or removed attempt writes nothing, says why and ends with 0."""
     first = attempt(paths, started(1))
     for step in (10, 20):
         publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
@@ -208,18 +208,21 @@ def test_a_process_of_an_attempt_that_was_given_up_ends(
     listener = RunListener(paths, first, journal)
     if happens == "superseded":
         attempt(paths, started(2))
-        arguments = "attempt 1 was superseded by attempt 2: nothing more is recorded\n"
+        expected = "attempt 1 was superseded by attempt 2: nothing more is recorded\n"
     else:
         first.folder.rename(paths.folder / "elsewhere")
-        arguments = "attempt 1 was removed: nothing more is recorded\n"
+        expected = "attempt 1 was removed: nothing more is recorded\n"
     before = contents(paths.folder)
-    assert (0, arguments) == (in_a_fork(lambda: ACTIONS[action](listener)), capfd.readouterr().out)
+    assert (0, expected) == (
+        exit_code_of_fork(lambda: ACTIONS[action](listener)),
+        capfd.readouterr().out,
+    )
     assert before == contents(paths.folder)
     journal.close()
 
 
-def in_a_fork(act: Callable[[], object]) -> int:
-    """The exit code of a process that does something: 9 where it gets that far."""
+def exit_code_of_fork(act: Callable[[], object]) -> int:
+    """The exit code of a fork that calls a function; 9 where the function returns."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -230,7 +233,7 @@ def in_a_fork(act: Callable[[], object]) -> int:
 
 
 def test_who_is_superseded_while_it_writes_publishes_nothing(paths: RunPaths) -> None:
-    """The last look comes when everything is written, and leaves nothing of that."""
+    """An attempt that is superseded while it writes a model leaves the newer model unchanged."""
     first = attempt(paths, started(1))
     publish(paths.model, b"second")
 
@@ -240,14 +243,14 @@ def test_who_is_superseded_while_it_writes_publishes_nothing(paths: RunPaths) ->
 
     with closing(JournalWriter(first.folder / "own.jsonl")) as journal:
         listener = RunListener(paths, first, journal)
-        assert 0 == in_a_fork(lambda: listener.publish("model.zip", write))
+        assert 0 == exit_code_of_fork(lambda: listener.publish("model.zip", write))
     assert b"second" == paths.model.read_bytes()
     assert [] == list(paths.folder.glob(".*.model.zip"))
 
 
 @pytest.mark.parametrize("kind", ["heartbeats", pytest.param("locks", marks=long)])
 def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -> None:
-    """A real process, stopped and continued after another attempt has completed its run."""
+    """A suspended process that wakes after another attempt completed its run changes nothing."""
     with new_study(tmp_path / "study", warm=True) as study:
         arguments = ("run", "experiment=x", "seeds.test=1", "budget.checkpoint_every=256", *LONG)
         command = study.start(*arguments, variables=SHARED[kind])
@@ -255,9 +258,9 @@ def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -
         (worker,) = study.workers("x")
         os.kill(worker, signal.SIGSTOP)
         (run,) = ExperimentPaths(study.folder / "runs" / "x").runs()
-        second = completed_by_another(run)
+        second = complete_elsewhere(run)
         expected, before = contents(run.folder), record_of(run)
-        # Measurements alone are written without a look until then.
+        # Until then, measurements are written without a check for newer attempts.
         time.sleep(GUARD_CHECK_EVERY)
         os.kill(worker, signal.SIGCONT)
         output, _ = command.communicate(timeout=60)
@@ -270,12 +273,12 @@ def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -
         )
         last = run.attempt(1).log.read_text().splitlines()[-1]
         assert "attempt 1 was superseded by attempt 2: nothing more is recorded" == last
-        assert entered(study, run, second) == hashlib.sha256(b"second").hexdigest()
+        assert model_hash_in_ledger(study, run, second) == hashlib.sha256(b"second").hexdigest()
         assert 0 == study.give("verify", "x")[0]
 
 
-def completed_by_another(run: RunPaths) -> AttemptPaths:
-    """The next attempt, completed as a process of another machine would."""
+def complete_elsewhere(run: RunPaths) -> AttemptPaths:
+    """The next attempt, completed as a process of another machine would complete it."""
     budget = run_steps(run)
     second = new_attempt(run, {"timeout": None}, {"command": ["rlexp"]}, "")
     publish(run.model, b"second")
@@ -287,12 +290,12 @@ def completed_by_another(run: RunPaths) -> AttemptPaths:
 
 
 def run_steps(run: RunPaths) -> int:
-    """The steps that the run has to take."""
+    """The budget of the run in steps."""
     return int(json.loads(run.spec.read_text())["budget"]["steps"])
 
 
-def entered(study: StudyFolder, run: RunPaths, attempt: AttemptPaths) -> str:
-    """The sum of the model that the ledger has of an attempt."""
+def model_hash_in_ledger(study: StudyFolder, run: RunPaths, attempt: AttemptPaths) -> str:
+    """The hash of an attempt's model in the ledger."""
     lines = (study.folder / "runs" / "x" / "ledger.jsonl").read_text().splitlines()
     (entry,) = [
         entry
@@ -303,12 +306,12 @@ def entered(study: StudyFolder, run: RunPaths, attempt: AttemptPaths) -> str:
 
 
 def scores(study: StudyFolder) -> list[tuple[object, ...]]:
-    """What came out of every run."""
+    """Seed, state and score of every run."""
     return sorted((r["seed"], r["state"], r["score"]) for r in study.runs("x"))
 
 
 def test_an_experiment_in_a_shared_folder_survives_kill_9(tmp_path: Path) -> None:
-    """Killed and repeated at once, it ends with the numbers of one that locks guard."""
+    """A killed and repeated experiment with heartbeats has the scores of one with locks."""
     with new_study(tmp_path / "control", quick=True, warm=True) as control:
         assert 0 == control.give(*QUICK)[0]
         expected = scores(control)
@@ -324,13 +327,15 @@ def test_an_experiment_in_a_shared_folder_survives_kill_9(tmp_path: Path) -> Non
         code, output = study.give(*QUICK, variables=SHARED["heartbeats"])
         assert 0 == code, output
         assert expected == scores(study)
-        left = [p.name for p in (study.folder / "runs" / "x").rglob(".*")]
-        assert [] == [name for name in left if "lock" in name or "lease" in name], left
+        hidden_files = [p.name for p in (study.folder / "runs" / "x").rglob(".*")]
+        assert [] == [name for name in hidden_files if "lock" in name or "lease" in name], (
+            hidden_files
+        )
 
 
 def test_attempts_are_read_as_they_were_made(paths: RunPaths) -> None:
-    """Of three attempts, each is cut where the next one was made."""
-    made = [attempt(paths, started(number)) for number in (1, 2, 3)]
-    for item in made:
+    """The events of each attempt end where the next attempt was made."""
+    attempts = [attempt(paths, started(number)) for number in (1, 2, 3)]
+    for item in attempts:
         append(item, evaluated(50, 1.0))
     assert [1, 1, 2] == [len(item.events) for item in read_attempts(paths)]

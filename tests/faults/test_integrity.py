@@ -1,4 +1,4 @@
-"""Whatever befalls a command, its records match their ledger; whatever is tampered with does not."""
+"""Records match their ledger whatever happens to a command; changed records do not match."""
 
 import json
 import os
@@ -37,81 +37,81 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 
 def verdict(study: StudyFolder, name: str = "x") -> Integrity:
-    """What `rlexp verify` would say."""
+    """The findings of `rlexp verify`."""
     return examine(survey(ExperimentPaths(study.folder / "runs" / name)))
 
 
-def is_clean(study: StudyFolder, name: str = "x") -> int:
-    """How many attempts there are, all of which match; nothing else is found."""
-    results = verdict(study, name)
-    assert [] == [f for f in results.findings if f.kind is not RecordKind.REMARK]
-    assert results.attempts == results.matching
-    return results.matching
+def count_matching(study: StudyFolder, name: str = "x") -> int:
+    """Check that every attempt matches and nothing else is found; returns their number."""
+    integrity = verdict(study, name)
+    assert [] == [f for f in integrity.findings if f.kind is not RecordKind.REMARK]
+    assert integrity.attempts == integrity.matching
+    return integrity.matching
 
 
 def run_of(study: StudyFolder, seed: int, name: str = "x") -> Path:
     """The folder of a run."""
-    (results,) = (study.folder / "runs" / name).glob(f"*-test-{seed}-*")
-    return results
+    (folder,) = (study.folder / "runs" / name).glob(f"*-test-{seed}-*")
+    return folder
 
 
 def test_what_is_made_extended_and_removed_matches(study: StudyFolder) -> None:
-    """More seeds follow on; a run that `rlexp rm` removed is not missing, and is made again."""
+    """Added seeds and removed runs match the ledger, and a repeat makes a removed run again."""
     assert study.give("run", *QUICK, "seeds.test=2")[0] == 0
-    assert 2 == is_clean(study)
+    assert 2 == count_matching(study)
     assert study.give("run", *QUICK, "seeds.test=4")[0] == 0
-    assert 4 == is_clean(study)
+    assert 4 == count_matching(study)
     assert study.give("rm", f"x/{run_of(study, 1).name}", "--yes")[0] == 0
-    assert 3 == is_clean(study)
+    assert 3 == count_matching(study)
     assert study.give("run", *QUICK, "seeds.test=4")[0] == 0
     code, output = study.give("verify")
     assert (0, True) == (code, output.startswith("x: 4 of 4 attempts match the ledger (head "))
 
 
 def test_what_failed_and_is_tried_again_matches(study: StudyFolder) -> None:
-    """Both attempts are entered, each with its ending."""
+    """A failed attempt and its retry are both in the ledger."""
     arguments = ("run", *QUICK, "seeds.test=2")
     assert study.give(*arguments, variables={"RLEXP_QUICK": '{"raises": true}'})[0] == 1
-    assert 2 == is_clean(study)
+    assert 2 == count_matching(study)
     assert study.give(*arguments, "--retry")[0] == 0
-    assert 4 == is_clean(study)
+    assert 4 == count_matching(study)
     assert 0 == verdict(study).late
 
 
 def test_a_run_that_is_killed_and_the_attempt_after_it_match(study: StudyFolder) -> None:
-    """The first has a verdict."""
+    """A killed attempt and the attempt after it are both in the ledger."""
     arguments = ("run", *QUICK, "seeds.test=2")
     command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
     os.kill(wait_until(lambda: study.workers("x"))[0], signal.SIGKILL)
     assert "killed by signal 9" in command.communicate(timeout=60)[0]
-    assert 3 == is_clean(study)
+    assert 3 == count_matching(study)
 
 
 @pytest.mark.parametrize("dice", [0, *(pytest.param(n, marks=long) for n in (1, 2))])
 def test_commands_that_are_killed_again_and_again_leave_records_that_match(
     study: StudyFolder, dice: int
 ) -> None:
-    """At random moments, and by any signal; what nobody saw end is entered by the next."""
+    """Records match after each random kill, and a repeat enters all attempts."""
     draw = random.Random(dice)
     arguments = ("run", *QUICK, "seeds.test=6")
     for _ in range(4):
         command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
-        wait_until(partial(_goes_on, study, command, len(study.workers("x"))))
+        wait_until(partial(_has_progressed, study, command, len(study.workers("x"))))
         time.sleep(draw.random() / 2)
         command.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1]))
         command.wait(30)
         assert () == verdict(study).faults
     assert study.give(*arguments)[0] == 0
-    assert is_clean(study) == len(list(study.folder.glob("runs/x/*/attempts/*")))
+    assert count_matching(study) == len(list(study.folder.glob("runs/x/*/attempts/*")))
 
 
-def _goes_on(study: StudyFolder, command: subprocess.Popen[str], before: int) -> bool:
-    """Whether a further run has started, or there was none to start."""
+def _has_progressed(study: StudyFolder, command: subprocess.Popen[str], before: int) -> bool:
+    """Whether a further run has started or the command has ended."""
     return len(study.workers("x")) > before or command.poll() is not None
 
 
 def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: StudyFolder) -> None:
-    """Even where nothing is left to run."""
+    """A repeat that runs nothing enters a run that is missing in the ledger."""
     arguments = ("run", *QUICK, "seeds.test=2")
     assert study.give(*arguments)[0] == 0
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
@@ -119,13 +119,13 @@ def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: Stud
     assert [RecordKind.UNSEALED] == [f.kind for f in verdict(study).findings]
     code, output = study.give(*arguments)
     assert (0, True) == (code, "nothing to run" in output)
-    assert (2, 1) == (is_clean(study), verdict(study).late)
+    assert (2, 1) == (count_matching(study), verdict(study).late)
 
 
 @long
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
-    """Trials, choice and tests; with more test seeds, too; and where it does nothing."""
+    """A killed, repeated and extended sweep matches the ledger, with its definition and choice."""
     arguments = ("sweep", *SWEEP, "sweep.trials=4", "experiment=x")
     command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
     wait_until(lambda: len(study.events("x", "ended")) >= 2)
@@ -133,9 +133,9 @@ def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     command.wait()
     assert () == verdict(study).faults
     assert study.give(*arguments)[0] == 0
-    count = is_clean(study)
+    count = count_matching(study)
     assert study.give(*arguments, "seeds.test=3")[0] == 0
-    assert count < is_clean(study)
+    assert count < count_matching(study)
     documents = [getattr(entry, "name", "") for entry in _entries(study)]
     assert {"experiment.json", "selection.json"} <= set(documents)
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
@@ -143,7 +143,7 @@ def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     before = verdict(study).late
     assert study.give(*arguments, "seeds.test=3")[0] == 0
     assert before + 1 == verdict(study).late
-    is_clean(study)
+    count_matching(study)
 
 
 def _entries(study: StudyFolder) -> list[object]:
@@ -153,13 +153,13 @@ def _entries(study: StudyFolder) -> list[object]:
 
 
 def test_a_sequential_comparison_matches(study: StudyFolder) -> None:
-    """Its design and its looks are entered as well."""
+    """A sequential comparison matches the ledger, and a changed design is found."""
     arguments = ("algorithm=ppo,a2c", "seeds.test=1")
     assert study.give("run", *QUICK, *arguments)[0] == 0
-    looks = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
-    code, output = study.give("compare", "x", *looks)
+    options = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
+    code, output = study.give("compare", "x", *options)
     assert code == 0, output
-    assert is_clean(study) >= 6
+    assert count_matching(study) >= 6
     design = study.folder / "runs" / "x" / "adaptive.json"
     design.write_text(design.read_text().replace('"alpha": 0.2', '"alpha": 0.9'))
     expected = "adaptive.json is not what was written"
@@ -167,11 +167,11 @@ def test_a_sequential_comparison_matches(study: StudyFolder) -> None:
 
 
 def test_what_a_learner_leaves_matches_until_it_is_tampered_with(tmp_path: Path) -> None:
-    """Real policies: seed 1 copied over seed 0 is named by `verify` and by the report."""
+    """A run copied over another run is named by `verify` and by the report."""
     with new_study(tmp_path / "study", warm=True) as study:
         arguments = odd("none", "experiment=x", "budget.steps=128", "seeds.test=2")
         assert study.give("run", *arguments)[0] == 0
-        assert 2 == is_clean(study)
+        assert 2 == count_matching(study)
         code, output = study.give("report", "x", "--format", "json", "--output", "before")
         assert code == 0, output
         assert "2 of 2 attempts match the ledger (head " in _report(study, "before")
@@ -180,12 +180,12 @@ def test_what_a_learner_leaves_matches_until_it_is_tampered_with(tmp_path: Path)
         (study.folder / "copy").rename(_name_of_seed_0(study))
         code, output = study.give("verify", "x")
         source = run_of(study, 1).name
-        copied = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
-        assert (1, True) == (code, copied in output), output
+        finding = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
+        assert (1, True) == (code, finding in output), output
         code, output = study.give("report", "x", "--format", "json", "--output", "after")
         assert "Check failed: x: 1 record differs from the ledger" in output, output
         assert "1 of 2 attempts matches the ledger (head " in _report(study, "after")
-        assert copied in _report(study, "after")
+        assert finding in _report(study, "after")
 
 
 def _report(study: StudyFolder, folder: str) -> str:
@@ -194,7 +194,7 @@ def _report(study: StudyFolder, folder: str) -> str:
 
 
 def _name_of_seed_0(study: StudyFolder) -> Path:
-    """Where its run was, as the ledger knows."""
+    """The folder of the run with seed 0, as the ledger names it."""
     paths = ExperimentPaths(study.folder / "runs" / "x")
     names = [getattr(entry, "run", "") for entry in _entries(study)]
     return paths.run(next(name for name in names if "-test-0-" in name)).folder
@@ -202,16 +202,16 @@ def _name_of_seed_0(study: StudyFolder) -> Path:
 
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
-    """What found no room in the ledger is entered by the next command."""
+    """Runs without room in the ledger on a full disk are entered by the next command."""
     arguments = [*study.program, "run", *QUICK, "seeds.test=12"]
-    runs, kept = study.folder / "runs", study.folder / "kept"
+    runs, saved_runs = study.folder / "runs", study.folder / "kept"
     runs.mkdir()
-    kept.mkdir()
+    saved_runs.mkdir()
     script = (
         'mount -t tmpfs -o size=200k tmpfs "$1" && shift && '
         '"$@"; code=$?; cp -r runs/. kept/; exit $code'
     )
-    done = subprocess.run(
+    result = subprocess.run(
         ["unshare", "-rm", "sh", "-c", script, "sh", str(runs), *arguments],
         cwd=study.folder,
         env=study.variables,
@@ -220,14 +220,14 @@ def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
         timeout=120,
         check=False,
     )
-    assert done.returncode in {1, 2}, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode in {1, 2}, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
     runs.rmdir()
-    kept.rename(runs)
+    saved_runs.rename(runs)
     assert () == verdict(study).faults
     code, output = study.give("run", *QUICK, "seeds.test=12")
     assert code == 0, output
-    assert is_clean(study) >= 12
+    assert count_matching(study) >= 12
 
 
 ENTERING = """
@@ -254,7 +254,7 @@ assert remove(sys.argv[2], Workspace(folder, Layout(folder / "runs")), yes=True)
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an experiment whose last two runs are not entered yet."""
+    """The folder of an experiment whose last two runs are missing in the ledger."""
     with new_study(tmp_path_factory.mktemp("finished") / "study", quick=True, warm=True) as study:
         assert study.give("run", *QUICK, "seeds.test=3")[0] == 0
         ledger = study.folder / "runs" / "x" / "ledger.jsonl"
@@ -265,10 +265,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @traced
 @pytest.mark.parametrize("call", ["ftruncate", "pwrite64", "fsync"])
 @pytest.mark.parametrize("n", [1, 2])
-def test_kill_9_while_it_is_entered_leaves_a_whole_chain(
+def test_kill_9_during_an_entry_leaves_a_valid_ledger(
     finished: Path, tmp_path: Path, call: str, n: int
 ) -> None:
-    """At any system call; what comes after enters the rest, and nothing twice."""
+    """A kill at any system call of an entry leaves a valid ledger, which a repeat completes."""
     paths = ExperimentPaths(tmp_path / "x")
     shutil.copytree(finished, paths.folder)
     lines = len(paths.ledger.read_bytes().splitlines())
@@ -276,14 +276,14 @@ def test_kill_9_while_it_is_entered_leaves_a_whole_chain(
     assert (True, -signal.SIGKILL) == (outcome.hit, outcome.code)
     assert () == examine(survey(paths)).faults
     LedgerWriter(paths).enter_late()
-    results = examine(survey(paths))
-    assert ((), 3, 3) == (results.findings, results.attempts, results.matching)
+    integrity = examine(survey(paths))
+    assert ((), 3, 3) == (integrity.findings, integrity.attempts, integrity.matching)
     assert lines + 2 == len(paths.ledger.read_bytes().splitlines())
 
 
 @traced
 def test_a_run_can_be_removed_from_a_full_disk(finished: Path, tmp_path: Path) -> None:
-    """It is entered once there is room."""
+    """A run can be removed while the disk is full, and `verify` finds no fault."""
     paths = ExperimentPaths(tmp_path / "runs" / "x")
     shutil.copytree(finished, paths.folder)
     LedgerWriter(paths).enter_late()
@@ -291,6 +291,6 @@ def test_a_run_can_be_removed_from_a_full_disk(finished: Path, tmp_path: Path) -
     arguments = (tmp_path, f"x/{name}")
     outcome = fail_at("pwrite64", 1, "ENOSPC", REMOVING, *arguments, path=paths.ledger)
     assert (True, 0) == (outcome.hit, outcome.code), outcome.output
-    results = examine(survey(paths))
-    assert ((), 2, 2) == (results.faults, results.attempts, results.matching)
+    integrity = examine(survey(paths))
+    assert ((), 2, 2) == (integrity.faults, integrity.attempts, integrity.matching)
     assert name not in {run.folder.name for run in paths.runs()}

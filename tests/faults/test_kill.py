@@ -1,4 +1,4 @@
-"""Whatever is killed, nothing lives on, nothing is lost, and a repeat ends with the same numbers."""
+"""After any kill no process is left, no result is lost, and a repeat gives the same numbers."""
 
 import os
 import signal
@@ -31,13 +31,13 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[StudyFolder]:
-    """The same, whose runs train nothing."""
+    """A study whose runs train nothing, in a folder with a hostile name."""
     with new_study(tmp_path / HOSTILE, quick=True, warm=True) as study:
         yield study
 
 
 def test_kill_9_of_the_command_leaves_no_process(tmp_path: Path) -> None:
-    """Two seconds after kill -9 of the command, neither server nor run nor environment lives."""
+    """Two seconds after kill -9 of the command neither server nor run nor environment lives."""
     arguments = (*LONG, "environment.vector.kind=subprocess", "environment.vector.count=2")
     with new_study(tmp_path / HOSTILE) as study:
         command = study.start("run", "experiment=x", "seeds.test=2", *arguments)
@@ -49,7 +49,7 @@ def test_kill_9_of_the_command_leaves_no_process(tmp_path: Path) -> None:
 
 @long
 def test_kill_9_of_the_command_and_a_repeat_give_the_same_numbers(study: StudyFolder) -> None:
-    """The killed command, repeated at once, ends with the weights of one that ran through."""
+    """A killed command that is repeated at once ends with the weights of an undisturbed one."""
     assert study.give("run", "experiment=control", *SHORT)[0] == 0
     command = study.start("run", "experiment=killed", *SHORT)
     wait_until(lambda: len(study.workers("killed")) == 2)
@@ -65,15 +65,15 @@ def test_kill_9_of_the_command_and_a_repeat_give_the_same_numbers(study: StudyFo
 
 
 def first_attempts(study: StudyFolder) -> dict[str, bytes]:
-    """Every file of first attempts, the monitor's and the logger's among them."""
-    results = (study.folder / "runs" / "killed").glob("*/attempts/1/**/*")
-    return {str(path): path.read_bytes() for path in results if path.is_file()}
+    """Every file of first attempts by path, logs of monitor and logger included."""
+    paths = (study.folder / "runs" / "killed").glob("*/attempts/1/**/*")
+    return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
 
 def test_a_killed_run_is_attempted_again(quick: StudyFolder) -> None:
-    """Kill -9 of one run is recorded as crashed; its second attempt completes; the other goes on."""
-    some = {"RLEXP_QUICK": '{"seconds": 3, "again": 0}'}
-    command = quick.start("run", "experiment=x", *SHORT, variables=some)
+    """A killed run is recorded as crashed and completes in its second attempt."""
+    slow = {"RLEXP_QUICK": '{"seconds": 3, "again": 0}'}
+    command = quick.start("run", "experiment=x", *SHORT, variables=slow)
     first, _ = wait_until(lambda: (w := quick.workers("x")) and len(w) == 2 and w)
     os.kill(first, signal.SIGKILL)
     output, _ = command.communicate(timeout=120)
@@ -85,7 +85,7 @@ def test_a_killed_run_is_attempted_again(quick: StudyFolder) -> None:
 
 
 def test_kill_9_of_the_server_is_survived(quick: StudyFolder) -> None:
-    """When the server is killed, its runs die with it and are attempted again from a new one."""
+    """The runs of a killed server are attempted again from a new server."""
     command = quick.start("run", "experiment=x", *SHORT, variables=LASTING)
     workers = wait_until(lambda: (w := quick.workers("x")) and len(w) == 2 and w)
     (server,) = psutil.Process(command.pid).children()
@@ -99,7 +99,7 @@ def test_kill_9_of_the_server_is_survived(quick: StudyFolder) -> None:
 
 @long
 def test_a_repeat_of_a_finished_experiment_runs_nothing(study: StudyFolder) -> None:
-    """The same command again starts no attempt and says so."""
+    """A repeat of a finished experiment starts no attempt and says so."""
     assert study.give("run", "experiment=x", *SHORT)[0] == 0
     code, output = study.give("run", "experiment=x", *SHORT)
     assert (code, "nothing to run" in output) == (0, True)
@@ -108,7 +108,7 @@ def test_a_repeat_of_a_finished_experiment_runs_nothing(study: StudyFolder) -> N
 
 @long
 def test_more_seeds_extend_an_experiment(study: StudyFolder) -> None:
-    """Asking for a third seed runs that one and no other."""
+    """A third seed adds one run and repeats none."""
     assert study.give("run", "experiment=x", *SHORT)[0] == 0
     code, output = study.give("run", "experiment=x", *SHORT[:3], "seeds.test=3", *SHORT[4:])
     assert code == 0, output
@@ -116,7 +116,7 @@ def test_more_seeds_extend_an_experiment(study: StudyFolder) -> None:
 
 
 def test_two_commands_do_not_drive_one_experiment(quick: StudyFolder) -> None:
-    """The second command is refused with exit code 2 and names the first."""
+    """A second command for an experiment is refused with code 2 and names the first."""
     first = quick.start("run", "experiment=x", "seeds.test=1", *LONG, variables=LASTING)
     wait_until(lambda: quick.workers("x"))
     code, output = quick.give("run", "experiment=x", "seeds.test=1", *LONG)

@@ -1,4 +1,4 @@
-"""What our checkpoints are compared with: the library's own way of saving."""
+"""The way in which stable-baselines3 saves, for comparison with rlexp's checkpoints."""
 
 import zipfile
 from pathlib import Path
@@ -24,7 +24,7 @@ model.save(path)
 
 @long
 def test_the_same_kill_destroys_what_the_library_saved_before(tmp_path: Path) -> None:
-    """Stable-baselines3 writes over the only file; killed in between, there is none."""
+    """A kill while stable-baselines3 saves destroys the model that it had saved before."""
     path = tmp_path / "model.zip"
     path.touch()
     outcome = kill_at("write", 3, LIBRARY, path, path=path)

@@ -1,4 +1,4 @@
-"""Where the machine ends: memory that the kernel takes back, and output without end."""
+"""Limits of the machine: memory that the kernel takes back, and endless output."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 
 def test_what_the_kernel_kills_for_memory_is_named_and_no_score(study: StudyFolder) -> None:
-    """A run that outgrows its control group: `out_of_memory`, two further attempts, no score."""
+    """A run that outgrows its control group fails as `out_of_memory` after three attempts."""
     greedy = {"RLEXP_QUICK": '{"bytes": 900000000}'}
     with memory_group(400_000_000) as processes:
         if processes is None:
@@ -40,7 +40,7 @@ def test_what_the_kernel_kills_for_memory_is_named_and_no_score(study: StudyFold
 
 
 @pytest.mark.parametrize(
-    ("own", "file", "content"),
+    ("groups", "file", "content"),
     [
         ("0::/a/b\n", "a/b/memory.events", "low 0\noom 2\noom_kill 3\n"),
         ("4:memory:/x\n0::/\n", "memory/x/memory.oom_control", "under_oom 0\noom_kill 3\n"),
@@ -49,10 +49,10 @@ def test_what_the_kernel_kills_for_memory_is_named_and_no_score(study: StudyFold
     ],
 )
 def test_kills_are_counted_in_either_version(
-    tmp_path: Path, own: str, file: str, content: str
+    tmp_path: Path, groups: str, file: str, content: str
 ) -> None:
-    """Control groups of both versions say them, in a container at their top."""
-    (tmp_path / "own").write_text(own)
+    """Out-of-memory kills are counted in both versions of control groups, and in containers."""
+    (tmp_path / "own").write_text(groups)
     assert out_of_memory_kills(tmp_path, tmp_path / "own") == 0
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(content)
@@ -60,7 +60,7 @@ def test_kills_are_counted_in_either_version(
 
 
 def test_a_gigabyte_of_output_fills_no_disk(study: StudyFolder) -> None:
-    """The run completes, nothing waits for a reader, and its log is what it may be."""
+    """A run that prints a gigabyte completes, and its log stays within the limit."""
     flood = {"RLEXP_QUICK": '{"flood": 1000000000}'}
     limit = ("executor.log_limit=100_000", "seeds.test=1")
     code, output = study.give(*WORDS, *limit, variables=flood)

@@ -1,4 +1,4 @@
-"""Several commands at once, and commands again and again: one writer, one set of numbers."""
+"""Several commands at once, and repeated commands: one writer and one set of results."""
 
 import sqlite3
 import time
@@ -45,7 +45,7 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 
 def test_of_three_commands_at_once_one_runs(study: StudyFolder) -> None:
-    """The others are refused, naming the process and the host; every run is made once."""
+    """Of three commands at once one runs, and the others are refused and name its process."""
     commands = [study.start(*RUN, variables=SLOW) for _ in range(3)]
     outputs = {c: c.communicate(timeout=60)[0] for c in commands}
     assert [0, 2, 2] == sorted(c.returncode for c in commands), outputs
@@ -59,7 +59,7 @@ def test_of_three_commands_at_once_one_runs(study: StudyFolder) -> None:
 
 @long
 def test_of_two_sweeps_on_one_name_one_runs(study: StudyFolder) -> None:
-    """The second is refused; so is a later one that searches another space."""
+    """The second of two sweeps with one name is refused, and so is another search space."""
     arguments = (*SWEEP, RATE, "sweep.trials=3", "experiment=s")
     first, second = (study.start(*arguments, variables=SLOW) for _ in range(2))
     outputs = [c.communicate(timeout=60)[0] for c in (first, second)]
@@ -67,8 +67,8 @@ def test_of_two_sweeps_on_one_name_one_runs(study: StudyFolder) -> None:
     refused = next(o for c, o in zip((first, second), outputs, strict=True) if c.returncode == 2)
     assert "is in use by process" in refused
     before = read_trials(ExperimentPaths(study.folder / "runs" / "s"))
-    other = RATE.replace("1e-1", "1e-2")
-    code, output = study.give(*SWEEP, other, "sweep.trials=3", "experiment=s")
+    other_rate = RATE.replace("1e-1", "1e-2")
+    code, output = study.give(*SWEEP, other_rate, "sweep.trials=3", "experiment=s")
     assert (2, True) == (code, "another" in output), output
     assert before == read_trials(ExperimentPaths(study.folder / "runs" / "s"))
 
@@ -87,25 +87,25 @@ def trials_of(study: StudyFolder, url: str | None) -> list[optuna.trial.FrozenTr
 
 
 def has_ended(study: StudyFolder, count: int) -> bool:
-    """Whether so many runs have ended."""
+    """Whether at least `count` runs have ended."""
     return len(study.events("s", "ended")) >= count
 
 
 def test_a_killed_sweep_leaves_no_running_trial_and_tries_nothing_twice(
     study: StudyFolder,
 ) -> None:
-    """After two kills and a repeat, each trial is finished once, in the mirror too."""
+    """A sweep that is killed twice has each trial once, in its records and in the Optuna mirror."""
     arguments = (*SWEEP, RATE, "experiment=s")
-    for done in (3, 9):
+    for count in (3, 9):
         command = study.start(*arguments, variables=BRISK)
-        wait_until(partial(has_ended, study, done))
+        wait_until(partial(has_ended, study, count))
         command.kill()
         command.wait()
     code, output = study.give(*arguments)
     assert code == 0, output
-    results = trials_of(study, None)
-    assert {"COMPLETE": 8} == Counter(t.state.name for t in results)
-    assert 8 == len({tuple(sorted(t.params.items())) for t in results})
+    mirrored_trials = trials_of(study, None)
+    assert {"COMPLETE": 8} == Counter(t.state.name for t in mirrored_trials)
+    assert 8 == len({tuple(sorted(t.params.items())) for t in mirrored_trials})
     proposed = read_trials(ExperimentPaths(study.folder / "runs" / "s"))
     assert list(range(8)) == [t.number for t in proposed]
     ended = Counter(e["weights"] for e in study.events("s", "ended") if e["weights"])
@@ -114,15 +114,15 @@ def test_a_killed_sweep_leaves_no_running_trial_and_tries_nothing_twice(
 
 @long
 def test_a_locked_database_holds_nobody_up(study: StudyFolder) -> None:
-    """SQLite locked by another process for a whole sweep: it ends, says so, and catches up."""
+    """A sweep completes although its database is locked, and a repeat fills the mirror."""
     file = study.folder / "mirror.sqlite"
     url = f"sqlite:///{file}"
     arguments = (*SWEEP, RATE, "sweep.trials=4", f"sweep.storage={url}", "experiment=s")
     locker = sqlite3.connect(file)
     locker.execute("BEGIN EXCLUSIVE")
-    begun = time.monotonic()
+    start = time.monotonic()
     code, output = study.give(*arguments)
-    taken = time.monotonic() - begun
+    duration = time.monotonic() - start
     locker.rollback()
     locker.close()
     assert code == 0, output
@@ -131,35 +131,35 @@ def test_a_locked_database_holds_nobody_up(study: StudyFolder) -> None:
         True,
         False,
     ), output
-    assert taken < 30
+    assert duration < 30
     code, output = study.give(*arguments)
     assert (0, True) == (code, "nothing to run" in output), output
     assert ["COMPLETE"] * 4 == [t.state.name for t in trials_of(study, url)]
 
 
 def test_a_study_can_be_read_while_the_sweep_goes_on(study: StudyFolder) -> None:
-    """Optuna reads the mirror again and again, as a dashboard does; nothing is lost or delayed."""
+    """A sweep completes while Optuna reads its mirror again and again."""
     url = f"sqlite:///{study.folder / 'mirror.sqlite'}"
     arguments = (*SWEEP, RATE, "sweep.trials=6", f"sweep.storage={url}", "experiment=s")
     command = study.start(*arguments, variables=BRISK)
     wait_until((study.folder / "mirror.sqlite").exists)
     wait_until(lambda: len(study.events("s", "ended")) >= 3)
-    seen = []
+    trial_counts = []
     while command.poll() is None:
-        seen.append(len(trials_of(study, url)))
+        trial_counts.append(len(trials_of(study, url)))
         time.sleep(0.3)
     output = command.communicate()[0]
     assert command.returncode == 0, output
-    assert seen == sorted(seen)
+    assert trial_counts == sorted(trial_counts)
     assert ["COMPLETE"] * 6 == [t.state.name for t in trials_of(study, url)]
 
 
 @pytest.mark.parametrize("name", ["run", "sweep"])
 def test_a_crash_loop_ends_and_says_why(study: StudyFolder, name: str) -> None:
-    """Where every run fails, each fails once; a sweep stops, with the commonest reason."""
-    always = {"RLEXP_QUICK": '{"raises": true}'}
+    """Where every run fails, each fails once; a sweep stops early and names the reason."""
+    failing = {"RLEXP_QUICK": '{"raises": true}'}
     arguments = RUN if name == "run" else (*SWEEP, RATE, "sweep.stop_after=4", "experiment=x")
-    code, output = study.give(*arguments, variables=always)
+    code, output = study.give(*arguments, variables=failing)
     assert code == 1, output
     ended = study.events("x", "ended")
     assert {"step 3: RuntimeError: no motor"} == {e["reason"] for e in ended}
@@ -170,5 +170,5 @@ def test_a_crash_loop_ends_and_says_why(study: StudyFolder, name: str) -> None:
         assert len(ended) <= 6
         assert "trials in a row failed alike" in output
     if name == "run" or IN_FULL:
-        assert study.give(*arguments, variables=always)[0] == 1
+        assert study.give(*arguments, variables=failing)[0] == 1
         assert len(ended) == len(study.events("x", "ended"))

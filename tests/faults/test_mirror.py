@@ -1,4 +1,4 @@
-"""What becomes of mirrors when commands are killed, services are away, and folders are foreign."""
+"""Tracker mirrors after killed commands, without their services, and in foreign folders."""
 
 import json
 import re
@@ -26,14 +26,14 @@ TENSORBOARD = "tracker=[tensorboard]"
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
-    """A study of one's own."""
+    """A study in a folder with a space."""
     with new_study(tmp_path / "a study", warm=True) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
-    """A study with a run that was mirrored."""
+    """A study with a run that was mirrored to TensorBoard."""
     with new_study(tmp_path_factory.mktemp("mirrored"), warm=True) as opened:
         code, output = opened.give("run", *WORDS, TENSORBOARD)
         assert code == 0, output
@@ -41,7 +41,7 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
 
 
 def points(study: StudyFolder) -> Counter[tuple[str, int]]:
-    """How often each metric is there for each step, in all event files of runs."""
+    """How often each metric has a point at each step, in all event files of runs."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     return Counter(
@@ -53,28 +53,28 @@ def points(study: StudyFolder) -> Counter[tuple[str, int]]:
     )
 
 
-def recorded(study: StudyFolder) -> Counter[tuple[str, int]]:
-    """The same as the journals of runs of one attempt say."""
-    results = Counter[tuple[str, int]]()
+def recorded_points(study: StudyFolder) -> Counter[tuple[str, int]]:
+    """How often each metric has a point at each step, in the journals of first attempts."""
+    counts = Counter[tuple[str, int]]()
     for path in (study.folder / "runs" / "one").glob("*/attempts/1/events.jsonl"):
         rows = rows_of(read_journal(path).events)
-        results.update((name, row.step) for row in rows for name in row.metrics)
-    return results
+        counts.update((name, row.step) for row in rows for name in row.metrics)
+    return counts
 
 
 def mirrors(study: StudyFolder) -> list[int]:
-    """The mirror processes that work for this study."""
-    own = [
+    """The process ids of the mirrors of this study."""
+    processes = [
         p
         for p in study.processes()
         if "rlexp.app.tracking.mirror_process" in " ".join(p.cmdline())
     ]
-    return [p.pid for p in own]
+    return [p.pid for p in processes]
 
 
 def test_a_mirrored_run_is_the_same_run(study: StudyFolder, mirrored: StudyFolder) -> None:
-    """Every recorded point is in the mirror once, and the weights are those without one."""
-    assert points(mirrored) == recorded(mirrored) != Counter()
+    """A mirror holds every recorded point once, and a run without a mirror has the same weights."""
+    assert points(mirrored) == recorded_points(mirrored) != Counter()
     assert not mirrors(mirrored)
     code, output = study.give("run", *WORDS)
     assert code == 0, output
@@ -83,7 +83,7 @@ def test_a_mirrored_run_is_the_same_run(study: StudyFolder, mirrored: StudyFolde
 
 
 def test_a_killed_command_doubles_and_loses_nothing(study: StudyFolder) -> None:
-    """Kill -9 at some moment, the same command again: each point once, and no mirror is left."""
+    """After kill -9 and a repeat the mirror holds each point once, and no mirror process lives."""
     command = study.start("run", *WORDS, TENSORBOARD)
     wait_until(lambda: study.events("one", "evaluated"))
     # The mirror has begun to write.
@@ -101,7 +101,7 @@ def test_a_killed_command_doubles_and_loses_nothing(study: StudyFolder) -> None:
 
 @long
 def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> None:
-    """A service that cannot be reached costs no run; the command that it prints works later."""
+    """A run completes without its service, and the printed command mirrors it later."""
     (study.folder / "tensorboard").write_text("a file where the folder should be")
     code, output = study.give("run", *WORDS, TENSORBOARD)
     assert code == 0, output
@@ -110,7 +110,7 @@ def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> 
     (study.folder / "tensorboard").unlink()
     code, output = study.give(*shlex.split(printed[1]))
     assert code == 0, output
-    assert points(study) == recorded(study)
+    assert points(study) == recorded_points(study)
     before = {p: p.read_bytes() for p in (study.folder / "tensorboard").rglob("*tfevents*")}
     assert study.give(*shlex.split(printed[1]))[0] == 0
     assert before == {
@@ -120,7 +120,7 @@ def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> 
 
 @pytest.fixture
 def black_hole() -> Iterator[int]:
-    """A server that takes connections and never answers; its port."""
+    """The port of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -128,13 +128,13 @@ def black_hole() -> Iterator[int]:
 def test_a_service_that_never_answers_holds_a_command_for_as_long_as_it_says(
     study: StudyFolder, black_hole: int
 ) -> None:
-    """Two seconds here; the run has its score, and what is pending is said."""
+    """A service that never answers delays a command only for the seconds of its `wait` setting."""
     uri = f"tracker.mlflow.uri=http://127.0.0.1:{black_hole}"
-    begun = time.monotonic()
+    start = time.monotonic()
     code, output = study.give(*("run", *WORDS, "tracker=[mlflow]", uri, "tracker.mlflow.wait=2"))
     assert code == 0, output
     ended = study.events("one", "ended")[0]["time"]
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - start < 60
     assert time.time() - ended < 2 + 3 + 10
     assert "mlflow" in output
     assert f"rlexp sync one 'tracker=[mlflow]' {uri}" in output
@@ -143,7 +143,7 @@ def test_a_service_that_never_answers_holds_a_command_for_as_long_as_it_says(
 def test_a_required_service_that_is_away_stops_a_command_before_it_starts(
     study: StudyFolder,
 ) -> None:
-    """With a code of its own, and no run is begun."""
+    """Without its required service a command ends with code 69 and begins no run."""
     (study.folder / "tensorboard").write_text("a file where the folder should be")
     arguments = ("run", *WORDS, TENSORBOARD, "tracker.tensorboard.required=true")
     code, output = study.give(*arguments)
@@ -154,7 +154,7 @@ def test_a_required_service_that_is_away_stops_a_command_before_it_starts(
 
 @long
 def test_ctrl_c_twice_does_not_wait_for_a_service(study: StudyFolder, black_hole: int) -> None:
-    """The second one ends the mirror, too."""
+    """A second Ctrl-C ends the command and its mirror without waiting for the service."""
     uri = f"tracker.mlflow.uri=http://127.0.0.1:{black_hole}"
     arguments = [w for w in WORDS if "steps" not in w and "evaluation" not in w]
     command = study.start(
@@ -163,25 +163,25 @@ def test_ctrl_c_twice_does_not_wait_for_a_service(study: StudyFolder, black_hole
         "tracker.mlflow.wait=60",
     )
     wait_until(lambda: study.events("one", "started"))
-    begun = time.monotonic()
+    start = time.monotonic()
     command.send_signal(signal.SIGINT)
     time.sleep(3.0)
     command.send_signal(signal.SIGINT)
     assert command.wait(30) == 130
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - start < 20
     wait_until(lambda: not mirrors(study), 10.0)
 
 
 def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: StudyFolder) -> None:
-    """A foreign folder names a server: `rlexp sync` asks which one is meant, and connects to none."""
+    """`rlexp sync` does not connect to a server that only the records of a study name."""
     shutil.copytree(mirrored.folder / "runs", study.folder / "runs")
     (location,) = (study.folder / "runs" / "one" / "trackers").glob("*/place.json")
     called = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         port = server.getsockname()[1]
-        messages = {"schema": 1, "tracker": "mlflow", "place": f"http://127.0.0.1:{port}"}
-        location.write_text(json.dumps(messages))
+        document = {"schema": 1, "tracker": "mlflow", "place": f"http://127.0.0.1:{port}"}
+        location.write_text(json.dumps(document))
         code, output = study.give("sync", "one")
         try:
             server.accept()
@@ -211,7 +211,7 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
 def test_mistakes_are_one_line(
     study: StudyFolder, arguments: tuple[str, ...], message: str
 ) -> None:
-    """They name what is allowed, and start nothing."""
+    """A mistake in tracker settings is one line that names what is allowed."""
     code, output = study.give(*arguments)
     assert code == 2, output
     assert message in output

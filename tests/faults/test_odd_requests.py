@@ -1,4 +1,4 @@
-"""Names that break other tools, folders with hostile names, and configurations far too large."""
+"""Names that break other tools, folders with hostile names, and very large configurations."""
 
 import resource
 from pathlib import Path
@@ -13,20 +13,20 @@ FOLDERS = ["ü ö/a b", f"line\nbreak/-rf/{'x' * 200}/{'y' * 200}"][: 2 if IN_FU
 
 
 def test_bad_names_are_refused_in_one_line_and_leave_nothing(tmp_path: Path) -> None:
-    """Names that leave `runs/`, look like options, or fit into no folder: exit code 2."""
+    """Names that leave `runs/`, look like options or are too long are refused in one line."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
         before = sorted(tmp_path.rglob("*"))
         for name in NAMES:
             code, output = study.give(*RUN, f"experiment='{name}'")
             assert (2, 1) == (code, len(output.splitlines())), output
             assert "Traceback" not in output
-        results = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in p.parts]
-        assert [] == [p for p in results if p not in before and p.name != "runs"]
+        paths = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in p.parts]
+        assert [] == [p for p in paths if p not in before and p.name != "runs"]
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_study_works_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
-    """Run, list, show, compare and report in a folder with spaces, letters, breaks, or depth."""
+    """Commands work in a folder with spaces, special letters, line breaks or a long path."""
     with new_study(tmp_path / name, quick=True, warm=True) as study:
         code, output = study.give(*RUN, "experiment=x", "algorithm=ppo,a2c")
         assert code == 0, output
@@ -37,25 +37,29 @@ def test_a_study_works_in_a_folder_of_any_name(tmp_path: Path, name: str) -> Non
 
 
 def test_a_huge_configuration_is_handled_in_seconds(tmp_path: Path) -> None:
-    """A value of ten thousand characters and five thousand keys: run, kept whole, shown."""
-    long = "z" * 10_000
-    odd = ("environment=gymnasium", "environment.id=stuck_environments:Stuck-v0")
+    """A value of ten thousand characters and five thousand keys are run, stored and shown."""
+    long_value = "z" * 10_000
+    environment = ("environment=gymnasium", "environment.id=stuck_environments:Stuck-v0")
     keys = ",".join(f"k{n}:{n}" for n in range(5000))
-    arguments = (*odd, f"+environment.arguments={{text:{long},{keys}}}", "seeds.test=1")
+    arguments = (
+        *environment,
+        f"+environment.arguments={{text:{long_value},{keys}}}",
+        "seeds.test=1",
+    )
     with new_study(tmp_path / "study", quick=True) as study:
-        begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         code, output = study.give("run", "experiment=x", "budget.steps=3000", *arguments)
         assert code == 0, output
         (run,) = (study.folder / "runs" / "x").glob("*/spec.json")
-        assert long in run.read_text()
+        assert long_value in run.read_text()
         assert '"k4999": 4999' in run.read_text()
         code, output = study.give("show", f"x/{run.parent.name}")
         assert code == 0, output
-        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begun < 20
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - start < 20
 
 
 def test_the_size_on_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
-    """A rough size at first, and what earlier runs took from then on."""
+    """A dry run shows a rough size on disk at first, and later the size by earlier runs."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
         arguments = (*RUN, "experiment=x")
         code, output = study.give(*arguments, "--dry-run")

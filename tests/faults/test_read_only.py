@@ -1,4 +1,4 @@
-"""Folders that cannot be written, from the start or from the middle of a run on."""
+"""Folders that cannot be written, from the start or from the middle of a run."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from tracing import injecting, traced
 
 WORDS = ("run", "experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
 ROOT = os.getuid() == 0
-ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if ROOT else ()
-"""What makes root heed permissions like anybody else."""
+AS_ORDINARY_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if ROOT else ()
+"""A prefix that makes root obey permissions like any other user."""
 
 needs_setpriv = pytest.mark.skipif(
     ROOT and shutil.which("setpriv") is None, reason="root heeds no permissions without setpriv"
@@ -32,28 +32,30 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 def test_a_folder_without_permission_is_refused_before_anything_starts(
     study: StudyFolder, folder: str
 ) -> None:
-    """One line, exit code 2, and nothing is written."""
-    closed = study.folder / folder
-    closed.mkdir(parents=True)
-    closed.chmod(0o555)
-    code, output = study.give(*WORDS, before=ORDINARY)
-    closed.chmod(0o755)
+    """A folder without permission is refused in one line with code 2, and nothing is written."""
+    read_only_folder = study.folder / folder
+    read_only_folder.mkdir(parents=True)
+    read_only_folder.chmod(0o555)
+    code, output = study.give(*WORDS, before=AS_ORDINARY_USER)
+    read_only_folder.chmod(0o755)
     assert (2, 1) == (code, len(output.splitlines())), output
     assert output.startswith("rlexp: cannot write to ")
     assert "Permission denied" in output
-    assert [] == list(closed.iterdir())
+    assert [] == list(read_only_folder.iterdir())
 
 
 @needs_setpriv
 def test_permission_lost_in_the_middle_is_told_and_a_repeat_goes_on(study: StudyFolder) -> None:
-    """No further run is begun, what ran is kept, and the same command completes the rest."""
+    """When a folder loses its permission, no further run begins, and a repeat completes all."""
     arguments = (*WORDS, "seeds.test=4", "executor.workers=1")
-    command = study.start(*arguments, before=ORDINARY, variables={"RLEXP_QUICK": '{"seconds": 1}'})
+    command = study.start(
+        *arguments, before=AS_ORDINARY_USER, variables={"RLEXP_QUICK": '{"seconds": 1}'}
+    )
     wait_until(lambda: study.workers("x"))
-    closed = study.folder / "runs" / "x"
-    closed.chmod(0o555)
+    read_only_folder = study.folder / "runs" / "x"
+    read_only_folder.chmod(0o555)
     output, _ = command.communicate(timeout=60)
-    closed.chmod(0o755)
+    read_only_folder.chmod(0o755)
     assert command.returncode in {1, 2}, output
     assert ("Permission denied" in output, "Traceback" in output) == (True, False), output
     assert "make the disk writable, then give the same command again" in output
@@ -78,7 +80,7 @@ TRAINED = (
 @traced
 @long
 def test_a_file_system_that_turns_read_only_is_raised_and_never_swallowed(tmp_path: Path) -> None:
-    """A training whose journal takes no line any more fails; the same command makes it whole."""
+    """A training whose journal becomes read-only fails, and completes with --retry."""
     with new_study(tmp_path / "quick", quick=True, warm=True) as quick:
         assert quick.give(*TRAINED)[0] == 0
         (run,) = quick.runs("x")
@@ -88,8 +90,8 @@ def test_a_file_system_that_turns_read_only_is_raised_and_never_swallowed(tmp_pa
         before = injecting("write", "error=EROFS", "4+", tmp_path / "trace", journals)
         code, output = study.give(*TRAINED, before=before)
         assert (1, True) == (code, "INJECTED" in (tmp_path / "trace").read_text()), output
-        (results,) = study.runs("x")
-        assert ("failed", None) == (results["state"], results["score"])
+        (failed_run,) = study.runs("x")
+        assert ("failed", None) == (failed_run["state"], failed_run["score"])
         assert "Read-only file system" in (attempts / "1" / "log.txt").read_text()
         code, output = study.give(*TRAINED, "--retry")
         assert (0, "completed") == (code, study.runs("x")[0]["state"]), output

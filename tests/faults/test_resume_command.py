@@ -1,4 +1,4 @@
-"""`rlexp resume` after kills and signals: the numbers of commands that ran through."""
+"""`rlexp resume` after kills and signals gives the numbers of undisturbed commands."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ WORDS = (
     "budget.checkpoint_every=128",
     "seeds.test=2",
 )
-OWN = (
+OWN_ENVIRONMENT = (
     "environment=gymnasium",
     "environment.id=odd_environments:Odd-v0",
     "budget.steps=6144",
@@ -45,7 +45,7 @@ SWEEP = (
 
 @pytest.mark.slow
 def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    """A run alone, then everything: weights and evaluations of a control, and nothing twice."""
+    """`resume` of one run, then of all, gives the weights and evaluations of a control."""
     with new_study(tmp_path / "study", warm=True) as study:
         code, output = study.give("run", *WORDS, "experiment=control")
         assert code == 0, output
@@ -57,18 +57,21 @@ def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) ->
         assert len(study.events("cut", "started")) == 1
         code, output = study.give("resume", f"cut/{first}", "budget.checkpoint_every=512")
         assert code == 0, output
-        assert {first} == set(attempted(study, "cut"))
+        assert {first} == set(attempts_of_completed(study, "cut"))
         code, output = study.give("resume", "executor.workers=1")
         assert code == 0, output
         assert "1 run continued from a checkpoint" in output
         assert numbers(study, "control") == numbers(study, "cut")
-        assert [1, 1] == [attempted(study, "cut")[second], len(study.events("cut", "continued"))]
+        assert [1, 1] == [
+            attempts_of_completed(study, "cut")[second],
+            len(study.events("cut", "continued")),
+        ]
         assert "control" not in output
         assert 512 == settings(study, "cut", first)["checkpoint_every"]
         before = len(study.events("cut", "started"))
         code, output = study.give("resume")
-        told = "nothing to continue: 2 experiments under runs/, all finished"
-        assert (0, told) == (code, output.strip())
+        expected = "nothing to continue: 2 experiments under runs/, all finished"
+        assert (0, expected) == (code, output.strip())
         code, output = study.give("resume", "cut")
         assert code == 0, output
         assert "cut: nothing to run, every requested run has ended" in output
@@ -78,7 +81,7 @@ def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) ->
 @pytest.mark.slow
 @long
 def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
-    """Up to where its command was told to stop, with the trials and the weights of a control."""
+    """`resume` continues a sweep up to the stage of its `--until`, with the trials of a control."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
         code, output = study.give("sweep", *SWEEP, "experiment=control")
         assert code == 0, output
@@ -101,47 +104,47 @@ def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
 @long
 @pytest.mark.slow
 def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) -> None:
-    """Else the run begins anew; records and report say which it was, and what had changed."""
+    """After a change of code `resume` restarts the run, or continues it with `--allow-drift`."""
     with new_study(tmp_path / "study", warm=True) as study:
-        own = ("seeds.test=1", *OWN, "--allow-import", "odd_environments")
-        interrupt(study, "run", *WORDS, *own, "experiment=cut")
+        overrides = ("seeds.test=1", *OWN_ENVIRONMENT, "--allow-import", "odd_environments")
+        interrupt(study, "run", *WORDS, *overrides, "experiment=cut")
         module = study.folder / "odd_environments.py"
         module.write_text(module.read_text() + "\nCHANGED = True\n")
         shutil.copytree(study.folder / "runs" / "cut", study.folder / "runs" / "same")
         code, output = study.give("resume", "cut")
         assert 2 == code, output
         assert "rlexp resume cut --allow-import odd_environments" in output
-        allowed = ("--allow-import", "odd_environments")
+        permission = ("--allow-import", "odd_environments")
         change = "code of odd_environments changed"
-        code, output = study.give("resume", "cut", *allowed, "--dry-run")
+        code, output = study.give("resume", "cut", *permission, "--dry-run")
         assert code == 0, output
-        again = "rlexp resume cut --allow-import odd_environments --allow-drift"
+        drift_command = "rlexp resume cut --allow-import odd_environments --allow-drift"
         assert (
-            f"was refused: {change}\n  to continue from these checkpoints anyway: {again}\n"
+            f"was refused: {change}\n  to continue from these checkpoints anyway: {drift_command}\n"
             in output
         )
-        code, output = study.give(*again.split()[1:], "--dry-run")
+        code, output = study.give(*drift_command.split()[1:], "--dry-run")
         assert f"1 of 1 run continues with other versions: {change}\n" in output
-        code, output = study.give("resume", "cut", *allowed)
+        code, output = study.give("resume", "cut", *permission)
         assert code == 0, output
         assert "1 of 1 run starts from step 0, because its checkpoint at step" in output
         assert "1 run restarted from the first step" in output
         assert f"checkpoints of 1 run were refused: {change}" in output
         assert {change} == {e["reason"] for e in study.events("cut", "refused")}
         assert [] == study.events("cut", "continued")
-        code, output = study.give("resume", "same", "--allow-drift", *allowed)
+        code, output = study.give("resume", "same", "--allow-drift", *permission)
         assert code == 0, output
         assert f"1 run continued with other versions: {change}" in output
         assert [change] == [e["drift"] for e in study.events("same", "continued")]
         code, output = study.give("report", "same", "--format", "md", "-o", "paper")
         assert code == 0, output
         (page,) = (study.folder / "paper").glob("*.md")
-        messages = page.read_text().replace("\\_", "_")
-        assert f"1 run continued with other versions: {change}. Without that" in messages
+        text = page.read_text().replace("\\_", "_")
+        assert f"1 run continued with other versions: {change}. Without that" in text
 
 
 def interrupt(study: StudyFolder, *arguments: str, ended: int = 0) -> None:
-    """Start a command and end it once a checkpoint is there, or so many runs have ended."""
+    """Send SIGTERM to a command after two checkpoints, or after `ended` ended runs."""
     command = study.start(*arguments, variables={"RLEXP_QUICK": '{"seconds": 0.5}'})
     if ended:
         wait_until(lambda: len(study.events("cut", "ended")) >= ended)
@@ -153,25 +156,25 @@ def interrupt(study: StudyFolder, *arguments: str, ended: int = 0) -> None:
 
 
 def numbers(study: StudyFolder, experiment: str) -> dict[str, Any]:
-    """Weights and evaluations of every run, by its name; of all attempts, each step once."""
-    results: dict[str, Any] = {}
+    """Evaluations by step, and weights, of every run over all attempts, by the run's name."""
+    numbers_by_run: dict[str, Any] = {}
     for run in study.runs(experiment):
         journals = sorted(
             (study.folder / "runs" / experiment / run["run"]).glob("attempts/*/*.jsonl")
         )
         events = [json.loads(line) for path in journals for line in path.read_text().splitlines()]
-        own = {e["step"]: e["returns"] for e in events if e["event"] == "evaluated"}
-        results[run["run"]] = (own, [e["weights"] for e in events if e.get("weights")])
-    return results
+        returns = {e["step"]: e["returns"] for e in events if e["event"] == "evaluated"}
+        numbers_by_run[run["run"]] = (returns, [e["weights"] for e in events if e.get("weights")])
+    return numbers_by_run
 
 
-def attempted(study: StudyFolder, experiment: str) -> dict[str, int]:
-    """How often each run was attempted that is not as it was after the first command."""
+def attempts_of_completed(study: StudyFolder, experiment: str) -> dict[str, int]:
+    """The number of attempts of every completed run."""
     return {r["run"]: r["attempts"] for r in study.runs(experiment) if r["state"] == "completed"}
 
 
 def settings(study: StudyFolder, experiment: str, run: str) -> dict[str, Any]:
-    """What the last attempt of a run was asked for."""
+    """The settings of the last attempt of a run."""
     folders = (study.folder / "runs" / experiment / run / "attempts").iterdir()
     return read_json(max(folders, key=lambda p: int(p.name)) / "attempt.json")
 

@@ -1,4 +1,4 @@
-"""Files of unknown origin: pickles stay closed, links are not followed, nonsense is one line."""
+"""Files of unknown origin: no pickle is loaded, no link is followed, nonsense is one line."""
 
 import io
 import json
@@ -33,7 +33,7 @@ LOOKING = (
     ("cancel", "NAME"),
     ("rm", "NAME"),
 )
-"""Every command that executes nothing."""
+"""Commands that execute nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> ForeignStudy:
 
 
 def look(study: ForeignStudy, name: str) -> None:
-    """Give every command that executes nothing; each ends with a result or one refusal."""
+    """Give every command of LOOKING; each ends with a result or one refusal."""
     runs = [f"{name}/{run.folder.name}" for run in study.experiment(name).runs()] or [name]
     report = str(study.folder / "reports" / "told")
     places = {"NAME": name, "RUN": runs[0], "OTHER": runs[-1], "REPORT": report}
@@ -52,7 +52,7 @@ def look(study: ForeignStudy, name: str) -> None:
 
 
 def recast(run: RunPaths, change: Callable[[str, bytes], bytes]) -> None:
-    """Change files of a run's checkpoints, their sums made to fit."""
+    """Change files of a run's checkpoints, and their hashes to match."""
     for bundle in run.checkpoints.iterdir():
         path = bundle / "manifest.json"
         manifest = decode_manifest(path.read_bytes())
@@ -69,7 +69,7 @@ def recast(run: RunPaths, change: Callable[[str, bytes], bytes]) -> None:
 
 @long
 def test_pickles_stay_closed(study: ForeignStudy) -> None:
-    """Wherever one can hide in a run, nothing that looks at the run opens it, nor what plays it."""
+    """No command that reads or plays a run loads a pickle that hides in it."""
     paths = study.copy("pickles")
     for run in paths.runs():
         hide_pickles(run, study.canaries)
@@ -81,7 +81,7 @@ def test_pickles_stay_closed(study: ForeignStudy) -> None:
 
 
 def test_nothing_goes_on_from_pickles(study: ForeignStudy) -> None:
-    """Checkpoints whose sums are right are refused all the same; the run begins anew."""
+    """Checkpoints with pickles and matching hashes are refused, and the run begins anew."""
     paths = study.copy("checkpoints")
     shutil.rmtree(paths.runs()[0].folder)
     run = paths.runs()[0]
@@ -96,7 +96,7 @@ def test_nothing_goes_on_from_pickles(study: ForeignStudy) -> None:
 
 
 def test_experience_is_no_pickle() -> None:
-    """What a replay buffer held is read like the rest of a checkpoint."""
+    """Experience in a pickle is refused."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=True, tree=np.array([{}], dtype=object))
     with pytest.raises(ValueError, match="allow_pickle=False"):
@@ -104,24 +104,24 @@ def test_experience_is_no_pickle() -> None:
 
 
 def test_archive_that_fills_the_memory_is_refused(study: ForeignStudy) -> None:
-    """Before it is unpacked: a quarter of a megabyte would become 256."""
+    """An archive that would unpack to 256 MB is refused before it is unpacked."""
     run = study.copy("bomb").runs()[0]
     with zipfile.ZipFile(run.model, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("policy.pth", bytes(1 << 28))
-    messages = study.give("evaluate", f"bomb/{run.folder.name}")
-    study.check(messages, 2)
-    assert "would unpack to 268,435,456 bytes" in messages.text
+    result = study.give("evaluate", f"bomb/{run.folder.name}")
+    study.check(result, 2)
+    assert "would unpack to 268,435,456 bytes" in result.text
 
 
 def hide_pickles(run: RunPaths, canaries: Canaries) -> None:
-    """Put a pickle into every file of a run that could be taken for one."""
+    """Put a pickle into every file of a run that could be loaded as one."""
 
-    def instead(name: str, content: bytes) -> bytes:
+    def replacement(name: str, content: bytes) -> bytes:
         if name != "model.zip":
             return canaries.objects(name)
         return canaries.model(io.BytesIO(content))
 
-    recast(run, instead)
+    recast(run, replacement)
     run.model.write_bytes(canaries.model(run.model))
     run.normalisation.write_bytes(canaries.objects("normalisation"))
     for name in ("evaluations.npz", "progress.bin", "progress.csv", "0.monitor.csv", "log.txt"):
@@ -135,13 +135,13 @@ NONSENSE: tuple[Any, ...] = (
 )
 
 
-def nonsensical(document: Any, generator: random.Random) -> Any:
-    """A structure in which one value is another."""
+def with_nonsense(document: Any, generator: random.Random) -> Any:
+    """A copy of a structure in which one value is replaced by nonsense."""
     if not isinstance(document, dict | list) or not document or generator.random() < 0.1:
         return generator.choice(NONSENSE)
     copy: Any = dict(document) if isinstance(document, dict) else list(document)
     location = generator.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
-    copy[location] = nonsensical(copy[location], generator)
+    copy[location] = with_nonsense(copy[location], generator)
     return copy
 
 
@@ -149,17 +149,17 @@ def nonsensical(document: Any, generator: random.Random) -> Any:
     "seed", [0, 1, 2, 5, *(pytest.param(seed, marks=long) for seed in (3, 4, 6, 7, 23))]
 )
 def test_nonsense_is_no_traceback(study: ForeignStudy, seed: int) -> None:
-    """Whatever value is another than it was, in whichever file: a result, or one refusal."""
+    """Random nonsense in JSON files gives a result or one refusal in every command."""
     generator = random.Random(seed)
-    of = generator.choice(("base", "search"))
-    paths = study.copy(f"nonsense-{seed}", of=of)
+    experiment = generator.choice(("base", "search"))
+    paths = study.copy(f"nonsense-{seed}", of=experiment)
     for path in sorted(paths.folder.rglob("*.json*")):
         if generator.random() < 0.5:
             lines = (
                 path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
             )
             location = generator.randrange(len(lines))
-            changed = nonsensical(json.loads(lines[location]), generator)
+            changed = with_nonsense(json.loads(lines[location]), generator)
             lines[location] = json.dumps(changed)
             path.write_text("\n".join(lines) + "\n")
     look(study, paths.name)
@@ -172,7 +172,7 @@ def test_nonsense_is_no_traceback(study: ForeignStudy, seed: int) -> None:
     "location", ["experiment.json", "spec.json", "events.jsonl", "verdict.json"]
 )
 def test_deep_nesting_is_damage(study: ForeignStudy, location: str, text: str) -> None:
-    """It is said, and hides nothing else; no reader runs out of stack."""
+    """Deeply nested, empty or damaged JSON gives a result or one refusal."""
     paths = study.copy(f"deep-{location}-{len(text)}")
     run = paths.runs()[0]
     attempt = run.attempt(1)

@@ -1,4 +1,4 @@
-"""Links under `runs/` that lead elsewhere: nothing is written through them, nor shown."""
+"""Links under `runs/` that lead elsewhere: no file is read or written through them."""
 
 import os
 import shutil
@@ -25,20 +25,20 @@ PRIVATE = '{"schema": 1, "private": true}\n'
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Path]:
-    """A folder that nothing may change; afterwards it is as it was."""
+    """A folder that must not change; after the test it is compared."""
     folder = tmp_path / "outside"
     (folder / "64").mkdir(parents=True)
     (folder / "private.json").write_text(PRIVATE)
     (folder / "64" / "data").write_text(PRIVATE)
     yield folder
-    results = {str(p.relative_to(folder)) for p in folder.rglob("*")}
-    assert {"private.json", "64", "64/data"} == results
+    names = {str(p.relative_to(folder)) for p in folder.rglob("*")}
+    assert {"private.json", "64", "64/data"} == names
     assert {PRIVATE} == {p.read_text() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
-    """A run's folder without anything in it."""
+    """An empty folder of a run."""
     paths = ExperimentPaths(tmp_path / "runs" / "sample").run(spec().name)
     paths.folder.mkdir(parents=True)
     return paths
@@ -53,7 +53,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_no_file_is_read_through_a_link(reader: str, outside: Path, tmp_path: Path) -> None:
-    """What a report quotes, or a command prints, lies under `runs/`."""
+    """A reader refuses a link that leads to a file outside `runs/`."""
     link = tmp_path / "link"
     link.symlink_to(outside / "private.json")
     with pytest.raises((RecordError, OSError), match="link"):
@@ -61,7 +61,7 @@ def test_no_file_is_read_through_a_link(reader: str, outside: Path, tmp_path: Pa
 
 
 def hold_it(path: Path) -> None:
-    """Hold a lock, and look who holds it."""
+    """Hold a lock, and check that it has a holder."""
     with hold(path, "it", now=time.time()):
         assert holding(path)
 
@@ -90,27 +90,27 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("there", ["private.json", "new.json"])
+@pytest.mark.parametrize("target", ["private.json", "new.json"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_no_file_is_written_through_a_link(
-    writer: str, there: str, outside: Path, tmp_path: Path
+    writer: str, target: str, outside: Path, tmp_path: Path
 ) -> None:
-    """Whether it leads to a file or to nothing yet: the link goes, or the command refuses."""
+    """A writer replaces a link or refuses it, whether or not its target exists."""
     folder = tmp_path / "run"
     folder.mkdir()
     link = folder / NAMES.get(writer, "link.json")
-    link.symlink_to(outside / there)
-    refused = None
+    link.symlink_to(outside / target)
+    refusal = None
     try:
         WRITERS[writer](link)
     except (RecordError, OSError) as error:
-        refused = str(error)
-    assert link.is_symlink() is (refused is not None and "link" in refused)
+        refusal = str(error)
+    assert link.is_symlink() is (refusal is not None and "link" in refusal)
 
 
 @pytest.mark.parametrize("name", ["", "attempts", "checkpoints", "replay"])
 def test_no_run_is_written_through_a_link(name: str, outside: Path, run: RunPaths) -> None:
-    """Its folder, and those in it that it writes to or removes from, are folders."""
+    """A run is refused if its folder, or a folder in it, is a link."""
     link = run.folder / name if name else run.folder
     if not name:
         run.folder.rmdir()
@@ -120,7 +120,7 @@ def test_no_run_is_written_through_a_link(name: str, outside: Path, run: RunPath
 
 
 def test_run_in_folders_is_written(outside: Path, run: RunPaths) -> None:
-    """So that the refusals could be wrong: without a link there is none."""
+    """A run whose folders are real is written, so the refusals are due to the links."""
     for name in ("attempts", "checkpoints", "replay"):
         shutil.copytree(outside, run.folder / name)
     write_run(run, spec())
@@ -129,7 +129,7 @@ def test_run_in_folders_is_written(outside: Path, run: RunPaths) -> None:
 
 @pytest.mark.parametrize("name", ["model.zip", "normalisation.npz"])
 def test_no_policy_is_read_through_a_link(name: str, outside: Path, run: RunPaths) -> None:
-    """It would be somebody else's file that decides how the run acts."""
+    """A policy or a normalisation that is a link is refused."""
     (run.folder / name).symlink_to(outside / "private.json")
     policy = Policy(spec(), run.model, run.normalisation, 100, checkpoint=False, weights=None)
     with pytest.raises(RecordError, match="is a link out of the run's folder"):
@@ -138,7 +138,7 @@ def test_no_policy_is_read_through_a_link(name: str, outside: Path, run: RunPath
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "nowhere", "itself", "device"])
 def test_what_is_no_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
-    """A reader that opened a pipe would hang until somebody writes."""
+    """A reader refuses what is no regular file and does not wait, even for a pipe."""
     path = tmp_path / "file.json"
     if kind == "pipe":
         os.mkfifo(path)
@@ -155,12 +155,12 @@ def test_what_is_no_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("levels", "fits"), [(100, True), (101, False), (500, False)])
 def test_json_has_a_depth(levels: int, fits: bool) -> None:
-    """What is nested deeper than anything of ours would run functions out of stack."""
+    """JSON with more than 100 levels is refused, and many brackets on one level are read."""
     text = b"[" * levels + b"]" * levels
     if fits:
         parse_json(text)
     else:
         with pytest.raises(ValueError, match="more than 100 levels"):
             parse_json(text)
-    # Many brackets are no depth.
+    # Many brackets on one level add no depth.
     assert 500 == len(parse_json(b"[" + b",".join([b"[]"] * 500) + b"]"))

@@ -1,4 +1,4 @@
-"""Hostile strings through every output: whatever a record says is shown, and never obeyed."""
+"""Hostile strings in records are shown by every output and obeyed by none."""
 
 import csv
 import io
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_studies import ForeignStudy, Told, edit_json, edit_lines, foreign_study
+from foreign_studies import CommandResult, ForeignStudy, edit_json, edit_lines, foreign_study
 from hostile_strings import HOSTILE
 
 from rlexp.text import DIRECTION_CONTROLS
 
 LABELS = [text for text in HOSTILE if text.isprintable() and text.strip()][::7]
-"""Some, for a report compares all pairs. What cannot be printed is no label: that is damage."""
+"""Some strings only, because a report compares all pairs; an unprintable label is damage."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def make_hostile(study: ForeignStudy) -> None:
 
     def configurations(document: dict[str, Any]) -> None:
         (first, second) = document["configurations"]
-        more = [
+        hostile_configurations = [
             {
                 **first,
                 "label": text,
@@ -44,7 +44,11 @@ def make_hostile(study: ForeignStudy) -> None:
             }
             for number, text in enumerate(LABELS)
         ]
-        document["configurations"] = [{**first, "label": LABELS[0]}, second, *more]
+        document["configurations"] = [
+            {**first, "label": LABELS[0]},
+            second,
+            *hostile_configurations,
+        ]
 
     edit_json(paths.definition, configurations)
     for run in paths.runs():
@@ -58,7 +62,7 @@ def make_hostile(study: ForeignStudy) -> None:
 
 
 def fill(provenance: dict[str, Any]) -> None:
-    """Let a record say that it comes from hostile places."""
+    """Fill a provenance record with hostile strings."""
     provenance["command"] = list(HOSTILE)
     provenance["packages"] = {text: text for text in HOSTILE}
     provenance["variables"] = {text: text for text in HOSTILE}
@@ -75,7 +79,7 @@ def fill(provenance: dict[str, Any]) -> None:
 
 
 def safe(texts: tuple[str, ...]) -> Iterator[str]:
-    """Texts that a file can hold."""
+    """The texts, with characters that no file can hold replaced."""
     return (text.encode(errors="replace").decode() for text in texts)
 
 
@@ -100,17 +104,17 @@ SHOWING = (
 
 @pytest.mark.parametrize("arguments", SHOWING, ids=" ".join)
 def test_terminals_have_nothing_to_obey(study: ForeignStudy, arguments: tuple[str, ...]) -> None:
-    """Neither control characters nor those that turn text around; JSON may escape them."""
-    messages: Told = study.give(*arguments)
-    study.check(messages, 0, 1, 2)
-    obeyed = {c for c in messages.text if is_obeyed(c)}
+    """Output has no control characters and none that change the direction of text."""
+    result: CommandResult = study.give(*arguments)
+    study.check(result, 0, 1, 2)
+    obeyed = {c for c in result.text if is_obeyed(c)}
     assert set() == obeyed
     if "--json" in arguments:
-        json.loads(messages.text)
+        json.loads(result.text)
 
 
 def is_obeyed(character: str) -> bool:
-    """Whether a terminal may do something else than show it."""
+    """Whether a terminal may act on a character instead of showing it."""
     control = unicodedata.category(character) in {"Cc", "Cs"} and character not in "\n\t"
     return control or character in DIRECTION_CONTROLS
 
@@ -132,14 +136,14 @@ def report(study: ForeignStudy) -> Path:
 
 
 def test_reports_write_files_of_plain_names(report: Path) -> None:
-    """All of them in the folder that was asked for."""
+    """A report writes files with plain names into the requested folder."""
     files = [path.relative_to(report) for path in report.rglob("*") if path.is_file()]
     assert len(files) > 5
     assert all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", str(f), re.ASCII) for f in files), files
 
 
 class Page(HTMLParser):
-    """What a browser would do with a page."""
+    """The tags, event handlers and link targets of an HTML page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -149,18 +153,18 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what could act."""
+        """Record the tag, its event handlers and its link targets."""
         self.tags.append(tag)
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
         self.targets += [v or "" for n, v in attrs if n in {"href", "src", "action", "srcdoc"}]
 
 
 def test_browsers_have_nothing_to_obey(report: Path) -> None:
-    """One script, ours; no handler, no frame, no address but places in the page."""
+    """The HTML report has only rlexp's scripts, no handlers, and no links out of the page."""
     text = (report / "report.html").read_text()
     page = Page(text)
-    acting = {"script", "iframe", "object", "embed", "img", "base", "form"}
-    assert ["script", "script"] == [tag for tag in page.tags if tag in acting]
+    active_tags = {"script", "iframe", "object", "embed", "img", "base", "form"}
+    assert ["script", "script"] == [tag for tag in page.tags if tag in active_tags]
     assert 1 == text.count('<script type="application/json"') == text.count("Content-Security")
     assert [] == page.handlers
     assert [] == [t for t in page.targets if not t.startswith(("#", "data:"))]
@@ -168,7 +172,7 @@ def test_browsers_have_nothing_to_obey(report: Path) -> None:
 
 
 def test_sheets_have_nothing_to_obey(report: Path) -> None:
-    """No cell begins like a formula, unless it is a number."""
+    """No cell of a CSV file begins like a formula, unless it is a number."""
     formulas = []
     for path in report.glob("*.csv"):
         for row in csv.reader(io.StringIO(path.read_bytes().decode())):
@@ -177,19 +181,19 @@ def test_sheets_have_nothing_to_obey(report: Path) -> None:
 
 
 def test_typesetters_have_nothing_to_obey(report: Path) -> None:
-    """Every backslash of a record is a printed one; `^^5c` is none."""
+    """The LaTeX report prints backslashes of records as text and executes none of them."""
     text = "".join(path.read_text() for path in report.glob("*.tex"))
     assert "textbackslash" in text
-    for order in ("write", "immediate", "csname", "catcode", "endcsname", "include"):
-        assert not re.search(rf"\\{order}(?![a-z])\s*[{{\\`1]", text), order
-    read = set(re.findall(r"\\input\s*\{?([^}\s]*)", text))
-    assert read <= {path.name for path in report.glob("*.tex")}
+    for macro in ("write", "immediate", "csname", "catcode", "endcsname", "include"):
+        assert not re.search(rf"\\{macro}(?![a-z])\s*[{{\\`1]", text), macro
+    inputs = set(re.findall(r"\\input\s*\{?([^}\s]*)", text))
+    assert inputs <= {path.name for path in report.glob("*.tex")}
     assert "^^" not in text
     assert text.count(r"\documentclass") == text.count(r"\end{document}")
 
 
 def test_markdown_has_nothing_to_obey(report: Path) -> None:
-    """Neither markup of pages nor links, nor pictures that would be fetched."""
+    """The Markdown report has no HTML tags, outside links or pictures."""
     text = (report / "report.md").read_text()
     outside = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", text)
     assert not re.search(r"(?<!\\)<(script|img|iframe|svg|a|meta|http)", outside, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Definitions that name code: nothing under `runs/` executes what this user did not allow."""
+"""Definitions under `runs/` that name code are not executed unless the user allows it."""
 
 import shlex
 from typing import Any
@@ -13,28 +13,28 @@ CALL = {"_target_": "os.system", "command": "mkdir MARK"}
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> ForeignStudy:
-    """A study whose folder holds modules that nobody allowed, named as libraries look for them."""
+    """A study with modules that the user did not allow, with names that libraries import."""
     study = foreign_study(tmp_path_factory)
     packages = ("numba", "onnx", "shimmy", "tensorboard", "wandb", "sitecustomize")
     write_modules(study.folder, study.canaries, EVIL, *packages)
     return study
 
 
-def marked(document: Any, study: ForeignStudy) -> Any:
-    """A structure in which orders leave a mark that the study looks for."""
+def with_marks(document: Any, study: ForeignStudy) -> Any:
+    """A structure in which MARK is replaced by the path that the study checks."""
     if isinstance(document, dict):
-        return {key: marked(value, study) for key, value in document.items()}
+        return {key: with_marks(value, study) for key, value in document.items()}
     if isinstance(document, list):
-        return [marked(value, study) for value in document]
+        return [with_marks(value, study) for value in document]
     mark = shlex.quote(str(study.canaries.folder / "shell"))
     return document.replace("MARK", mark) if isinstance(document, str) else document
 
 
 @pytest.mark.parametrize("what", PARTS)
 def test_parts_that_name_code_are_not_built(study: ForeignStudy, what: str) -> None:
-    """They can be shown, and neither played nor gone on with; the refusal is one line."""
+    """A part that names code can be shown; playing and resuming it is refused in one line."""
     name = "".join(c if c.isalnum() else "-" for c in what)
-    changes = marked(PARTS[what], study)
+    changes = with_marks(PARTS[what], study)
     ended = redefine(study.copy(f"{name}-ended"), changes)
     redefine(study.copy(f"{name}-lost"), changes, ended=False)
     study.check(study.give("show", f"{name}-ended"), 0)
@@ -42,63 +42,63 @@ def test_parts_that_name_code_are_not_built(study: ForeignStudy, what: str) -> N
         ("evaluate", f"{name}-ended/{ended.folder.name}"),
         ("resume", f"{name}-lost"),
     ):
-        messages = study.give(*arguments)
-        study.check(messages, 2)
-        assert 1 == len(messages.text.strip().splitlines()), messages.text
+        result = study.give(*arguments)
+        study.check(result, 2)
+        assert 1 == len(result.text.strip().splitlines()), result.text
 
 
 @pytest.mark.parametrize("what", ["imports", "algorithm os.system", "wrapper"])
 def test_further_commands_refuse_them_alike(study: ForeignStudy, what: str) -> None:
-    """Each of them would execute what its records name; each says how that can be allowed."""
+    """`compare --adaptive` and `reproduce` refuse code of the records and name the option."""
     name = f"further-{what.rsplit(maxsplit=1)[-1]}"
-    redefine(study.copy(name), marked(PARTS[what], study))
+    redefine(study.copy(name), with_marks(PARTS[what], study))
     for arguments in (("compare", name, "--adaptive", "--group", "2"), ("reproduce", name)):
-        messages = study.give(*arguments)
-        study.check(messages, 2)
-        assert "files under runs/ name code that would be executed" in messages.text
-        assert "--allow-import" in messages.text
+        result = study.give(*arguments)
+        study.check(result, 2)
+        assert "files under runs/ name code that would be executed" in result.text
+        assert "--allow-import" in result.text
 
 
 def test_what_is_allowed_is_imported(study: ForeignStudy) -> None:
-    """So that the tests around this one could fail: the same command with the option executes."""
+    """A module that `--allow-import` names is imported, so a refusal is not accidental."""
     run = redefine(study.copy("allowed"), {"environment": {"imports": ["allowed_module"]}})
     write_modules(study.folder, study.canaries, "allowed_module")
     arguments = ("evaluate", f"allowed/{run.folder.name}", "--episodes", "1")
     study.check(study.give(*arguments), 2)
-    messages = study.give(*arguments, "--allow-import", "allowed_module")
-    assert 0 == messages.code, messages.text
+    result = study.give(*arguments, "--allow-import", "allowed_module")
+    assert 0 == result.code, result.text
     (mark,) = study.canaries.executed
     assert "allowed_module" in mark
     (study.canaries.folder / mark).rmdir()
 
 
 def test_trials_that_name_code_are_not_trained(study: ForeignStudy) -> None:
-    """Neither again by name, nor by going on with the search or its choice."""
+    """A trial that names code is refused by `run --from-sweep` and by `resume`."""
     paths = study.copy("trials", of="search")
-    call = {"environment": {"imports": [EVIL]}, "agent": marked(CALL, study)}
+    call = {"environment": {"imports": [EVIL]}, "agent": with_marks(CALL, study)}
     edit_lines(paths.trials, lambda trial: trial["configuration"].update(call))
     (paths.selection).unlink()
     for arguments in (("show", "trials"), ("status", "trials"), ("report", "trials")):
         study.check(study.give(*arguments), 0, 1)
     for command in ("run --from-sweep trials --trial 1 seeds.test=1", "resume trials"):
-        messages = study.give(*command.split())
-        study.check(messages, 2)
-        assert "name code that would be executed: evil, os" in messages.text
+        result = study.give(*command.split())
+        study.check(result, 2)
+        assert "name code that would be executed: evil, os" in result.text
 
 
 @pytest.mark.parametrize("part", ["tuner", "pruner"])
 def test_searchers_that_name_code_are_not_built(study: ForeignStudy, part: str) -> None:
-    """Looking at a sweep builds its tuner, which can be one of ours only."""
+    """No command executes a tuner or pruner that names code."""
     paths = study.copy(f"searched-{part}", of="search")
-    call = marked(CALL, study)
+    call = with_marks(CALL, study)
     edit_json(paths.definition, lambda document: document["sweep"].update({part: call}))
     for arguments in (("status",), ("show",), ("report",), ("resume",), ("ls",), ("verify",)):
         study.check(study.give(*arguments, paths.name), 0, 1, 2)
 
 
 def test_yaml_of_a_foreign_study_is_only_data(study: ForeignStudy) -> None:
-    """Tags that name Python are refused, resolvers are left as they stand, by every command that reads."""
-    tag = marked("!!python/object/apply:os.system ['mkdir MARK']", study)
+    """YAML tags that name Python are refused, and classes are shown without being imported."""
+    tag = with_marks("!!python/object/apply:os.system ['mkdir MARK']", study)
     conf = study.folder / "conf"
     (conf / "agent").mkdir(parents=True)
     (conf / "agent" / "tagged.yaml").write_text(f"_target_: rlexp.agents.mlp.MLP\nx: {tag}\n")
@@ -107,9 +107,9 @@ def test_yaml_of_a_foreign_study_is_only_data(study: ForeignStudy) -> None:
             ("config", "show", "agent=tagged"),
             ("run", "agent=tagged", "--dry-run"),
         ):
-            messages = study.give(*arguments)
-            study.check(messages, 2)
-            assert "tagged" in messages.text
+            result = study.give(*arguments)
+            study.check(result, 2)
+            assert "tagged" in result.text
         study.check(study.give("config", "list", "agent"), 0)
     finally:
         (conf / "agent" / "tagged.yaml").unlink()

@@ -1,4 +1,4 @@
-"""Secrets in every place where one lies about: none of them reaches a file, a screen or a process."""
+"""Secrets in many places: none of them reaches a file, the screen or a process's arguments."""
 
 import subprocess
 from collections.abc import Iterator
@@ -46,26 +46,26 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
 
 
 @pytest.fixture(scope="module")
-def told(study: StudyFolder) -> str:
-    """All that a run of a leaky environment printed, and the arguments of its processes."""
-    # A command in a fork has no arguments of its own.
+def run_output(study: StudyFolder) -> str:
+    """The output of a run of a leaky environment, and the arguments of its processes."""
+    # A forked command has no arguments of its own in `/proc`.
     command = StudyFolder(study.folder).start(*LEAKY, "experiment=told")
-    seen: list[str] = []
+    process_arguments: list[str] = []
 
     def ended() -> bool:
-        seen.extend(arguments(study, command))
+        process_arguments.extend(arguments(study, command))
         return command.poll() is not None
 
     wait_until(ended, 120)
     output, _ = command.communicate()
     assert 0 == command.returncode, output
-    assert any("rlexp.executors.server" in words for words in seen)
-    return output + "".join(seen)
+    assert any("rlexp.executors.server" in words for words in process_arguments)
+    return output + "".join(process_arguments)
 
 
 @pytest.fixture(scope="module")
-def raised(study: StudyFolder) -> str:
-    """All that a run printed whose environment raises an error with a secret."""
+def error_output(study: StudyFolder) -> str:
+    """The output of a run whose environment raises an error with a secret."""
     words = [*LEAKY[:-1], LEAKY[-1].replace("{", "{raises: true, ", 1), "experiment=raised"]
     code, output = study.give(*words)
     assert 1 == code, output
@@ -73,7 +73,7 @@ def raised(study: StudyFolder) -> str:
 
 
 def write_checkout(folder: Path) -> None:
-    """A commit, and then changes that nobody should commit."""
+    """Write a git commit, and then uncommitted changes with secrets."""
     source = Path(__file__).with_name("leaky_environment.py")
     (folder / source.name).write_text(source.read_text())
     (folder / "code.py").write_text("API_KEY = None\n")
@@ -97,7 +97,7 @@ def write_checkout(folder: Path) -> None:
 
 
 def git(folder: Path, *words: str) -> None:
-    """Give a command of git."""
+    """Run a git command."""
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
 
 
@@ -108,12 +108,12 @@ def leaks(text: str | bytes) -> list[str]:
 
 
 def leaking_files(study: StudyFolder) -> dict[str, list[str]]:
-    """Files that rlexp wrote with a secret in them."""
-    written = [p for top in ("runs", "reports", "cache") for p in (study.folder / top).rglob("*")]
-    results = {
-        str(p.relative_to(study.folder)): leaks(p.read_bytes()) for p in written if p.is_file()
+    """Files of rlexp that hold a secret, with the places of the secrets."""
+    paths = [p for top in ("runs", "reports", "cache") for p in (study.folder / top).rglob("*")]
+    leaks_by_file = {
+        str(p.relative_to(study.folder)): leaks(p.read_bytes()) for p in paths if p.is_file()
     }
-    return {name: places for name, places in results.items() if places}
+    return {name: places for name, places in leaks_by_file.items() if places}
 
 
 def arguments(study: StudyFolder, command: subprocess.Popen[str]) -> Iterator[str]:
@@ -127,14 +127,14 @@ def arguments(study: StudyFolder, command: subprocess.Popen[str]) -> Iterator[st
 
 
 def check(study: StudyFolder, output: str) -> None:
-    """Nothing that rlexp wrote holds a secret."""
+    """Check that neither the output nor any file of rlexp holds a secret."""
     assert [] == leaks(output)
     assert {} == leaking_files(study)
 
 
-def test_nothing_of_a_run_holds_a_secret(study: StudyFolder, told: str) -> None:
-    """Journal, log, provenance, patch and what is printed; nor do the processes' arguments."""
-    check(study, told)
+def test_nothing_of_a_run_holds_a_secret(study: StudyFolder, run_output: str) -> None:
+    """Neither files nor output nor process arguments of a run hold a secret."""
+    check(study, run_output)
     (run,) = (study.folder / "runs" / "told").glob("ppo*")
     log = run / "attempts" / "1" / "log.txt"
     assert "DEMO_TOKEN is ****" in log.read_text()
@@ -144,15 +144,15 @@ def test_nothing_of_a_run_holds_a_secret(study: StudyFolder, told: str) -> None:
     assert ".env" not in patch
 
 
-def test_nothing_of_a_failed_run_holds_a_secret(study: StudyFolder, raised: str) -> None:
+def test_nothing_of_a_failed_run_holds_a_secret(study: StudyFolder, error_output: str) -> None:
     """An error that names a secret is recorded and printed without it."""
-    assert "login ******** failed" in raised
-    check(study, raised)
+    assert "login ******** failed" in error_output
+    check(study, error_output)
 
 
-@pytest.mark.usefixtures("told", "raised")
+@pytest.mark.usefixtures("run_output", "error_output")
 def test_nothing_that_looks_at_a_run_tells_a_secret(study: StudyFolder) -> None:
-    """Every command that shows what is recorded, or plays it."""
+    """No command that shows or plays a run prints or writes a secret."""
     for words in (
         ("status",),
         ("show", "told", "--provenance"),
@@ -166,13 +166,13 @@ def test_nothing_that_looks_at_a_run_tells_a_secret(study: StudyFolder) -> None:
     ):
         code, output = study.give(*words)
         assert code in {0, 1}, output
-        # What an environment prints while it is played is not rlexp's, and kept nowhere.
+        # What the environment itself prints during `evaluate` is not stored.
         check(study, "" if words[0] == "evaluate" else output)
 
 
 @long
 def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
-    """A study's database is away: the sweep says so, and names no password."""
+    """A sweep whose database is away says so and prints no password."""
     login, query = SECRETS["storage login"].replace("/", "%2F"), SECRETS["storage query"]
     url = f"postgresql://me:{login}@127.0.0.1:9/x?sslpassword={query}"
     words = ("sweep", "tuner=random", "algorithm.n_epochs=choice(2, 3)", "sweep.trials=2", *TINY)
@@ -187,7 +187,7 @@ def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
 
 @pytest.mark.parametrize("command", ["run", "config"])
 def test_typed_secrets_are_refused(study: StudyFolder, command: str) -> None:
-    """In words and in files: they would be in every record; the refusal does not repeat them."""
+    """A secret on the command line or in a file is refused without being repeated."""
     (study.folder / "conf" / "environment").mkdir(parents=True, exist_ok=True)
     (study.folder / "conf" / "environment" / "typed.yaml").write_text(
         "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"

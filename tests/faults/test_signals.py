@@ -29,13 +29,13 @@ def cold(tmp_path: Path) -> Iterator[StudyFolder]:
 def test_a_signal_ends_the_command_in_order(
     number: signal.Signals, code: int, *, quick: bool, tmp_path: Path
 ) -> None:
-    """Running runs are recorded as interrupted, and the command to continue is printed."""
+    """A signal interrupts the running runs, and the command prints how to continue."""
     with new_study(tmp_path, quick=quick, warm=True) as study:
         check_end_in_order(study, number, code)
 
 
 def check_end_in_order(study: StudyFolder, number: signal.Signals, code: int) -> None:
-    """Give a command a signal, and look at what it leaves."""
+    """Send a signal to a command, and check its exit code, records and processes."""
     command = study.start(*WORDS, variables=LASTING)
     wait_until(lambda: len(study.workers("x")) == 2)
     command.send_signal(number)
@@ -47,7 +47,7 @@ def check_end_in_order(study: StudyFolder, number: signal.Signals, code: int) ->
 
 
 def test_a_second_ctrl_c_ends_everything_within_two_seconds(cold: StudyFolder) -> None:
-    """Even a run that heeds nobody is dead two seconds after the second Ctrl-C."""
+    """A run that ignores requests to stop is dead two seconds after the second Ctrl-C."""
     program, *arguments = [*cold.program, *WORDS]
     deaf = {"RLEXP_QUICK": '{"seconds": 600, "deaf": true}'}
     command = pexpect.spawn(
@@ -72,7 +72,7 @@ def test_a_second_ctrl_c_ends_everything_within_two_seconds(cold: StudyFolder) -
 
 
 def test_a_signal_while_the_server_warms_up_ends_the_command(cold: StudyFolder) -> None:
-    """Ctrl-C before the first run has started leaves planned runs and no process."""
+    """Ctrl-C before the first run has started ends the command and leaves no process."""
     command = cold.start(*WORDS, variables={"RLEXP_QUICK": '{"seconds": 600, "warming": 1.5}'})
     wait_until(lambda: list((cold.folder / "runs").glob("x/*/spec.json")))
     command.send_signal(signal.SIGINT)
@@ -82,7 +82,7 @@ def test_a_signal_while_the_server_warms_up_ends_the_command(cold: StudyFolder) 
 
 
 def test_what_the_shell_ignores_stays_ignored(cold: StudyFolder) -> None:
-    """A command under nohup goes on when its terminal closes."""
+    """A command that inherits an ignored SIGHUP, as under nohup, ignores SIGHUP."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         command = cold.start(*WORDS, variables=LASTING)

@@ -1,4 +1,4 @@
-"""Signals that come at the worst moment: in an update, in the last evaluation, while saving."""
+"""Signals at bad moments: in an update, in the last evaluation, while saving."""
 
 import signal
 import time
@@ -17,19 +17,19 @@ BUDGET = ("budget.steps=3000", "budget.evaluation_every=1000")
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
-    """A study."""
+    """A study with real runs."""
     with new_study(tmp_path / "study", warm=True) as study:
         yield study
 
 
 def steps(study: StudyFolder) -> list[int]:
     """Environment steps of every run."""
-    results = (study.folder / "runs").glob("x/*/attempts/1/progress.bin")
-    return sorted(read_progress(path)[0] for path in results)
+    paths = (study.folder / "runs").glob("x/*/attempts/1/progress.bin")
+    return sorted(read_progress(path)[0] for path in paths)
 
 
 def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: StudyFolder) -> None:
-    """SIGUSR1 where runs heed nobody for long: after the grace they are ended, and interrupted."""
+    """SIGUSR1 in a long update or evaluation interrupts the runs after the grace period."""
     arguments = (
         "experiment=x",
         "seeds.test=1",
@@ -45,9 +45,9 @@ def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: St
     wait_until(lambda: steps(study) == [256, 256], 120)
     time.sleep(0.3)
     command.send_signal(signal.SIGUSR1)
-    begun = time.monotonic()
+    start = time.monotonic()
     output, _ = command.communicate(timeout=60)
-    assert (75, True) == (command.returncode, time.monotonic() - begun < 30), output
+    assert (75, True) == (command.returncode, time.monotonic() - start < 30), output
     assert [("interrupted", None)] * 2 == [(r["state"], r["score"]) for r in study.runs("x")]
     assert "To continue: rlexp run experiment=x" in output
     assert not study.processes()
@@ -56,16 +56,16 @@ def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: St
 @traced
 @long
 def test_a_signal_while_saving_loses_nothing(tmp_path: Path) -> None:
-    """Where making durable takes most of the time, each run ends whole or not at all."""
+    """SIGTERM during slow saves leaves runs that a repeat completes, none of them twice."""
     with new_study(tmp_path / "study", quick=True) as study:
         arguments = ("run", "experiment=x", *BUDGET, "seeds.test=4")
         before = injecting("fsync", "delay_enter=300000", "1+", tmp_path / "trace")
         command = study.start(*arguments, before=before)
         wait_until(lambda: study.events("x", "evaluated"))
-        (own,) = [
+        (process,) = [
             p for p in study.processes() if "run" in p.cmdline() and not _traces(p.cmdline())
         ]
-        own.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
         output, _ = command.communicate(timeout=60)
         assert command.returncode == 143, output
         states = {r["run"]: r["state"] for r in study.runs("x")}
@@ -73,8 +73,8 @@ def test_a_signal_while_saving_loses_nothing(tmp_path: Path) -> None:
         code, output = study.give(*arguments)
         assert code == 0, output
         assert ["completed"] * 4 == [r["state"] for r in study.runs("x")]
-        done = [r for r in study.runs("x") if states[r["run"]] == "completed"]
-        assert [1] * len(done) == [r["attempts"] for r in done]
+        completed = [r for r in study.runs("x") if states[r["run"]] == "completed"]
+        assert [1] * len(completed) == [r["attempts"] for r in completed]
 
 
 def _traces(arguments: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Hundreds of runs through one command: it grows neither in memory nor in open files."""
+"""A command with hundreds of runs grows neither in memory nor in open files."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ WARM = RUNS // 3
 
 
 def test_memory_and_files_of_a_command_stay_flat(tmp_path: Path) -> None:
-    """From the first third of the runs to the last, five percent more memory at most."""
+    """Memory changes by at most 5 % from the second third of the runs to the last third."""
     with new_study(tmp_path / "study", quick=True) as study:
         arguments = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
         command = study.start("run", *arguments, f"seeds.test={RUNS}")
@@ -23,8 +23,8 @@ def test_memory_and_files_of_a_command_stay_flat(tmp_path: Path) -> None:
         process, runs = psutil.Process(command.pid), study.folder / "runs" / "x"
         while command.poll() is None:
             try:
-                done = sum(1 for _ in runs.glob("*/model.zip"))
-                samples.append((done, process.memory_info().rss, process.num_fds()))
+                completed = sum(1 for _ in runs.glob("*/model.zip"))
+                samples.append((completed, process.memory_info().rss, process.num_fds()))
             except psutil.Error:
                 break
             time.sleep(0.03)

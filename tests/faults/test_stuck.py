@@ -1,4 +1,4 @@
-"""Runs that get stuck or take everything: named, ended with all they started, never a score."""
+"""Runs that hang, crash or take all memory are named, ended with their processes, not scored."""
 
 import os
 import signal
@@ -26,22 +26,22 @@ SILENT = (
     "executor.workers=3",
     "executor.hang_timeout=2",
 )
-"""What says nothing any more, however long one waits."""
+"""Faults after which a run makes no progress any more."""
 OTHERS = (
     "environment.arguments.fault=close,memory,orphan,segfault",
     "environment.vector.count=2",
     "executor.workers=4",
 )
-"""What ends by itself, on a busy machine too: nothing is waited for here."""
+"""Faults that end by themselves, so that no time limit matters on a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
-    """Experiments in which nearly everything went wrong."""
+    """Experiments in which nearly every run goes wrong."""
     with new_study(tmp_path_factory.mktemp("study"), warm=True) as study:
-        requested = {"silent": SILENT, "others": OTHERS}
+        overrides = {"silent": SILENT, "others": OTHERS}
         commands = [
-            study.start("run", *WORDS, *w, f"experiment={n}") for n, w in requested.items()
+            study.start("run", *WORDS, *w, f"experiment={n}") for n, w in overrides.items()
         ]
         for command in commands:
             output, _ = command.communicate(timeout=240)
@@ -50,9 +50,9 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
 
 
 def test_each_fault_has_its_name_and_none_a_score(stuck: StudyFolder) -> None:
-    """Loops, locks and resets without end are hung; memory is told; what closing does is not."""
+    """Hung, crashed and out-of-memory runs are told apart, and a hanging close does no harm."""
     runs = [run for name in ("silent", "others") for run in stuck.runs(name)]
-    results = {run["label"].partition("=")[2]: run for run in runs}
+    runs_by_fault = {run["label"].partition("=")[2]: run for run in runs}
     assert {
         "loop": ("failed", "hung", 3, None),
         "deadlock": ("failed", "hung", 3, None),
@@ -61,8 +61,10 @@ def test_each_fault_has_its_name_and_none_a_score(stuck: StudyFolder) -> None:
         "memory": ("failed", "out_of_memory", 3, None),
         "orphan": ("failed", "crashed", 3, None),
         "segfault": ("failed", "crashed", 3, None),
-    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in results.items()}
-    assert "no progress for 2 s" == results["loop"]["reason"]
+    } == {
+        k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in runs_by_fault.items()
+    }
+    assert "no progress for 2 s" == runs_by_fault["loop"]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -74,16 +76,16 @@ def test_the_log_says_where_a_run_was_stuck(stuck: StudyFolder, fault: str, func
     run = next(r for r in stuck.runs("silent") if r["label"].endswith(f"={fault}"))
     attempts = stuck.folder / "runs" / "silent" / run["run"] / "attempts"
     logs = [(attempts / number / "log.txt").read_text() for number in "123"]
-    # On a busy machine, an attempt may not come as far in its time.
+    # On a busy machine, an attempt may not reach the fault in its time.
     assert any(f"in {function}" in log and "stuck_environments.py" in log for log in logs)
 
 
 def test_nothing_lives_on(stuck: StudyFolder) -> None:
-    """No process of any kind of end is left: neither a run nor one of its environments."""
+    """No process of a run or of its environments is left."""
     pids = [int(p.name.split("-")[1]) for p in (stuck.folder / "processes").iterdir()]
     assert len(pids) >= 6
     wait_until(lambda: not stuck.processes(), unhurried(2.0))
-    # Dead ones whose parent died before them are cleared away by the system's first process.
+    # Zombies whose parent died before them are removed by the init process.
     wait_until(lambda: not [pid for pid in pids if psutil.pid_exists(pid)], 10.0)
 
 
@@ -95,7 +97,7 @@ def quick(tmp_path: Path) -> Iterator[StudyFolder]:
 
 
 def test_a_run_that_is_stopped_from_outside_is_hung_and_tried_again(quick: StudyFolder) -> None:
-    """SIGSTOP of a worker: killed, its log says where it stood, and its next attempt completes."""
+    """A run after SIGSTOP is killed as hung, logs its stack, and completes in a next attempt."""
     arguments = ("experiment=x", "seeds.test=1", "executor.hang_timeout=2", "budget.steps=3000")
     first = {"RLEXP_QUICK": '{"seconds": 600, "again": 0}'}
     command = quick.start("run", *arguments, variables=first)
@@ -111,7 +113,7 @@ def test_a_run_that_is_stopped_from_outside_is_hung_and_tried_again(quick: Study
 
 
 def test_no_dead_run_stays_a_zombie(quick: StudyFolder) -> None:
-    """While a command goes on, runs that ended or were killed are gone, not merely dead."""
+    """Runs that ended or were killed do not stay zombies while their command goes on."""
     arguments = ("experiment=x", "seeds.test=12", "executor.workers=2", "budget.steps=3000")
     command = quick.start("run", *arguments, variables={"RLEXP_QUICK": '{"seconds": 0.4}'})
     workers = wait_until(lambda: quick.workers("x"))
@@ -119,13 +121,13 @@ def test_no_dead_run_stays_a_zombie(quick: StudyFolder) -> None:
     wait_until(lambda: len(quick.events("x", "ended")) >= 6)
     assert command.poll() is None
     assert len(quick.workers("x")) - len(quick.events("x", "ended")) <= 3
-    dead = [p for p in psutil.Process(command.pid).children(recursive=True) if _is_dead(p)]
-    wait_until(lambda: not [p for p in dead if _is_dead(p)], 2.0)
+    zombies = [p for p in psutil.Process(command.pid).children(recursive=True) if _is_zombie(p)]
+    wait_until(lambda: not [p for p in zombies if _is_zombie(p)], 2.0)
     output, _ = command.communicate(timeout=60)
     assert command.returncode == 0, output
 
 
-def _is_dead(process: psutil.Process) -> bool:
+def _is_zombie(process: psutil.Process) -> bool:
     try:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Kill -9 of a sweep, again and again, then the same command: the same trials, winner and tests."""
+"""A sweep that is killed several times and repeated has the same trials, winner and tests."""
 
 import random
 import time
@@ -38,8 +38,8 @@ WORDS = (
 )
 
 
-def found(study: StudyFolder, name: str) -> dict[str, Any]:
-    """Everything that must not depend on interruptions."""
+def results_of(study: StudyFolder, name: str) -> dict[str, Any]:
+    """The trials, the selection and the runs of a sweep."""
     paths = ExperimentPaths(study.folder / "runs" / name)
     return {
         "trials": [(t.parameters, t.steps, t.refused) for t in read_trials(paths)],
@@ -52,20 +52,20 @@ def found(study: StudyFolder, name: str) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("dice", [0, 1] if IN_FULL else [0])
 def test_a_killed_sweep_ends_as_one_that_ran_through(tmp_path: Path, dice: int) -> None:
-    """After three kills at random moments trials, choice and final weights are the same."""
+    """A sweep killed at three random moments has the trials, choice and weights of a control."""
     draw = random.Random(dice)
     with new_study(tmp_path / "study", warm=True) as study:
         code, output = study.give("sweep", *WORDS, "experiment=control")
         assert code == 0, output
         for _ in range(3):
             command = study.start("sweep", *WORDS, "experiment=killed")
-            wait_until(partial(further, study, len(study.events("killed", "ended"))))
+            wait_until(partial(has_progressed, study, len(study.events("killed", "ended"))))
             time.sleep(draw.random())
             command.kill()
             command.wait()
         code, output = study.give("sweep", *WORDS, "experiment=killed")
         assert code == 0, output
-        control, killed = found(study, "control"), found(study, "killed")
+        control, killed = results_of(study, "control"), results_of(study, "killed")
         assert control["trials"] == killed["trials"]
         assert control["selection"] == killed["selection"]
         assert control["runs"].keys() == killed["runs"].keys()
@@ -74,7 +74,7 @@ def test_a_killed_sweep_ends_as_one_that_ran_through(tmp_path: Path, dice: int) 
         assert not study.processes()
 
 
-def further(study: StudyFolder, before: int) -> bool:
+def has_progressed(study: StudyFolder, before: int) -> bool:
     """Whether two more runs have ended, or so many that the sweep is near its end."""
     ended = study.events("killed", "ended")
     return len(ended) >= before + 2 or len([e for e in ended if e["weights"]]) >= 12
@@ -82,7 +82,7 @@ def further(study: StudyFolder, before: int) -> bool:
 
 @long
 def test_a_finished_sweep_does_nothing_and_refuses_to_choose_again(tmp_path: Path) -> None:
-    """The same command again runs nothing; more test seeds run; more trials are refused."""
+    """A repeat runs nothing, more test seeds are run, and more trials are refused."""
     with new_study(tmp_path / "study", warm=True) as study:
         assert study.give("sweep", *WORDS, "experiment=once", "sweep.trials=3")[0] == 0
         before = len(study.events("once", "ended"))

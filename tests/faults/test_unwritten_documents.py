@@ -1,4 +1,4 @@
-"""A disk that is full, or a kill, between a document's entry in the ledger and the document."""
+"""A full disk or a kill between a document's entry in the ledger and the document itself."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ publish_document(paths, paths.folder / sys.argv[2], {"second": 2})
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
-    """A study with two finished runs, the last of which is not entered yet."""
+    """A study with two finished runs, the last of which is missing in the ledger."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
         assert study.give("run", *QUICK, "seeds.test=2")[0] == 0
         ledger = paths_of(study).ledger
@@ -40,20 +40,20 @@ def study(tmp_path: Path) -> Iterator[StudyFolder]:
 
 
 def paths_of(study: StudyFolder) -> ExperimentPaths:
-    """The experiment."""
+    """The paths of the experiment."""
     return ExperimentPaths(study.folder / "runs" / "x")
 
 
 def faults(paths: ExperimentPaths) -> list[str]:
-    """What `rlexp verify` would call a fault."""
+    """The faults that `rlexp verify` finds."""
     return [finding.text for finding in examine(survey(paths)).faults]
 
 
 def extend_in_vain(study: StudyFolder, what: str) -> None:
-    """Ask for more seeds; the definition is entered, and not written."""
+    """Ask for more seeds while the disk fails: the definition is entered, but not written."""
     paths = paths_of(study)
     before, lines = paths.definition.read_bytes(), len(paths.ledger.read_bytes().splitlines())
-    # The first file that is published only shows that files can be written there.
+    # The first rename belongs to the check that the folder can be written.
     disturbed = injecting("rename", what, "2", study.folder / "trace")
     code, output = study.give("run", *QUICK, "seeds.test=3", before=disturbed)
     assert code != 0, output
@@ -66,7 +66,7 @@ def extend_in_vain(study: StudyFolder, what: str) -> None:
 @pytest.mark.parametrize("what", ["error=ENOSPC", "signal=KILL"])
 @long
 def test_a_run_after_an_extension_in_vain_matches(study: StudyFolder, what: str) -> None:
-    """Though it enters what ended before and leaves the definition as it was."""
+    """After a failed extension the original command and a new extension match the ledger."""
     extend_in_vain(study, what)
     code, output = study.give("run", *QUICK, "seeds.test=2")
     assert (0, True) == (code, "nothing to run" in output), output
@@ -81,7 +81,7 @@ def test_a_run_after_an_extension_in_vain_matches(study: StudyFolder, what: str)
 
 @long
 def test_a_removal_after_an_extension_in_vain_matches(study: StudyFolder) -> None:
-    """And so does the extension that follows."""
+    """After a failed extension a removal and a further extension match the ledger."""
     extend_in_vain(study, "error=ENOSPC")
     name = paths_of(study).runs()[0].folder.name
     assert study.give("rm", f"x/{name}", "--yes")[0] == 0
@@ -92,7 +92,7 @@ def test_a_removal_after_an_extension_in_vain_matches(study: StudyFolder) -> Non
 
 
 def definition(study: StudyFolder) -> bytes:
-    """What the experiment's definition says."""
+    """The content of the experiment's definition."""
     return paths_of(study).definition.read_bytes()
 
 
@@ -102,13 +102,13 @@ def definition(study: StudyFolder) -> bytes:
 def test_any_document_that_was_not_written_matches(
     tmp_path: Path, name: str, *, earlier: bool, killed: bool
 ) -> None:
-    """Whether there was one before or not, and whatever is entered then."""
+    """A document that was entered but never written is no fault, whatever is entered next."""
     paths = ExperimentPaths(tmp_path)
     path = paths.folder / name
     if earlier:
         publish_document(paths, path, {"first": 1})
     arguments = (PUBLISHING, tmp_path, name)
-    # The first is that of the ledger, the second that of the document.
+    # The first fsync is that of the ledger, the second that of the document.
     outcome = (
         kill_at("fsync", 2, *arguments) if killed else fail_at("fsync", 2, "ENOSPC", *arguments)
     )

@@ -1,4 +1,4 @@
-"""Runs that workers take: done once, by whoever lives, with the numbers of a single command."""
+"""Runs that workers execute: each once, with the scores of a single command."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ import pytest
 from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
-ASKED = (
+OVERRIDES = (
     "experiment=x",
     "algorithm=ppo",
     "environment=cartpole",
@@ -18,7 +18,7 @@ ASKED = (
     "budget.evaluation_every=1000",
     "seeds.test=4",
 )
-PULL = ("run", *ASKED, "executor=pull")
+PULL = ("run", *OVERRIDES, "executor=pull")
 SWEEP = (
     "sweep",
     "algorithm=ppo",
@@ -35,12 +35,12 @@ SWEEP = (
 )
 SLOW = {"RLEXP_QUICK": '{"seconds": 0.5}'}
 LASTING = {"RLEXP_QUICK": '{"seconds": 60}'}
-ONE = ("--workers", "1")
+ONE_WORKER = ("--workers", "1")
 
 
 @pytest.fixture(params=["kernel", pytest.param("heartbeats", marks=long)])
 def study(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StudyFolder]:
-    """A study whose runs train nothing, on a disk of its own or on a shared one."""
+    """A study whose runs train nothing, with locks of the kernel or with heartbeats."""
     with (
         pytest.MonkeyPatch.context() as patch,
         new_study(tmp_path / "a study", quick=True, warm=True) as study,
@@ -57,40 +57,40 @@ def scores(study: StudyFolder, experiment: str = "x") -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """The scores of one command that executes everything itself."""
+    """The scores of one command that executes all runs itself."""
     with new_study(tmp_path_factory.mktemp("alone"), quick=True, warm=True) as study:
-        code, output = study.give("run", *ASKED, "-q")
+        code, output = study.give("run", *OVERRIDES, "-q")
         assert code == 0, output
         return scores(study)
 
 
 def attempts(study: StudyFolder) -> list[int]:
-    """How many attempts each run took."""
+    """The number of attempts of each run."""
     return [run["attempts"] for run in study.runs("x")]
 
 
 def orders(study: StudyFolder) -> list[str]:
-    """The runs that orders are there for."""
+    """The names of the runs that have an order file."""
     return sorted(p.stem for p in (study.folder / "runs" / "x" / "orders").glob("*.json"))
 
 
-def proposed(experiment: Path) -> list[tuple[int, dict[str, float]]]:
-    """The trials of a sweep: number and parameters."""
+def trials(experiment: Path) -> list[tuple[int, dict[str, float]]]:
+    """The numbers and parameters of a sweep's trials."""
     lines = map(json.loads, (experiment / "trials.jsonl").read_text().splitlines())
     return [(line["number"], line["parameters"]) for line in lines]
 
 
 def detach(study: StudyFolder) -> None:
-    """Order the runs, and let them be."""
+    """Order the runs with `--detach`."""
     code, output = study.give(*PULL, "--detach")
     assert code == 0, output
     assert 4 == len(orders(study))
 
 
 def test_two_workers_do_each_run_once(study: StudyFolder, expected: dict[str, float]) -> None:
-    """Together they do what one command does, each run in one attempt, and leave no order."""
+    """Two workers make each run in one attempt, with the scores of one command."""
     detach(study)
-    workers = [study.start("worker", "x", *ONE) for _ in range(2)]
+    workers = [study.start("worker", "x", *ONE_WORKER) for _ in range(2)]
     outputs = [worker.communicate(timeout=60)[0] for worker in workers]
     assert [0, 0] == [worker.returncode for worker in workers], outputs
     assert expected == scores(study)
@@ -101,9 +101,9 @@ def test_two_workers_do_each_run_once(study: StudyFolder, expected: dict[str, fl
 def test_the_run_of_a_killed_worker_is_taken_by_another(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:
-    """After kill -9 of a worker, another one of the same machine goes on at once."""
+    """The run of a killed worker is continued by another worker of the same machine."""
     detach(study)
-    first = study.start("worker", "x", *ONE, variables=SLOW)
+    first = study.start("worker", "x", *ONE_WORKER, variables=SLOW)
     wait_until(lambda: study.events("x", "started"))
     first.kill()
     code, output = study.give("worker", "x")
@@ -116,9 +116,9 @@ def test_the_run_of_a_killed_worker_is_taken_by_another(
 def test_a_worker_that_is_asked_to_end_leaves_its_run_to_others(
     study: StudyFolder, expected: dict[str, float], number: signal.Signals, code: int
 ) -> None:
-    """Its run is recorded as interrupted, its order stays; SIGUSR1 asks to be queued again."""
+    """A worker after SIGTERM or SIGUSR1 interrupts its run and leaves the order to others."""
     detach(study)
-    first = study.start("worker", "x", *ONE, variables=SLOW)
+    first = study.start("worker", "x", *ONE_WORKER, variables=SLOW)
     wait_until(lambda: study.events("x", "started"))
     first.send_signal(number)
     output, _ = first.communicate(timeout=60)
@@ -133,7 +133,7 @@ def test_a_worker_that_is_asked_to_end_leaves_its_run_to_others(
 def test_a_command_waits_for_workers_and_shows_what_they_did(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:
-    """`executor=pull` says how to start workers, and ends with the summary of every other run."""
+    """A command with executor=pull says how to start workers, and shows their results."""
     command = study.start(*PULL)
     wait_until(lambda: len(orders(study)) == 4)
     assert 0 == study.give("worker", "x")[0]
@@ -147,10 +147,10 @@ def test_a_command_waits_for_workers_and_shows_what_they_did(
 def test_a_command_that_was_killed_takes_up_its_runs(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:
-    """Workers go on without it; given again while they run, it doubles nothing."""
+    """A killed command that is repeated while a worker runs makes no further attempts."""
     command = study.start(*PULL)
     wait_until(lambda: len(orders(study)) == 4)
-    worker = study.start("worker", "x", *ONE, variables=SLOW)
+    worker = study.start("worker", "x", *ONE_WORKER, variables=SLOW)
     wait_until(lambda: study.events("x", "started"))
     command.kill()
     code, output = study.give(*PULL)
@@ -164,11 +164,11 @@ def test_a_command_that_was_killed_takes_up_its_runs(
 def test_a_command_on_this_machine_leaves_a_run_to_the_worker_that_has_it(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:
-    """The same experiment with executor=local waits for that run's end, and does the others."""
+    """executor=local waits for a run that a worker executes, and executes the other runs."""
     detach(study)
-    worker = study.start("worker", "x", *ONE, variables=SLOW)
+    worker = study.start("worker", "x", *ONE_WORKER, variables=SLOW)
     wait_until(lambda: study.events("x", "started"))
-    code, output = study.give("run", *ASKED)
+    code, output = study.give("run", *OVERRIDES)
     assert code == 0, output
     worker.wait(timeout=60)
     assert [1, 1, 1, 1] == attempts(study)
@@ -178,9 +178,9 @@ def test_a_command_on_this_machine_leaves_a_run_to_the_worker_that_has_it(
 def test_what_is_cancelled_without_a_command_ends(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:
-    """Orders are taken back and runs interrupted; the same command later continues."""
+    """`rlexp cancel` withdraws orders and interrupts runs after `--detach`; a repeat continues."""
     detach(study)
-    worker = study.start("worker", "x", *ONE, variables=LASTING)
+    worker = study.start("worker", "x", *ONE_WORKER, variables=LASTING)
     wait_until(lambda: study.events("x", "started"))
     assert "3 queued runs not yet taken by a worker" in study.give("status", "x")[1]
     code, output = study.give("cancel", "x")
@@ -188,16 +188,16 @@ def test_what_is_cancelled_without_a_command_ends(
     worker.wait(timeout=60)
     assert [] == orders(study)
     assert ["interrupted"] == [event["ending"] for event in study.events("x", "ended")]
-    assert 0 == study.give("run", *ASKED)[0]
+    assert 0 == study.give("run", *OVERRIDES)[0]
     assert expected == scores(study)
 
 
 @long
 def test_a_stopped_command_ends_the_runs_of_its_workers(study: StudyFolder) -> None:
-    """Ctrl-C ends what runs, wherever it runs, and takes back what does not."""
+    """Ctrl-C interrupts the runs of all workers and removes the orders."""
     command = study.start(*PULL, "executor.grace=20")
     wait_until(lambda: len(orders(study)) == 4)
-    worker = study.start("worker", "x", *ONE, variables=LASTING)
+    worker = study.start("worker", "x", *ONE_WORKER, variables=LASTING)
     wait_until(lambda: study.events("x", "started"))
     command.send_signal(signal.SIGINT)
     output, _ = command.communicate(timeout=60)
@@ -208,7 +208,7 @@ def test_a_stopped_command_ends_the_runs_of_its_workers(study: StudyFolder) -> N
 
 
 def test_a_sweep_is_the_same_whoever_executes_its_runs(study: StudyFolder) -> None:
-    """With workers, the trials, the winner and its test score are those of one machine."""
+    """A sweep with workers has the trials, winner and scores of a local sweep."""
     assert 0 == study.give(*SWEEP, "experiment=alone", "-q")[0]
     sweep = study.start(*SWEEP, "experiment=x", "executor=pull")
     wait_until(lambda: orders(study))
@@ -217,14 +217,14 @@ def test_a_sweep_is_the_same_whoever_executes_its_runs(study: StudyFolder) -> No
     assert 0 == sweep.returncode, output
     assert 0 == worker.wait(timeout=60)
     runs = study.folder / "runs"
-    assert proposed(runs / "alone") == proposed(runs / "x")
-    chosen = [json.loads((runs / n / "selection.json").read_text()) for n in ("alone", "x")]
-    assert chosen[0] == chosen[1]
+    assert trials(runs / "alone") == trials(runs / "x")
+    selections = [json.loads((runs / n / "selection.json").read_text()) for n in ("alone", "x")]
+    assert selections[0] == selections[1]
     assert scores(study, "alone") == scores(study)
 
 
 def test_what_only_the_folder_names_is_not_executed(study: StudyFolder) -> None:
-    """A run that names foreign code is left alone, with the option that allows it."""
+    """A worker refuses a run with foreign code until `--allow-import` names the module."""
     code, output = study.give(
         *("run", "experiment=x", "environment=gymnasium", "executor=pull", "--detach"),
         *("environment.id=odd_environments:Odd-v0", "seeds.test=1", "budget.steps=3000"),
@@ -242,16 +242,16 @@ MISTAKES = {
     ("worker", "nosuch"): "there is no experiment 'nosuch'",
     ("worker", "x", "seeds.test=3"): "it takes only overrides of its executor",
     ("worker", "x", "--job", "nosuch"): "nosuch cannot be read",
-    ("run", *ASKED, "--detach"): "choose executor=slurm or executor=pull",
+    ("run", *OVERRIDES, "--detach"): "choose executor=slurm or executor=pull",
 }
 
 
 def test_a_mistake_is_one_line(study: StudyFolder) -> None:
-    """What cannot be done is said in a line, and changes nothing."""
+    """A wrong command is refused in one line and leaves the orders unchanged."""
     detach(study)
-    for arguments, messages in MISTAKES.items():
+    for arguments, message in MISTAKES.items():
         code, output = study.give(*arguments)
-        assert (2, 1, True) == (code, len(output.splitlines()), messages in output), output
+        assert (2, 1, True) == (code, len(output.splitlines()), message in output), output
     assert 4 == len(orders(study))
 
 
@@ -259,20 +259,20 @@ def test_a_mistake_is_one_line(study: StudyFolder) -> None:
 def test_a_damaged_order_is_left_alone_and_said(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:
-    """The other runs are executed; the command that gave the order can give it again."""
+    """A worker names a damaged order and executes the other runs; a command runs the rest."""
     detach(study)
-    bad = study.folder / "runs" / "x" / "orders" / f"{orders(study)[0]}.json"
-    bad.write_text('{"schema": 1, "after": "none"}')
+    damaged_order = study.folder / "runs" / "x" / "orders" / f"{orders(study)[0]}.json"
+    damaged_order.write_text('{"schema": 1, "after": "none"}')
     code, output = study.give("worker", "x")
     assert (1, True) == (code, "is damaged" in output), output
     assert 1 == len(orders(study))
-    assert 0 == study.give("run", *ASKED)[0]
+    assert 0 == study.give("run", *OVERRIDES)[0]
     assert expected == scores(study)
 
 
 @long
 def test_a_worker_ends_with_its_input(study: StudyFolder) -> None:
-    """Held by a pipe, it ends when whoever holds the other end has gone."""
+    """A worker with `--while-input` ends when its standard input is closed."""
     detach(study)
     worker = study.start("worker", "x", "--while-input", variables=SLOW, stdin=subprocess.PIPE)
     wait_until(lambda: study.events("x", "started"))

@@ -1,4 +1,4 @@
-"""Faults at the border of the kernel: strace kills a process, or fails its n-th system call."""
+"""Faults of system calls: strace kills a process, or fails its n-th system call."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ STRACE = shutil.which("strace") or ""
 
 
 def may_trace() -> bool:
-    """Whether strace is there and may trace."""
+    """Whether strace is installed and may trace."""
     command = [STRACE, "-o", os.devnull, "true"]
     return bool(STRACE) and subprocess.run(command, check=False).returncode == 0
 
@@ -23,7 +23,7 @@ traced = pytest.mark.skipif(not may_trace(), reason="strace is missing or may no
 def injecting(
     call: str, what: str, when: str, trace: Path, paths: Sequence[Path] = ()
 ) -> list[str]:
-    """The words before a command that do something to its system calls.
+    """The strace command line that injects a fault into the system calls of a command.
 
     Args:
         call: The system call.

@@ -1,7 +1,7 @@
 """Commands in forks of a process that has imported everything: each starts in milliseconds.
 
-The command line, what it starts and what it writes are the real ones; left out is what a new
-interpreter does before, for the command and for the server that its runs are forked from. Their
+The command line, its processes and its files are the real ones. Only the start of a new
+interpreter is left out, for the command and for the server that its runs are forked from.
 `/proc/*/cmdline` and `environ` are those of the warm process.
 
 A fork waits until it may begin, so that strace can be attached to it.
@@ -37,9 +37,9 @@ LIBRARIES = (
     *("jinja2", "pydantic", "scipy.special", "scipy.stats", "gymnasium.envs.classic_control"),
     *("optuna.storages", "optuna.samplers", "rlexp.algorithms.ppo"),
 )
-"""And what these import when they need it."""
+"""Further modules that these import when they need them."""
 STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")
-"""What programs import that write below `runs/`."""
+"""Modules of programs that write below `runs/`."""
 WAITS = {
     "rlexp.app.commands.worker": ("EVERY", 0.2),
     "rlexp.engine.remote_loop": ("LOOK_EVERY", 0.2),
@@ -47,19 +47,19 @@ WAITS = {
     "rlexp.app.execution.run_process": ("CLOSE_LIMIT", 1.0),
     "rlexp.executors.server": ("DUMP_TIME", 0.6),
 }
-"""Seconds between looks at what others have done, and those that something may take in the end.
+"""Seconds between checks for what other processes have done, and two time limits.
 
-No promise depends on them. The last is longer than otherwise, for the sake of busy machines.
+No promise depends on them. The last limit is longer than usual, because of busy machines.
 """
 Kind = Literal["full", "quick", "script"]
 PR_SET_PTRACER = 0x59616D61
-"""Lets any process trace this one, where the system lets only its ancestors."""
+"""Lets any process trace this one, where the system allows only ancestors to do so."""
 LARGEST = 1 << 17
-"""Bytes of a request: words and environment."""
+"""Maximum bytes of a request: arguments and environment."""
 
 
 class ForkedCommand(subprocess.Popen[str]):
-    """A command that a warm process forked; to be handled as one that was started."""
+    """A command that a warm process forked; used like a started process."""
 
     def __init__(self, args: Sequence[str], begin: int, output: int, status: int) -> None:
         self.args, self.returncode = list(args), None
@@ -67,15 +67,15 @@ class ForkedCommand(subprocess.Popen[str]):
         self._begin = begin
         self._tracer: subprocess.Popen[bytes] | None = None
         self.stdout = os.fdopen(output, errors="replace")
-        self._status, self._said = status, b""
+        self._status, self._status_text = status, b""
         self._listen(None, lines=1)
-        self.pid = int(self._said.split(b"\n")[0])
+        self.pid = int(self._status_text.split(b"\n")[0])
 
     def begin(self, tracer: Sequence[str] = ()) -> Self:
-        """Let it go.
+        """Let the command begin.
 
         Args:
-            tracer: The words of strace, which is attached before.
+            tracer: The arguments of strace, which is attached first.
         """
         if tracer:
             self._tracer = subprocess.Popen([*tracer, "-p", str(self.pid)])
@@ -87,19 +87,19 @@ class ForkedCommand(subprocess.Popen[str]):
         return self
 
     def _listen(self, timeout: float | None, *, lines: int = 2) -> bool:
-        """Hear its number and then its exit code, for so long; whether that was said."""
+        """Read the process id and then the exit code; returns whether they came in time."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._said.count(b"\n") < lines:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            if not select.select([self._status], [], [], left)[0]:
+        while self._status_text.count(b"\n") < lines:
+            remaining = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if not select.select([self._status], [], [], remaining)[0]:
                 return False
             content = os.read(self._status, 100)
             assert content, "the warm process has gone"
-            self._said += content
+            self._status_text += content
         return True
 
     def poll(self) -> int | None:
-        """The exit code of a command that has ended."""
+        """The exit code of the command, if it has ended."""
         if self.returncode is None and self._listen(0.0):
             self._end()
         return self.returncode
@@ -113,7 +113,7 @@ class ForkedCommand(subprocess.Popen[str]):
         return self.returncode
 
     def _end(self) -> None:
-        self.returncode = int(self._said.split(b"\n")[1])
+        self.returncode = int(self._status_text.split(b"\n")[1])
         os.close(self._status)
         if self._tracer is not None:
             self._tracer.wait()
@@ -128,8 +128,8 @@ class ForkedCommand(subprocess.Popen[str]):
         deadline = None if timeout is None else time.monotonic() + timeout
         number, content = self.stdout.fileno(), b""
         while True:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            if not select.select([number], [], [], left)[0]:
+            remaining = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if not select.select([number], [], [], remaining)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0, content)
             part = os.read(number, 1 << 16)
             if not part:
@@ -150,7 +150,7 @@ class WarmProcess:
 
     Args:
         kind: What its forks are: `full` commands, `quick` ones that train nothing, or programs in
-            Python, a `script` of which is the first word.
+            Python (`script`), whose text is the first argument.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -168,31 +168,33 @@ class WarmProcess:
     def fork(
         self, folder: Path, arguments: Sequence[str], variables: Mapping[str, str]
     ) -> ForkedCommand:
-        """A fork that is to begin yet, in a folder, with these variables and no others."""
-        (held, begin), (output, messages), (status, ended) = os.pipe(), os.pipe(), os.pipe()
+        """A fork that has not begun yet, in a folder, with these variables and no others."""
+        start_reader, start_writer = os.pipe()
+        output_reader, output_writer = os.pipe()
+        status_reader, status_writer = os.pipe()
         request = json.dumps([str(folder), list(arguments), dict(variables)]).encode()
         assert len(request) <= LARGEST
-        socket.send_fds(self._socket, [request], [held, messages, ended])
-        for descriptor in (held, messages, ended):
+        socket.send_fds(self._socket, [request], [start_reader, output_writer, status_writer])
+        for descriptor in (start_reader, output_writer, status_writer):
             os.close(descriptor)
-        return ForkedCommand(arguments, begin, output, status)
+        return ForkedCommand(arguments, start_writer, output_reader, status_reader)
 
     def close(self) -> None:
-        """End it; what it forked goes on."""
+        """End the warm process; its forks go on."""
         self._socket.close()
         self._process.wait()
 
 
 @cache
 def warm_process(kind: Kind) -> WarmProcess:
-    """The warm process of these tests, begun when it is first needed."""
+    """The warm process of these tests, started at the first call."""
     warm = WarmProcess(kind)
     atexit.register(warm.close)
     return warm
 
 
 def serve(kind: Kind) -> None:
-    """Import everything, then fork until nobody asks any more."""
+    """Import everything, then fork at each request until the requests end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     if kind == "script":
@@ -207,7 +209,7 @@ def serve(kind: Kind) -> None:
             return
         if os.fork() == 0:
             requested.close()
-            _keep(kind, json.loads(request), *descriptors)
+            _supervise(kind, json.loads(request), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -238,35 +240,39 @@ def _import_everything(*, quick: bool) -> None:
 
 
 def _compose() -> None:
-    """Compose a configuration, for what Hydra imports and keeps."""
+    """Compose a configuration, so that Hydra has imported and cached what it needs."""
     from rlexp.config.compose import compose
 
     with tempfile.TemporaryDirectory() as folder:
         compose(["algorithm=ppo", "environment=cartpole", "seeds.test=1"], Path(folder))
 
 
-def _keep(
-    kind: Kind, request: tuple[str, list[str], dict[str, str]], held: int, output: int, status: int
+def _supervise(
+    kind: Kind,
+    request: tuple[str, list[str], dict[str, str]],
+    start_reader: int,
+    output: int,
+    status: int,
 ) -> None:
-    """Fork a command, and say how it ended: the process that forks on waits for nobody."""
+    """Fork a command and report how it ended, so that the warm process need not wait."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     folder, arguments, variables = request
     pid = os.fork()
     if pid == 0:
         os.close(status)
         act = _execute if kind == "script" else _give
-        _settle(folder, variables, held, output)
-        _leave(lambda: act(arguments))
-    os.close(held)
+        _set_up(folder, variables, start_reader, output)
+        _call_and_exit(lambda: act(arguments))
+    os.close(start_reader)
     os.close(output)
     os.write(status, b"%d\n" % pid)
-    _, ended = os.waitpid(pid, 0)
-    os.write(status, b"%d\n" % os.waitstatus_to_exitcode(ended))
+    _, wait_status = os.waitpid(pid, 0)
+    os.write(status, b"%d\n" % os.waitstatus_to_exitcode(wait_status))
     os._exit(0)
 
 
-def _leave(act: Callable[[], object]) -> None:
-    """Do something and end this process, as an interpreter does."""
+def _call_and_exit(act: Callable[[], object]) -> None:
+    """Call a function and end this process, as an interpreter does."""
     code = 0
     try:
         act()
@@ -281,39 +287,39 @@ def _leave(act: Callable[[], object]) -> None:
         os._exit(code)
 
 
-def _settle(folder: str, variables: Mapping[str, str], held: int, output: int) -> None:
-    """Take the place of a process of its own, and wait until it may begin."""
+def _set_up(folder: str, variables: Mapping[str, str], start_reader: int, output: int) -> None:
+    """Set up this fork like a process of its own, and wait until it may begin."""
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, -1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.read(held, 1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    os.read(start_reader, 1)
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_device, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.closerange(3, max(nothing, held, output) + 1)
+    os.closerange(3, max(null_device, start_reader, output) + 1)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
 
 
 def _execute(arguments: list[str]) -> None:
-    """Execute a program that is the first word."""
+    """Execute the program that is the first argument."""
     sys.argv = ["-c", *arguments[1:]]
     exec(compile(arguments[0], "<string>", "exec"), {"__name__": "__main__"})
 
 
 def _give(arguments: list[str]) -> None:
-    """Give a command; the first word is what is executed."""
+    """Give a command; the first argument is the program."""
     from rlexp.cli import main
 
-    # As Python does: the folder of a script, or that which `-m` is given in.
+    # As Python does: the folder of the script, or the current folder with `-m`.
     sys.path.insert(0, str(Path(arguments[0]).parent if os.sep in arguments[0] else Path.cwd()))
     sys.argv = arguments
     main()
 
 
 class _ForkedServer:
-    """The server that runs are forked from, as a fork of the command that needs it."""
+    """The server that runs are forked from, as a fork of its command."""
 
     def __init__(
         self,
@@ -325,26 +331,26 @@ class _ForkedServer:
         env: Mapping[str, str],
     ) -> None:
         assert (subprocess.PIPE, subprocess.PIPE, True) == (stdin, stdout, start_new_session)
-        commands, messages = os.pipe()
-        answers, answer = os.pipe()
+        command_reader, command_writer = os.pipe()
+        answer_reader, answer_writer = os.pipe()
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            _leave(lambda: _become_server(args, env, commands, answer))
-        os.close(commands)
-        os.close(answer)
-        self.stdin = os.fdopen(messages, "wb")
-        self.stdout = os.fdopen(answers, "rb", 0)
+            _call_and_exit(lambda: _become_server(args, env, command_reader, answer_writer))
+        os.close(command_reader)
+        os.close(answer_writer)
+        self.stdin = os.fdopen(command_writer, "wb")
+        self.stdout = os.fdopen(answer_reader, "rb", 0)
 
     def poll(self) -> int | None:
-        """The exit code, once it has ended."""
+        """The exit code of the server, if it has ended."""
         if self.returncode is None:
-            pid, ended = os.waitpid(self.pid, os.WNOHANG)
-            self.returncode = os.waitstatus_to_exitcode(ended) if pid else None
+            pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(wait_status) if pid else None
         return self.returncode
 
     def wait(self, timeout: float = 1e9) -> int:
-        """Wait for its end."""
+        """Wait for the end of the server."""
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
@@ -353,13 +359,15 @@ class _ForkedServer:
         return code
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the server at once."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
 
-def _become_server(args: list[str], env: Mapping[str, str], commands: int, answer: int) -> None:
-    """Serve in this fork, as a process of its own would that inherits nothing but its output."""
+def _become_server(
+    args: list[str], env: Mapping[str, str], command_reader: int, answer_writer: int
+) -> None:
+    """Serve in this fork, like a new process that inherits only its output."""
     from rlexp.executors import server
 
     os.setsid()
@@ -367,8 +375,8 @@ def _become_server(args: list[str], env: Mapping[str, str], commands: int, answe
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
-    os.dup2(commands, 0)
-    os.dup2(answer, 1)
+    os.dup2(command_reader, 0)
+    os.dup2(answer_writer, 1)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()
     os.environ.update(env)

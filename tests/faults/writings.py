@@ -35,7 +35,7 @@ def run_of(folder: Path) -> RunPaths:
 
 
 def prepare(folder: Path) -> None:
-    """What is there before: an old definition, a first trial, a planned run with one attempt."""
+    """Write the earlier state: an old definition, a first trial, a planned run with one attempt."""
     folder.mkdir(parents=True)
     paths = ExperimentPaths(folder)
     publish_json(paths.definition, {"name": "old", "filling": "x" * 10_000})
@@ -88,7 +88,7 @@ PIECES: Mapping[str, Callable[[Path], None]] = {
 
 
 def write_all(root: Path, names: Iterable[str]) -> dict[str, int]:
-    """Write pieces, each in a process of its own; returns how it ended: 0, 1, or minus a signal."""
+    """Write pieces, each in its own process; returns the exit codes: 0, 1 or minus a signal."""
     codes = {}
     for name in names:
         pid = os.fork()
@@ -106,9 +106,9 @@ def write_all(root: Path, names: Iterable[str]) -> dict[str, int]:
 
 
 def report_all(root: str, answers: str) -> None:
-    """Write every piece, and say how each process ended by the names of empty files.
+    """Write every piece, and report the exit codes in the names of empty files.
 
-    These need no system call that may be failing.
+    Making empty files needs none of the system calls that may fail.
     """
     for piece, ending in write_all(Path(root), PIECES).items():
         Path(answers, f"{piece}={ending}").touch()

@@ -36,7 +36,7 @@ from rlexp.text import decimals_for_span, format_number, format_percentage, form
     ],
 )
 def test_a_number_is_set_as_in_print(value: float, digits: int, expected: str) -> None:
-    """A true minus, thousands apart, no negative zero, and words for what is none."""
+    """Numbers have a true minus and separated thousands, no negative zero, and words for NaN."""
     assert expected == format_number(value, digits)
 
 
@@ -50,7 +50,7 @@ def test_digits_tell_values_apart(span: float, expected: int) -> None:
 
 
 def test_an_interval_says_how_it_was_made() -> None:
-    """Level, method, repetitions, seed, runs, tasks and expected coverage."""
+    """An interval names its level, method, repetitions, seed, runs, tasks and coverage."""
     expected = (
         "0.50 [0.40, 0.60]\n"
         "95 % interval, method t, 50,000 repetitions, seed 0\n"
@@ -62,9 +62,9 @@ def test_an_interval_says_how_it_was_made() -> None:
 
 def test_an_exact_interval_has_no_seed() -> None:
     """An exact interval names no seed and no repetitions, and one task is not mentioned."""
-    exact = replace(interval(0.5, 0.1), method="exact", seed=None, repetitions=0, tasks=1)
-    assert "95 % interval, method exact" == method_text(exact)
-    assert "\n10 runs\n" in full_text(exact, 2)
+    exact_interval = replace(interval(0.5, 0.1), method="exact", seed=None, repetitions=0, tasks=1)
+    assert "95 % interval, method exact" == method_text(exact_interval)
+    assert "\n10 runs\n" in full_text(exact_interval, 2)
 
 
 def test_a_caveat_of_an_interval_is_told() -> None:
@@ -82,11 +82,17 @@ def test_no_interval_has_a_reason() -> None:
 
 def test_a_table_says_once_what_its_intervals_share() -> None:
     """Footnotes name each method once, and the coverage of the marked intervals."""
-    how = "95 % interval, method t, 50,000 repetitions, seed 0."
-    fine, narrow, worse = (interval(0.5, 0.1, coverage=c) for c in (0.9, 0.88, 0.72))
-    assert (how,) == footnotes([fine, fine, impossible(1.0)])
-    assert (how, "† Too narrow: its expected coverage is 88 %.") == footnotes([narrow, fine])
-    assert "† Too narrow: its expected coverage is 72 % to 88 %." in footnotes([narrow, worse])
+    method_note = "95 % interval, method t, 50,000 repetitions, seed 0."
+    coverage_90, coverage_88, coverage_72 = (
+        interval(0.5, 0.1, coverage=c) for c in (0.9, 0.88, 0.72)
+    )
+    assert (method_note,) == footnotes([coverage_90, coverage_90, impossible(1.0)])
+    assert (method_note, "† Too narrow: its expected coverage is 88 %.") == footnotes(
+        [coverage_88, coverage_90]
+    )
+    assert "† Too narrow: its expected coverage is 72 % to 88 %." in footnotes(
+        [coverage_88, coverage_72]
+    )
     assert () == footnotes([])
 
 
@@ -102,23 +108,23 @@ def estimate(*tasks: list[float]) -> Estimate:
 
 
 def test_few_runs_stand_beside_the_number_that_they_make() -> None:
-    """Up to five of them, rising, in the digits of the estimate; more are only counted."""
-    few = estimate([420.0, 110.0, 500.0])
-    assert "343 [0, 500] (n = 3: 110, 420, 500)" == with_ends(few, 9)
-    many = estimate([420.0, 110.0, 500.0, 300.0, 310.0, 320.0])
-    assert "n = 6" == runs_beside(many)
-    assert "(" not in with_ends(many, 9)
+    """Up to five runs are listed in ascending order; more runs are only counted."""
+    three_runs = estimate([420.0, 110.0, 500.0])
+    assert "343 [0, 500] (n = 3: 110, 420, 500)" == with_ends(three_runs, 9)
+    six_runs = estimate([420.0, 110.0, 500.0, 300.0, 310.0, 320.0])
+    assert "n = 6" == runs_beside(six_runs)
+    assert "(" not in with_ends(six_runs, 9)
 
 
 def test_two_runs_have_no_interval() -> None:
     """Two runs are shown with the reason why there is no interval."""
-    words = "265 (n = 2: 110, 420; too few runs for an interval (n = 2))"
-    assert f"IQM {words}" == sentence("IQM", estimate([420.0, 110.0]))
-    assert words == with_ends(estimate([420.0, 110.0]), 9)
+    text = "265 (n = 2: 110, 420; too few runs for an interval (n = 2))"
+    assert f"IQM {text}" == sentence("IQM", estimate([420.0, 110.0]))
+    assert text == with_ends(estimate([420.0, 110.0]), 9)
 
 
 def test_a_sentence_says_how_an_estimate_was_made() -> None:
-    """Its title, interval, runs, method and expected coverage are on one line."""
+    """A sentence has the title, interval, runs, method and expected coverage on one line."""
     assert (
         "IQM 343 [0, 500] (n = 3: 110, 420, 500), 95 % interval, method t with bootstrap standard "
         "error, 50,000 repetitions, seed 0, expected coverage 90.2 %"
@@ -126,13 +132,13 @@ def test_a_sentence_says_how_an_estimate_was_made() -> None:
 
 
 def test_equal_runs_have_no_interval_either() -> None:
-    """The number of runs follows the reason."""
-    words = "IQM 500.00 (no interval: all runs are equal) (n = 6)"
-    assert words == sentence("IQM", estimate([500.0] * 6))
+    """Equal runs have a reason instead of an interval, followed by the number of runs."""
+    text = "IQM 500.00 (no interval: all runs are equal) (n = 6)"
+    assert text == sentence("IQM", estimate([500.0] * 6))
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"),
+    ("sizes", "text"),
     [
         ((3,), "3"),
         ((3, 3), "3 on each of 2 tasks"),
@@ -140,9 +146,9 @@ def test_equal_runs_have_no_interval_either() -> None:
         ((5, 2, *[3] * 24), "2 to 5 on 26 tasks"),
     ],
 )
-def test_runs_are_counted_by_task(sizes: tuple[int, ...], words: str) -> None:
-    """The number of runs of every task is told."""
-    assert words == format_runs_by_task(sizes)
+def test_runs_are_counted_by_task(sizes: tuple[int, ...], text: str) -> None:
+    """The text names the number of runs of every task, or their range."""
+    assert text == format_runs_by_task(sizes)
 
 
 def test_runs_of_several_tasks_stand_apart() -> None:

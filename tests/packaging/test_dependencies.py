@@ -1,4 +1,4 @@
-"""Dependencies: every import is declared, and CI tests one version of each."""
+"""Every import is declared as a dependency, and CI tests one version of each dependency."""
 
 import re
 import sys
@@ -29,7 +29,7 @@ def names(requirements: list[str]) -> set[str]:
 
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"ray"}
-"""Extras that need an environment of their own, and one that is too large to come unasked."""
+"""Extras that need a separate environment, and `ray`, which is too large to install by default."""
 
 
 def test_every_import_is_declared() -> None:
@@ -41,7 +41,7 @@ def test_every_import_is_declared() -> None:
         requirements for extra, requirements in EXTRAS.items() if extra != "dev"
     )
     declared = names([*PROJECT["dependencies"], *for_users])
-    # Of packages that bring one module together, one asks for the others.
+    # Where several packages provide one module, one of them requires the others.
     assert set() == {
         module
         for module in modules - set(sys.stdlib_module_names)
@@ -50,7 +50,7 @@ def test_every_import_is_declared() -> None:
 
 
 def test_every_dependency_is_imported() -> None:
-    """No dependency is left over from deleted code."""
+    """Each dependency is imported by rlexp."""
     graph = grimp.build_graph("rlexp", include_external_packages=True, cache_dir=None)
     providers = packages_distributions()
     imported = {
@@ -71,13 +71,13 @@ def test_every_suite_has_its_extra() -> None:
 
 
 def test_users_are_not_pinned() -> None:
-    """A requirement gives a range, so that rlexp can be installed beside other packages."""
+    """No requirement pins a version, so rlexp can be installed beside other packages."""
     requirements = chain(PROJECT["dependencies"], *EXTRAS.values())
     assert [] == [text for text in requirements if "==" in text]
 
 
 def test_every_requirement_has_one_version() -> None:
-    """CI installs exact versions, and torch without a local build."""
+    """CI installs an exact version of each requirement, and torch without a local build."""
     assert [] == [pin for pin in PINS if not re.fullmatch(r"[\w.-]+==[\w.]+", pin)]
     assert "torch==2.13.0" in PINS
     declared = names([*PROJECT["dependencies"], *chain.from_iterable(EXTRAS.values())])
@@ -87,10 +87,12 @@ def test_every_requirement_has_one_version() -> None:
 def test_versions_satisfy_the_ranges() -> None:
     """The versions that CI tests are within the declared ranges."""
     versions = {canonicalize_name(p): v for p, _, v in (pin.partition("==") for pin in PINS)}
-    together = [
+    installed_extras = [
         extra_requirements for extra, extra_requirements in EXTRAS.items() if extra not in APART
     ]
-    requirements = [Requirement(text) for text in chain(PROJECT["dependencies"], *together)]
+    requirements = [
+        Requirement(text) for text in chain(PROJECT["dependencies"], *installed_extras)
+    ]
     refused = [
         str(requirement)
         for requirement in requirements

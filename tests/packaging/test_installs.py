@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def run(command: Sequence[str | Path], folder: Path) -> str:
     """The standard output of a command that must succeed."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "RLEXP"))}
-    done = subprocess.run(
+    process = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
         env={**variables, "RLEXP_HOME": str(folder)},
@@ -27,12 +27,12 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
         timeout=200,
         check=False,
     )
-    assert 0 == done.returncode, done.stdout + done.stderr
-    return done.stdout
+    assert 0 == process.returncode, process.stdout + process.stderr
+    return process.stdout
 
 
 def pip(*overrides: str | Path) -> None:
-    """Run pip of this environment without an index."""
+    """Run the pip of the current environment without an index."""
     offline = ("--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
     run([sys.executable, "-m", "pip", *overrides, *offline], ROOT)
 
@@ -48,17 +48,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])
 def rlexp(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rlexp command of a fresh environment, which shares the dependencies of this one."""
+    """The rlexp command of a fresh environment, which shares the current dependencies."""
     folder = tmp_path_factory.mktemp("an environment")
     run([sys.executable, "-m", "venv", "--without-pip", folder], ROOT)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
-    product: list[str | Path] = (
+    source: list[str | Path] = (
         [request.getfixturevalue("wheel")] if request.param == "wheel" else ["-e", ROOT]
     )
     python = folder / "bin" / "python"
-    # What is borrowed holds an rlexp too, which pip must not try to replace.
-    pip("--python", python, "install", "--ignore-installed", *product)
+    # The borrowed packages include an rlexp, which pip must not try to replace.
+    pip("--python", python, "install", "--ignore-installed", *source)
     return folder / "bin" / "rlexp"
 
 
@@ -73,47 +73,47 @@ def study(tmp_path: Path) -> Path:
 def test_wheel_has_every_configuration(wheel: Path) -> None:
     """The wheel has all files of conf/, sweeps/ and entry/."""
     with zipfile.ZipFile(wheel) as archive:
-        carried = set(archive.namelist())
+        packed_files = set(archive.namelist())
     files = {
         f"rlexp/{path.relative_to(ROOT)}"
         for folder in ("conf", "sweeps")
         for path in (ROOT / folder).rglob("*")
         if path.is_file()
     }
-    assert set() == {*files, "rlexp/entry/entry.yaml", "rlexp/py.typed"} - carried
+    assert set() == {*files, "rlexp/entry/entry.yaml", "rlexp/py.typed"} - packed_files
 
 
 def test_wheel_has_no_tests(wheel: Path) -> None:
     """The wheel has only the package and its metadata."""
     with zipfile.ZipFile(wheel) as archive:
-        tops = {name.partition("/")[0] for name in archive.namelist()}
-    assert {"rlexp", f"{wheel.name.rpartition('-py3')[0]}.dist-info"} == tops
+        top_folders = {name.partition("/")[0] for name in archive.namelist()}
+    assert {"rlexp", f"{wheel.name.rpartition('-py3')[0]}.dist-info"} == top_folders
 
 
 def test_package_comes_from_this_install(rlexp: Path, study: Path) -> None:
-    """The tested package is that of the install: of the wheel, or of the checkout."""
+    """The imported package is the installed one: from the wheel, or from the checkout."""
     code = "import rlexp; print(rlexp.__file__)"
-    where = Path(run([rlexp.with_name("python"), "-c", code], study).strip())
-    assert where.is_relative_to(rlexp.parents[1]) != where.is_relative_to(ROOT)
+    location = Path(run([rlexp.with_name("python"), "-c", code], study).strip())
+    assert location.is_relative_to(rlexp.parents[1]) != location.is_relative_to(ROOT)
 
 
 def test_lists_algorithms_in_an_empty_folder(rlexp: Path, study: Path) -> None:
     """Packaged options are found in a folder without conf/."""
-    listed = run([rlexp, "config", "list", "algorithm"], study).split()
-    assert {"ppo", "sac", "dqn"} <= set(listed)
+    names = run([rlexp, "config", "list", "algorithm"], study).split()
+    assert {"ppo", "sac", "dqn"} <= set(names)
 
 
 def test_plans_a_run_in_an_empty_folder(rlexp: Path, study: Path) -> None:
     """A run is composed, validated and planned in a folder without conf/."""
-    shown = run([rlexp, "run", "experiment=first", "seeds.test=3", "--dry-run"], study)
-    assert "3 runs × 100,000 environment steps" in shown
+    output = run([rlexp, "run", "experiment=first", "seeds.test=3", "--dry-run"], study)
+    assert "3 runs × 100,000 environment steps" in output
     assert [] == list(study.iterdir())
 
 
 def test_configuration_of_the_study_wins(rlexp: Path, study: Path) -> None:
-    """The conf/ of a study needs only additions, and wins over packaged files."""
+    """A file in the conf/ of a study replaces the packaged file of the same name."""
     folder = study / "conf" / "environment"
     folder.mkdir(parents=True)
     (folder / "cartpole.yaml").write_text("defaults: [gymnasium, _self_]\nid: Acrobot-v1\n")
-    shown = run([rlexp, "run", "environment=cartpole", "algorithm=dqn", "--dry-run"], study)
-    assert shown.startswith("Acrobot-v1-dqn-")
+    output = run([rlexp, "run", "environment=cartpole", "algorithm=dqn", "--dry-run"], study)
+    assert output.startswith("Acrobot-v1-dqn-")

@@ -1,4 +1,4 @@
-"""The lowest allowed version of every dependency: run, sweep, compare and report work with it.
+"""Commands work with the lowest allowed version of every dependency.
 
 `make test-lowest` installs these versions and sets `RLEXP_LOWEST_VERSIONS`.
 """
@@ -33,7 +33,7 @@ pytestmark = [
 
 def rlexp(folder: Path, *overrides: str) -> str:
     """The standard output of a command that must succeed."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "rlexp", *overrides],
         cwd=folder,
         env={**os.environ, "RLEXP_HOME": str(folder / "home")},
@@ -41,13 +41,13 @@ def rlexp(folder: Path, *overrides: str) -> str:
         text=True,
         check=False,
     )
-    assert 0 == done.returncode, done.stdout + done.stderr
-    return done.stdout
+    assert 0 == process.returncode, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study with an experiment of two labels and a sweep."""
+    """A study with two experiments and a sweep."""
     folder = tmp_path_factory.mktemp("a study")
     rlexp(folder, "run", "algorithm=ppo,a2c", "experiment=duel", "seeds.test=3", *TINY)
     rlexp(folder, "run", "algorithm=dqn", "experiment=dqn", "seeds.test=1", *TINY)
@@ -59,7 +59,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_dependency_has_its_lowest_version(requirement: Requirement) -> None:
     """The installed version is the lowest one of pyproject.toml."""
     (lowest,) = (part.version for part in requirement.specifier if part.operator == ">=")
-    # torch names its build behind a plus.
+    # A version of torch ends with a plus and the name of its build.
     assert Version(lowest) == Version(Version(version(requirement.name)).public)
 
 

@@ -1,4 +1,4 @@
-"""Where rlexp runs: Python versions and operating systems, as declared and as enforced."""
+"""Declared Python versions and operating systems are those on which rlexp runs."""
 
 import platform
 import subprocess
@@ -23,9 +23,9 @@ WINDOWS = (
 def test_windows_is_refused_on_one_line() -> None:
     """On Windows, every command ends with exit code 2 and the alternative, without a traceback."""
     command = [sys.executable, "-c", WINDOWS]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (2, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
-    assert "use WSL" in done.stderr
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (2, "", 1) == (process.returncode, process.stdout, len(process.stderr.splitlines()))
+    assert "use WSL" in process.stderr
 
 
 def test_doctor_names_what_is_missing_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_doctor_names_what_is_missing_on_macos(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_proc_processes_and_folders_are_unknown(tmp_path: Path) -> None:
-    """Where the kernel has no such files, no network folder and no memory kill is reported."""
+    """Without the files of the Linux kernel, no network folder and no memory kill is reported."""
     missing = tmp_path / "missing"
     assert network_file_system(tmp_path, missing) is None
     assert out_of_memory_kills(missing, missing) == 0

@@ -1,4 +1,4 @@
-"""The Makefile and the CI script, run in a folder with a space in its name."""
+"""The Makefile and the CI script work in a folder with a space in its name."""
 
 import os
 import re
@@ -26,12 +26,12 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ready(checkout: Path) -> Path:
+def complete_environment(checkout: Path) -> Path:
     """The file that marks the environment of the checkout as complete."""
-    mark = checkout / ".venv" / "ready"
-    mark.parent.mkdir()
-    mark.write_text(f"{checkout.resolve()}\n")
-    return mark
+    ready_file = checkout / ".venv" / "ready"
+    ready_file.parent.mkdir()
+    ready_file.write_text(f"{checkout.resolve()}\n")
+    return ready_file
 
 
 def make(checkout: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
@@ -53,29 +53,31 @@ def test_demo_installs_first(checkout: Path) -> None:
     assert re.search(r"-m venv(.|\n)*constraints\.txt(.|\n)*\brun \+benchmark=cartpole", commands)
 
 
-def test_repeat_installs_nothing(checkout: Path, ready: Path) -> None:
-    """With a fresh environment, only the demo runs."""
+def test_repeat_installs_nothing(checkout: Path, complete_environment: Path) -> None:
+    """With an up-to-date environment, make runs only the demo."""
     commands = make(checkout, "--dry-run", "demo").stdout
     assert ".venv/bin/rlexp run +benchmark=cartpole experiment=demo" in commands
     assert "install" not in commands
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", ".ci/constraints.txt"])
-def test_changed_requirements_are_installed(checkout: Path, ready: Path, name: str) -> None:
+def test_changed_requirements_are_installed(
+    checkout: Path, complete_environment: Path, name: str
+) -> None:
     """An environment that is older than its requirements is updated."""
-    os.utime(ready, (1, 1))
+    os.utime(complete_environment, (1, 1))
     (checkout / name).touch()
     assert "pip install" in make(checkout, "--dry-run", "demo").stdout
 
 
-def test_moved_environment_is_created_again(checkout: Path, ready: Path) -> None:
+def test_moved_environment_is_created_again(checkout: Path, complete_environment: Path) -> None:
     """An environment from another folder is replaced, because its scripts point there."""
-    moved = checkout.rename(checkout.with_name("another place"))
-    assert "-m venv" in make(moved, "--dry-run", "test").stdout
-    assert not (moved / ".venv" / "ready").exists()
+    moved_checkout = checkout.rename(checkout.with_name("another place"))
+    assert "-m venv" in make(moved_checkout, "--dry-run", "test").stdout
+    assert not (moved_checkout / ".venv" / "ready").exists()
 
 
-def test_test_runs_every_check(checkout: Path, ready: Path) -> None:
+def test_test_runs_every_check(checkout: Path, complete_environment: Path) -> None:
     """`make test` lints, checks format, types and import contracts, and runs the tests."""
     commands = make(checkout, "--dry-run", "test").stdout.split("\n")
     expected = [
@@ -90,18 +92,18 @@ def test_test_runs_every_check(checkout: Path, ready: Path) -> None:
 
 
 def test_old_python_is_refused(checkout: Path) -> None:
-    """The error is one line, and nothing is created."""
-    old = checkout / "old python"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
-    done = make(checkout, "demo", f"PYTHON={old}")
-    assert "needs Python 3.11 or newer" in done.stderr
-    assert (2, False) == (done.returncode, (checkout / ".venv").exists())
+    """With an old Python, make prints the needed version and creates no environment."""
+    old_python = checkout / "old python"
+    old_python.write_text("#!/bin/sh\nexit 1\n")
+    old_python.chmod(0o755)
+    process = make(checkout, "demo", f"PYTHON={old_python}")
+    assert "needs Python 3.11 or newer" in process.stderr
+    assert (2, False) == (process.returncode, (checkout / ".venv").exists())
 
 
 @pytest.fixture
 def ci(checkout: Path, tmp_path: Path) -> Callable[[str], int]:
-    """Runs the CI script on a README with a test command; returns its exit code."""
+    """Run the CI script on a README with a test command; returns its exit code."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("strace", "tmux"):
@@ -124,10 +126,10 @@ def test_ci_fails_when_a_test_fails(ci: Callable[[str], int], command: str, code
 
 
 def test_ci_works_in_the_checkout(ci: Callable[[str], int]) -> None:
-    """The command runs in the checkout, wherever the script was started."""
+    """CI runs the command in the checkout, also when it is started from another folder."""
     assert 0 == ci("test -f pyproject.toml")
 
 
 def test_ci_needs_a_command(ci: Callable[[str], int]) -> None:
-    """CI fails if the README has no test command."""
+    """CI fails if the README has no usable test command."""
     assert 1 == ci("```\n```bash other")

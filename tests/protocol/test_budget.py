@@ -1,4 +1,4 @@
-"""What a run may spend, and the budgets that contradict themselves."""
+"""Budgets of runs, and the refusal of budgets that contradict themselves."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 
 def test_what_defines_a_run_leaves_out_how_it_is_executed() -> None:
-    """Checkpoints and time limits change no number, everything else does."""
+    """The defining settings are all settings except checkpoints and time limits."""
     expected = {k: v for k, v in SETTINGS.items() if k not in OPERATIONAL}
     assert expected == budget(checkpoint_every=5, timeout=1.5).defining()
 
 
 @given(st.none() | st.integers(1), st.none() | st.floats(0.1, 1e9))
-def test_operational_settings_never_matter(every: int | None, timeout: float | None) -> None:
+def test_operational_settings_never_matter(interval: int | None, timeout: float | None) -> None:
     """Any operational settings leave the defining part unchanged."""
-    changed = budget(checkpoint_every=every, checkpoint_minutes=timeout, timeout=timeout)
+    changed = budget(checkpoint_every=interval, checkpoint_minutes=timeout, timeout=timeout)
     assert budget().defining() == changed.defining()
 
 
@@ -41,19 +41,22 @@ def test_a_score_of_the_curve_needs_a_curve(
         budget(score=score, **changes)
 
 
-@pytest.mark.parametrize("every", [None, 101])
-def test_the_final_score_needs_no_curve(every: int | None) -> None:
-    """The final policy is evaluated whatever happened before."""
-    assert every == budget(score="final", evaluation_every=every).evaluation_every
+@pytest.mark.parametrize("evaluation_every", [None, 101])
+def test_the_final_score_needs_no_curve(evaluation_every: int | None) -> None:
+    """The final score needs no evaluation during training."""
+    assert (
+        evaluation_every
+        == budget(score="final", evaluation_every=evaluation_every).evaluation_every
+    )
 
 
 def test_evaluations_beyond_the_seeds_are_refused() -> None:
-    """The message says how far apart evaluations must be, and that is far enough."""
-    most = MAXIMUM_EVALUATIONS
-    assert most == budget(steps=most, evaluation_every=1).steps
-    with pytest.raises(ConfigError, match=f"2,048 evaluations; at most {most:,}.*use 2 or more"):
-        budget(steps=most + 1, evaluation_every=1)
-    assert 2 == budget(steps=most + 1, evaluation_every=2).evaluation_every
+    """More evaluations than seeds are refused, with an interval that is then accepted."""
+    limit = MAXIMUM_EVALUATIONS
+    assert limit == budget(steps=limit, evaluation_every=1).steps
+    with pytest.raises(ConfigError, match=f"2,048 evaluations; at most {limit:,}.*use 2 or more"):
+        budget(steps=limit + 1, evaluation_every=1)
+    assert 2 == budget(steps=limit + 1, evaluation_every=2).evaluation_every
 
 
 @given(st.integers(1, 10**9))
@@ -62,5 +65,5 @@ def test_the_advice_on_evaluations_is_good(steps: int) -> None:
     try:
         budget(steps=steps, evaluation_every=1)
     except ConfigError as error:
-        least = int(str(error).split("use ")[1].split()[0])
-        assert least == budget(steps=steps, evaluation_every=least).evaluation_every
+        interval = int(str(error).split("use ")[1].split()[0])
+        assert interval == budget(steps=steps, evaluation_every=interval).evaluation_every

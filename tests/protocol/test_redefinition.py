@@ -1,4 +1,4 @@
-"""What a message says of a name that stands for another experiment."""
+"""Messages about a name that already stands for another experiment."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,69 +11,75 @@ from rlexp.protocol.redefinition import redefinition
 LABELS = ("ppo", "a2c", "dqn")
 
 
-def several(**changes: Any) -> Experiment:
+def three_labels(**changes: Any) -> Experiment:
     """Three labels on one task; keyword arguments change the budget of all."""
     return experiment(*(configuration(label, **changes) for label in LABELS))
 
 
 def tuned(label: str, gamma: float, task: str = "CartPole-v1") -> Configuration:
     """A configuration with another discount factor."""
-    given = configuration(label, task=task)
-    return replace(given, algorithm={**given.algorithm, "gamma": gamma})
+    base = configuration(label, task=task)
+    return replace(base, algorithm={**base.algorithm, "gamma": gamma})
 
 
 def test_a_difference_of_all_labels_is_said_once() -> None:
     """A difference that all configurations share has one line."""
-    here = several(final_episodes=7)
-    there = several(final_episodes=9)
+    requested = three_labels(final_episodes=7)
+    existing = three_labels(final_episodes=9)
     expected = ["budget.final_episodes: existing 9, requested 7 (in all 3 configurations)"]
-    assert expected == redefinition(there, here)
+    assert expected == redefinition(existing, requested)
 
 
 def test_a_difference_of_a_label_names_it() -> None:
-    """Labels that are alike are not named."""
-    there = experiment(tuned("ppo", 0.9), tuned("a2c", 0.8), tuned("dqn", 0.7))
-    here = experiment(tuned("a2c", 0.8), tuned("dqn", 0.7), tuned("ppo", 0.95))
-    assert ["algorithm.gamma: existing 0.9, requested 0.95 (in ppo)"] == redefinition(there, here)
+    """A difference names the label that differs, and no equal label."""
+    existing = experiment(tuned("ppo", 0.9), tuned("a2c", 0.8), tuned("dqn", 0.7))
+    requested = experiment(tuned("a2c", 0.8), tuned("dqn", 0.7), tuned("ppo", 0.95))
+    assert ["algorithm.gamma: existing 0.9, requested 0.95 (in ppo)"] == redefinition(
+        existing, requested
+    )
 
 
 def test_a_difference_on_a_task_names_both() -> None:
-    """Where there are several tasks, a label alone names no configuration."""
+    """With several tasks, a difference names its label and its task."""
     tasks = ("CartPole-v1", "Acrobot-v1")
-    there = experiment(*(tuned("ppo", 0.9, task) for task in tasks))
-    here = experiment(tuned("ppo", 0.9, tasks[0]), tuned("ppo", 0.95, tasks[1]))
+    existing = experiment(*(tuned("ppo", 0.9, task) for task in tasks))
+    requested = experiment(tuned("ppo", 0.9, tasks[0]), tuned("ppo", 0.95, tasks[1]))
     expected = ["algorithm.gamma: existing 0.9, requested 0.95 (in ppo on Acrobot-v1)"]
-    assert expected == redefinition(there, here)
+    assert expected == redefinition(existing, requested)
 
 
 def test_labels_that_were_added_or_left_out_are_named() -> None:
-    """They stand beside what else differs, and many of them are cut short."""
-    there = experiment(tuned("ppo", 0.9), configuration("a2c"))
-    here = experiment(tuned("ppo", 0.95), configuration("dqn"))
+    """Added and missing labels are named beside other differences; many names are cut short."""
+    existing = experiment(tuned("ppo", 0.9), configuration("a2c"))
+    requested = experiment(tuned("ppo", 0.95), configuration("dqn"))
     changed = "algorithm.gamma: existing 0.9, requested 0.95 (in ppo)"
-    assert [changed, "dqn is new", "a2c is missing"] == redefinition(there, here)
-    many = experiment(tuned("ppo", 0.1), *map(configuration, "abcde"))
-    assert ["a, b, c and 2 more are new"] == redefinition(experiment(tuned("ppo", 0.1)), many)
+    assert [changed, "dqn is new", "a2c is missing"] == redefinition(existing, requested)
+    larger = experiment(tuned("ppo", 0.1), *map(configuration, "abcde"))
+    assert ["a, b, c and 2 more are new"] == redefinition(experiment(tuned("ppo", 0.1)), larger)
 
 
 def test_another_task_is_another_configuration() -> None:
-    """It is not compared leaf by leaf with what its label trained elsewhere."""
-    there, here = (experiment(configuration(task=t)) for t in ("CartPole-v1", "Acrobot-v1"))
+    """Configurations of one label on two tasks are not compared setting by setting."""
+    existing, requested = (
+        experiment(configuration(task=t)) for t in ("CartPole-v1", "Acrobot-v1")
+    )
     assert ["ppo on Acrobot-v1 is new", "ppo on CartPole-v1 is missing"] == redefinition(
-        there, here
+        existing, requested
     )
 
 
 def test_the_same_configuration_under_another_label_is_no_difference() -> None:
-    """Labels define no run."""
-    there = experiment(configuration("ppo"), tuned("a2c", 0.9))
-    here = experiment(replace(configuration("ppo"), label="mine"), tuned("a2c", 0.95))
-    assert ["algorithm.gamma: existing 0.9, requested 0.95 (in a2c)"] == redefinition(there, here)
+    """Another label of the same configuration is not named."""
+    existing = experiment(configuration("ppo"), tuned("a2c", 0.9))
+    requested = experiment(replace(configuration("ppo"), label="mine"), tuned("a2c", 0.95))
+    assert ["algorithm.gamma: existing 0.9, requested 0.95 (in a2c)"] == redefinition(
+        existing, requested
+    )
 
 
 def test_a_single_configuration_is_not_named() -> None:
     """If the experiment has one configuration, the lines name none."""
-    there = experiment(tuned("ppo", 0.9))
-    here = experiment(tuned("ppo", 0.95), root=1)
+    existing = experiment(tuned("ppo", 0.9))
+    requested = experiment(tuned("ppo", 0.95), root=1)
     expected = ["algorithm.gamma: existing 0.9, requested 0.95", "root: existing 0, requested 1"]
-    assert expected == redefinition(there, here)
+    assert expected == redefinition(existing, requested)

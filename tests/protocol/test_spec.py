@@ -1,4 +1,4 @@
-"""The identity of a run: what changes it, and what does not."""
+"""The identity of a run: settings that change it, and settings that do not."""
 
 import json
 from dataclasses import fields, replace
@@ -35,7 +35,7 @@ def reversed_keys(value: Any) -> Any:
 
 @given(mappings)
 def test_the_order_of_keys_does_not_matter(hyperparameters: dict[str, Any]) -> None:
-    """Identity is of what is said, not of how it is written."""
+    """Settings in another order of keys are the same run."""
     first = spec(learner=hyperparameters)
     second = spec(learner=reversed_keys(hyperparameters))
     assert (first.id, first.fingerprint) == (second.id, second.fingerprint)
@@ -55,10 +55,10 @@ def test_what_a_class_declares_matters(key: str, value: Any) -> None:
 
 
 def test_a_setting_that_is_excluded_does_not_matter() -> None:
-    """Runs with other values of it are the same; those of every other setting differ."""
-    excluding = {**algorithm()["plug_in"], "excluded": ["folder"]}
+    """An excluded setting does not change the identity, and any other setting does."""
+    plug_in = {**algorithm()["plug_in"], "excluded": ["folder"]}
     first, second, third = (
-        spec(learner={**algorithm(), "plug_in": excluding, "folder": folder, "gamma": gamma})
+        spec(learner={**algorithm(), "plug_in": plug_in, "folder": folder, "gamma": gamma})
         for folder, gamma in (("a", 0.9), ("b", 0.9), ("a", 0.8))
     )
     assert first.id == second.id
@@ -66,28 +66,31 @@ def test_a_setting_that_is_excluded_does_not_matter() -> None:
 
 
 def test_the_order_of_components_matters_and_their_keys_do_not() -> None:
-    """The first one is the innermost, whatever they are called in the configuration."""
-    one, other = (part("component", name, f"x.{name}.Y", p=1) for name in ("delay", "noise"))
-    tasks = [
-        {"a": one, "b": other},
-        {"b": other, "a": one},
-        {"c": one, "d": other},
+    """The order of components changes the identity, and their keys do not."""
+    delay, noise = (part("component", name, f"x.{name}.Y", p=1) for name in ("delay", "noise"))
+    component_lists = [
+        {"a": delay, "b": noise},
+        {"b": noise, "a": delay},
+        {"c": delay, "d": noise},
     ]
-    ids = [replace(spec(), environment={**ENVIRONMENT, "components": c}).id for c in tasks]
+    ids = [
+        replace(spec(), environment={**ENVIRONMENT, "components": components}).id
+        for components in component_lists
+    ]
     assert ids[0] != ids[1]
     assert ids[0] == ids[2]
 
 
 @given(mappings)
 def test_a_null_counts_as_absent(hyperparameters: dict[str, Any]) -> None:
-    """An option that is added later, and is null where it is not used, changes no identity."""
+    """A null counts as absent, so that an option that is added later changes no identity."""
     first = spec(learner=hyperparameters)
     second = spec(learner={"later option": None, **hyperparameters})
     assert (first.id, first.fingerprint) == (second.id, second.fingerprint)
 
 
 def test_a_null_inside_a_setting_is_a_value() -> None:
-    """A null argument of the library is not the same as none: it may mean a random map."""
+    """A null argument inside a setting changes the identity, because it may have a meaning."""
     runs = [spec(learner={"arguments": arguments}) for arguments in ({}, {"map_name": None})]
     assert runs[0].id != runs[1].id
 
@@ -98,12 +101,12 @@ def test_identity_survives_the_disk(
 ) -> None:
     """A specification read back from JSON is the same run."""
     run = replace(spec(learner=hyperparameters), parent=parent)
-    read = RunSpec.from_plain(json.loads(json.dumps(run.plain())))
-    assert (run, run.id) == (read, read.id)
+    read_back = RunSpec.from_plain(json.loads(json.dumps(run.plain())))
+    assert (run, run.id) == (read_back, read_back.id)
 
 
 def test_an_item_of_a_list_that_is_null_counts() -> None:
-    """Only a key can be absent; the place in a list is said."""
+    """A null in a list is an item, and changes the identity."""
     assert canonical([1, None]) != canonical([1])
 
 
@@ -126,15 +129,15 @@ def test_an_item_of_a_list_that_is_null_counts() -> None:
     ],
 )
 def test_every_field_is_part_of_the_identity(field: str, value: Any) -> None:
-    """Another value of any field is another run; of any but the seeds, another configuration."""
+    """Any field changes the run, and any field outside of `RUN` changes the configuration."""
     changed = replace(spec(), **{field: value})
     assert spec().id != changed.id
     same_configuration = field in RUN
     assert same_configuration == (spec().fingerprint == changed.fingerprint)
 
 
-def test_every_field_was_tried() -> None:
-    """A field added later is to be added to the test above."""
+def test_every_field_belongs_to_the_configuration_or_the_run() -> None:
+    """`CONFIGURATION` and `RUN` together name every field of a run."""
     assert {*CONFIGURATION, *RUN} == {field.name for field in fields(RunSpec)}
 
 
@@ -142,7 +145,7 @@ def test_every_field_was_tried() -> None:
     "changes", [{"checkpoint_every": 7}, {"checkpoint_minutes": 7.0}, {"timeout": 3.0}]
 )
 def test_how_a_run_is_executed_is_no_part_of_it(changes: dict[str, Any]) -> None:
-    """The same run is found again with another cadence of checkpoints or another time limit."""
+    """Another time limit, or another interval of checkpoints, does not change the identity."""
     assert spec().id == spec(**changes).id
 
 
@@ -157,8 +160,8 @@ def test_how_a_run_is_executed_is_no_part_of_it(changes: dict[str, Any]) -> None
         {"score": "auc"},
     ],
 )
-def test_every_other_setting_of_the_budget_is(changes: dict[str, Any]) -> None:
-    """What decides numbers decides identity."""
+def test_every_other_setting_of_the_budget_changes_the_identity(changes: dict[str, Any]) -> None:
+    """A setting of the budget that decides numbers changes the identity."""
     assert spec().id != spec(**changes).id
 
 
@@ -175,13 +178,13 @@ def test_nan_has_no_identity() -> None:
 
 
 def test_the_folder_is_named_for_reading() -> None:
-    """Algorithm, phase, seed and the first ten digits of the id."""
+    """The name has the algorithm, phase, seed and the first ten digits of the id."""
     run = spec(3, Phase.TUNING)
     assert f"ppo-tuning-3-{run.id[:10]}" == run.name
 
 
 @pytest.mark.parametrize(
-    ("plain", "expected"),
+    ("configuration", "expected"),
     [
         ({"plug_in": {"name": "ppo"}}, "ppo"),
         ({"plug_in": {"name": "mine/ppo"}}, "ppo"),
@@ -192,21 +195,21 @@ def test_the_folder_is_named_for_reading() -> None:
         ({}, "unknown"),
     ],
 )
-def test_a_plug_in_has_a_short_name(plain: dict[str, Any], expected: str) -> None:
-    """It stands in labels and names of folders; a module's name stands for the class in it."""
-    assert expected == short_name(plain)
+def test_a_plug_in_has_a_short_name(configuration: dict[str, Any], expected: str) -> None:
+    """The short name is that of the plug-in or of its module, fit for the name of a folder."""
+    assert expected == short_name(configuration)
 
 
 def test_a_missing_field_is_named() -> None:
-    """A specification that lost a field is not read as another run."""
-    plain = spec().plain()
-    del plain["seed"]
+    """A specification that lacks a field is refused with the name of the field."""
+    record = spec().plain()
+    del record["seed"]
     with pytest.raises(KeyError, match="seed"):
-        RunSpec.from_plain(plain)
+        RunSpec.from_plain(record)
 
 
 def test_an_unknown_phase_is_refused() -> None:
-    """Only the three phases exist."""
+    """A phase that does not exist is refused."""
     with pytest.raises(ValueError, match="training"):
         RunSpec.from_plain({**spec().plain(), "phase": "training"})
 
@@ -215,9 +218,9 @@ def test_an_unknown_phase_is_refused() -> None:
 def test_another_seed_of_a_run_is_the_run_of_that_seed(
     hyperparameters: dict[str, Any], phase: Phase, root: int, seed: int
 ) -> None:
-    """What a run knows of its identity is handed on, and its id is that of all its fields."""
+    """`again` gives the run of another seed, with the id of all its fields."""
     first = spec(learner=hyperparameters)
-    other = first.again(phase, root, seed)
-    fresh = replace(first, phase=phase, root=root, seed=seed)
-    assert (other, other.id, other.name) == (fresh, fresh.id, fresh.name)
-    assert other.fingerprint == first.fingerprint
+    other_run = first.again(phase, root, seed)
+    expected = replace(first, phase=phase, root=root, seed=seed)
+    assert (other_run, other_run.id, other_run.name) == (expected, expected.id, expected.name)
+    assert other_run.fingerprint == first.fingerprint

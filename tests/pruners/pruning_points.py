@@ -17,8 +17,8 @@ def point(
     scores: Sequence[float] = (),
     best: Sequence[float] = (),
 ) -> PruningPoint:
-    """Where a trial stands; peers without numbers are the first trials."""
-    numbered = peers if isinstance(peers, Mapping) else dict(enumerate(peers))
+    """The pruning point of a trial; peers without numbers are numbered from 0."""
+    peers_by_number = peers if isinstance(peers, Mapping) else dict(enumerate(peers))
     return PruningPoint(
         number=number,
         position=position,
@@ -26,7 +26,7 @@ def point(
         steps=steps,
         every=every,
         value=value,
-        peers=numbered,
+        peers=peers_by_number,
         scores=tuple(scores),
         best=tuple(best),
     )
@@ -35,7 +35,7 @@ def point(
 def stopped_at(
     pruner: Pruner, value: float, peers: Sequence[float], *, position: int = 0, every: int = 100
 ) -> list[int]:
-    """The steps, of 1,000, at which a trial would end."""
+    """The steps, up to 1,000, at which a pruner would end a trial."""
     return [
         step
         for step in range(every, 1001, every)

@@ -1,4 +1,4 @@
-"""Two executions of a run are compared number by number, and the first difference is named."""
+"""The comparison of two executions of a run, and the first difference between them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from rlexp.records.run import RunRecord
 
 
 def measured(step: int, **metrics: float) -> Measured:
-    """What the learner logged; an underscore stands for the slash of the library's names."""
+    """Metrics of the learner; an underscore stands for the slash in names of the library."""
     return Measured(
         time=float(step),
         step=step,
@@ -22,13 +22,13 @@ def measured(step: int, **metrics: float) -> Measured:
 
 
 def record(*attempts: Sequence[Event], weights: str = "abc") -> RunRecord:
-    """The record of attempts, the last of which completed with these weights."""
-    begun = [[started(k), *events] for k, events in enumerate(attempts, 1)]
-    begun[-1].append(replace(ended(), weights=weights))
-    return RunRecord.fold(spec(), begun)
+    """The record of several attempts, the last of which completed with these weights."""
+    journals = [[started(k), *events] for k, events in enumerate(attempts, 1)]
+    journals[-1].append(replace(ended(), weights=weights))
+    return RunRecord.fold(spec(), journals)
 
 
-LEARNT = (
+TRAINING = (
     evaluated(10, 1.0, 2.0),
     measured(10, train_loss=0.5, time_fps=100.0),
     evaluated(20, 3.0, 4.0),
@@ -38,78 +38,78 @@ FINAL = evaluated(100, 7.0, 9.0, final=True)
 
 
 def test_identical() -> None:
-    """Equal weights and episodes are identical, even at other times and speeds."""
-    slower = [replace(e, time=e.time + 5.0) for e in LEARNT[:-1]]
-    other = record([*slower, measured(20, train_loss=0.25, time_fps=3.0), FINAL])
-    one = record([*LEARNT, FINAL])
-    assert Likeness.IDENTICAL is likeness(one, other)
-    assert first_divergence(one, other) is None
+    """Executions with equal weights and episodes are identical, even at other times and speeds."""
+    slower = [replace(e, time=e.time + 5.0) for e in TRAINING[:-1]]
+    second = record([*slower, measured(20, train_loss=0.25, time_fps=3.0), FINAL])
+    first = record([*TRAINING, FINAL])
+    assert Likeness.IDENTICAL is likeness(first, second)
+    assert first_divergence(first, second) is None
 
 
-def test_no_number_equals_itself() -> None:
-    """A return that is NaN equals another NaN."""
-    one, other = (record([evaluated(10, nan), FINAL]) for _ in range(2))
-    assert Likeness.IDENTICAL is likeness(one, other)
-    assert first_divergence(one, other) is None
+def test_nan_returns_are_equal() -> None:
+    """A NaN return equals the NaN return of the other execution."""
+    first, second = (record([evaluated(10, nan), FINAL]) for _ in range(2))
+    assert Likeness.IDENTICAL is likeness(first, second)
+    assert first_divergence(first, second) is None
 
 
-def test_other_weights() -> None:
-    """Weights that differ alone are equal scores, and are what is named."""
-    one, other = record([*LEARNT, FINAL]), record([*LEARNT, FINAL], weights="abd")
-    assert Likeness.EQUAL_SCORES is likeness(one, other)
+def test_different_weights() -> None:
+    """If only the weights differ, the scores are equal and the divergence names the weights."""
+    first, second = record([*TRAINING, FINAL]), record([*TRAINING, FINAL], weights="abd")
+    assert Likeness.EQUAL_SCORES is likeness(first, second)
     expected = Divergence(step=100, event="ended", field="weights", first="abc", second="abd")
-    assert expected == first_divergence(one, other)
+    assert expected == first_divergence(first, second)
 
 
 def test_unknown_weights_are_not_identical() -> None:
-    """Executions without recorded weights are not called identical."""
-    nothing = replace(record([*LEARNT, FINAL]), weights=None)
-    assert Likeness.EQUAL_SCORES is likeness(nothing, nothing)
+    """Executions without recorded weights have equal scores and are not identical."""
+    without_weights = replace(record([*TRAINING, FINAL]), weights=None)
+    assert Likeness.EQUAL_SCORES is likeness(without_weights, without_weights)
 
 
-def test_other_evaluation_with_equal_score() -> None:
-    """An episode during training that differs makes the scores equal at best."""
-    one = record([*LEARNT, FINAL])
-    other = record([LEARNT[0], LEARNT[1], evaluated(20, 3.0, 5.0), LEARNT[3], FINAL])
-    assert Likeness.EQUAL_SCORES is likeness(one, other)
+def test_different_evaluation_with_equal_score() -> None:
+    """Executions that differ in an episode during training have equal scores at best."""
+    first = record([*TRAINING, FINAL])
+    second = record([TRAINING[0], TRAINING[1], evaluated(20, 3.0, 5.0), TRAINING[3], FINAL])
+    assert Likeness.EQUAL_SCORES is likeness(first, second)
     expected = Divergence(step=20, event="evaluated", field="returns[1]", first=4.0, second=5.0)
-    assert expected == first_divergence(one, other)
+    assert expected == first_divergence(first, second)
 
 
-def test_other_score() -> None:
-    """Another score is different, though the first difference came earlier."""
-    one = record([*LEARNT, FINAL])
+def test_different_scores() -> None:
+    """Executions with different scores are different; the divergence is the first difference."""
+    first = record([*TRAINING, FINAL])
     logged = measured(10, train_loss=0.75, time_fps=100.0)
-    other = record([LEARNT[0], logged, *LEARNT[2:], evaluated(100, 7.0, 8.0, final=True)])
-    assert Likeness.DIFFERENT is likeness(one, other)
+    second = record([TRAINING[0], logged, *TRAINING[2:], evaluated(100, 7.0, 8.0, final=True)])
+    assert Likeness.DIFFERENT is likeness(first, second)
     expected = Divergence(step=10, event="measured", field="train/loss", first=0.5, second=0.75)
-    assert expected == first_divergence(one, other)
+    assert expected == first_divergence(first, second)
 
 
-def test_length_of_an_episode() -> None:
-    """Episodes of equal return and other length differ."""
-    one = record([replace(LEARNT[0], lengths=(1, 1)), FINAL])
-    other = record([replace(LEARNT[0], lengths=(1, 2)), FINAL])
-    found = first_divergence(one, other)
-    assert found is not None
-    assert ("lengths[1]", 1, 2) == (found.field, found.first, found.second)
+def test_different_lengths_of_an_episode() -> None:
+    """Episodes with equal returns and different lengths are a divergence."""
+    first = record([replace(TRAINING[0], lengths=(1, 1)), FINAL])
+    second = record([replace(TRAINING[0], lengths=(1, 2)), FINAL])
+    divergence = first_divergence(first, second)
+    assert divergence is not None
+    assert ("lengths[1]", 1, 2) == (divergence.field, divergence.first, divergence.second)
 
 
-@pytest.mark.parametrize("there", [0, 1])
-def test_missing_metric(there: int) -> None:
-    """What only one of them logged is named, with nothing for the other."""
-    pair = [measured(10, train_loss=0.5), measured(10, train_loss=0.5, train_std=1.0)]
-    records = [record([m, FINAL], weights=str(k)) for k, m in enumerate(pair)]
-    found = first_divergence(records[1 - there], records[there])
-    assert found is not None
-    assert "train/std" == found.field
-    assert [None, 1.0][:: 1 if there else -1] == [found.first, found.second]
+@pytest.mark.parametrize("second_index", [0, 1])
+def test_missing_metric(second_index: int) -> None:
+    """A metric that only one execution logged is a divergence with None for the other one."""
+    measurements = [measured(10, train_loss=0.5), measured(10, train_loss=0.5, train_std=1.0)]
+    records = [record([m, FINAL], weights=str(k)) for k, m in enumerate(measurements)]
+    divergence = first_divergence(records[1 - second_index], records[second_index])
+    assert divergence is not None
+    assert "train/std" == divergence.field
+    assert [None, 1.0][:: 1 if second_index else -1] == [divergence.first, divergence.second]
 
 
 def test_another_order_of_events() -> None:
-    """Where one logs earlier than the other, the next event of each is named."""
-    one = record([measured(10, train_loss=0.5), FINAL])
-    other = record([measured(12, train_loss=0.5), FINAL], weights="abd")
+    """If one execution logs earlier than the other, the divergence names both next events."""
+    first = record([measured(10, train_loss=0.5), FINAL])
+    second = record([measured(12, train_loss=0.5), FINAL], weights="abd")
     expected = Divergence(
         step=10,
         event="measured",
@@ -117,42 +117,42 @@ def test_another_order_of_events() -> None:
         first="measured at step 10",
         second="measured at step 12",
     )
-    assert expected == first_divergence(one, other)
+    assert expected == first_divergence(first, second)
 
 
-def test_end_of_the_shorter() -> None:
-    """What a run that ended early lacks is the first difference."""
-    one, other = record([*LEARNT, FINAL]), record([*LEARNT], weights="abc")
-    found = first_divergence(one, other)
-    assert found is not None
+def test_an_execution_that_ends_earlier() -> None:
+    """The first event that the shorter execution lacks is the divergence."""
+    first, second = record([*TRAINING, FINAL]), record([*TRAINING], weights="abc")
+    divergence = first_divergence(first, second)
+    assert divergence is not None
     assert (100, "evaluated at step 100", "ended at step 100") == (
-        found.step,
-        found.first,
-        found.second,
+        divergence.step,
+        divergence.first,
+        divergence.second,
     )
 
 
 def test_logs_after_a_continuation_do_not_count() -> None:
-    """After a checkpoint the library logs at another cadence, which is no difference of the run."""
-    one = record([*LEARNT, measured(30, train_loss=0.1), FINAL])
-    later: list[Event] = [continued(20), measured(35, train_loss=0.2), FINAL]
-    assert first_divergence(one, record(LEARNT, later)) is None
-    assert Likeness.IDENTICAL is likeness(one, record(LEARNT, later))
+    """Logs after a checkpoint are not compared, because the library logs them at other steps."""
+    uninterrupted = record([*TRAINING, measured(30, train_loss=0.1), FINAL])
+    after_checkpoint: list[Event] = [continued(20), measured(35, train_loss=0.2), FINAL]
+    assert first_divergence(uninterrupted, record(TRAINING, after_checkpoint)) is None
+    assert Likeness.IDENTICAL is likeness(uninterrupted, record(TRAINING, after_checkpoint))
 
 
 def test_logs_before_a_continuation_count() -> None:
-    """What was logged up to the checkpoint is compared."""
-    one = record([measured(10, train_loss=0.5), FINAL])
-    other = record([measured(10, train_loss=0.6)], [continued(20), FINAL], weights="abd")
-    found = first_divergence(one, other)
-    assert found is not None
-    assert (10, "train/loss") == (found.step, found.field)
+    """Logs up to the checkpoint are compared."""
+    first = record([measured(10, train_loss=0.5), FINAL])
+    second = record([measured(10, train_loss=0.6)], [continued(20), FINAL], weights="abd")
+    divergence = first_divergence(first, second)
+    assert divergence is not None
+    assert (10, "train/loss") == (divergence.step, divergence.field)
 
 
 def test_evaluations_after_a_continuation_count() -> None:
-    """Evaluations are compared throughout."""
-    one = record([*LEARNT, evaluated(30, 1.0), FINAL])
-    other = record(LEARNT, [continued(20), evaluated(30, 2.0), FINAL])
-    found = first_divergence(one, other)
-    assert found is not None
-    assert (30, "returns[0]") == (found.step, found.field)
+    """Evaluations are compared even after a continuation."""
+    first = record([*TRAINING, evaluated(30, 1.0), FINAL])
+    second = record(TRAINING, [continued(20), evaluated(30, 2.0), FINAL])
+    divergence = first_divergence(first, second)
+    assert divergence is not None
+    assert (30, "returns[0]") == (divergence.step, divergence.field)

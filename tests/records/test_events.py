@@ -1,4 +1,4 @@
-"""Events as JSON: nothing is lost on the way to the disk and back."""
+"""Events as JSON: nothing is lost when they are written to disk and read again."""
 
 import json
 import math
@@ -34,7 +34,7 @@ texts = st.text(max_size=20)
 
 @st.composite
 def episodes(draw: st.DrawFn) -> dict[str, Any]:
-    """What evaluations and examinations have in common, with measures or without."""
+    """The fields that evaluations and examinations share, with or without measures."""
     returns = draw(st.lists(numbers, min_size=1, max_size=5))
     a_measure = st.tuples(*[numbers] * len(returns))
     return {
@@ -49,7 +49,7 @@ def episodes(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def evaluations(draw: st.DrawFn) -> Evaluated:
-    """Any evaluation, NaN and infinite returns included."""
+    """Any evaluation, including NaN and infinite returns."""
     return Evaluated(**draw(episodes()), final=draw(st.booleans()))
 
 
@@ -76,14 +76,14 @@ any_event = (
 
 @given(any_event)
 def test_an_event_survives_the_journal(event: Event) -> None:
-    """Through strict JSON and back an event is the same, NaN and infinities included."""
+    """An event written as strict JSON and read again is the same, even with NaN and infinities."""
     text = json.dumps(to_plain(event), allow_nan=False)
     assert repr(event) == repr(from_plain(json.loads(text)))
 
 
 @given(any_event)
 def test_an_event_is_one_line(event: Event) -> None:
-    """No text in an event can break the journal's lines."""
+    """No text in an event adds a line break to the journal."""
     assert "\n" not in json.dumps(to_plain(event))
 
 
@@ -94,7 +94,7 @@ def test_numbers_that_json_lacks_become_their_names() -> None:
 
 
 def test_every_kind_has_a_tag_of_its_own() -> None:
-    """The tag leads back to the kind."""
+    """Every kind of event has its own tag, and the tag gives the kind."""
     kinds: set[type[Event]] = {
         RunStarted,
         Refused,
@@ -122,7 +122,7 @@ STARTED = {"event": "started", "time": 1.0, "attempt": 1, "pid": 1, "host": "h"}
 
 
 @pytest.mark.parametrize(
-    "plain",
+    "document",
     [
         {},
         [],
@@ -148,20 +148,20 @@ STARTED = {"event": "started", "time": 1.0, "attempt": 1, "pid": 1, "host": "h"}
         {**STARTED, "time": "late"},
     ],
 )
-def test_what_is_no_event_is_refused(plain: Any) -> None:
-    """A damaged line never becomes an event that fails later."""
+def test_damaged_events_are_refused(document: Any) -> None:
+    """A document that is no valid event is refused when it is read."""
     with pytest.raises(RecordError, match="not an event"):
-        from_plain(plain)
+        from_plain(document)
 
 
-@pytest.mark.parametrize("plain", [ENDED, EVALUATED, STARTED])
-def test_the_samples_of_the_test_above_are_events(plain: dict[str, Any]) -> None:
-    """They are refused for the one thing that is wrong with each."""
-    assert plain["event"] == from_plain(plain).tag
+@pytest.mark.parametrize("document", [ENDED, EVALUATED, STARTED])
+def test_undamaged_samples_are_events(document: dict[str, Any]) -> None:
+    """The samples of the test above are valid events before they are damaged."""
+    assert document["event"] == from_plain(document).tag
 
 
 def test_an_evaluation_is_the_mean_of_its_episodes() -> None:
-    """The mean is exact where a plain sum is not."""
+    """The mean of an evaluation is exact, even where a plain sum would be rounded."""
     event = Evaluated(
         time=0.0, step=0, returns=(1e16, 1.0, -1e16, 1.0), lengths=(1, 1, 1, 1), seconds=0.0
     )
@@ -170,7 +170,7 @@ def test_an_evaluation_is_the_mean_of_its_episodes() -> None:
 
 @pytest.mark.parametrize("returns", [(math.inf, -math.inf), (1e308, 1e308)])
 def test_a_mean_that_is_no_number_is_nan(returns: tuple[float, ...]) -> None:
-    """Returns of both infinities, or beyond what floats hold, have no mean and fail nothing."""
+    """Returns with both infinities, or with a too large sum, have a NaN mean."""
     event = Evaluated(time=0.0, step=0, returns=returns, lengths=(1, 1), seconds=0.0)
     assert math.isnan(event.mean)
 
@@ -181,14 +181,14 @@ def test_an_evaluation_without_episodes_cannot_be_made() -> None:
         Evaluated(time=0.0, step=0, returns=(), lengths=(), seconds=0.0)
 
 
-def test_what_the_machine_did_is_told_from_what_the_configuration_did() -> None:
-    """Only a failure of the machine may go away by itself."""
+def test_failures_of_the_configuration() -> None:
+    """NaN, environment and user failures belong to the configuration, others to the machine."""
     configuration = {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
     assert configuration == {failure for failure in Failure if not failure.of_the_machine}
 
 
 def test_every_episode_has_its_measures() -> None:
-    """Two values of a measure for three episodes are refused: which one lacks is not known."""
+    """A measure with fewer values than episodes is refused."""
     with pytest.raises(ValueError, match="cost has 2 values for 3 episodes"):
         Evaluated(
             time=0.0,
@@ -201,6 +201,6 @@ def test_every_episode_has_its_measures() -> None:
 
 
 def test_an_evaluation_without_measures_is_written_as_it_always_was() -> None:
-    """Journals of tasks that measure nothing more keep their bytes."""
+    """The journal of a task without measures does not contain the key `measures`."""
     event = Evaluated(time=0.0, step=1, returns=(1.0,), lengths=(1,), seconds=0.0)
     assert "measures" not in to_plain(event)

@@ -1,4 +1,4 @@
-"""The fold of a run's events: one attempt, several, and what is left of dead ones."""
+"""The record of a run, folded from the events of one or several attempts."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def fold(*attempts: list[Event], alive: bool = False, score: str = "final") -> R
 
 
 def measured(step: int, loss: float = 0.5) -> Measured:
-    """A number that the learner logged."""
+    """A measurement of the learner at a step."""
     return Measured(time=float(step), step=step, metrics={"loss": loss})
 
 
@@ -34,7 +34,7 @@ def checkpointed(step: int) -> Checkpointed:
 
 
 def steps(record: RunRecord) -> tuple[list[int], list[int], list[int]]:
-    """At which steps a record holds evaluations, measurements and checkpoints."""
+    """The steps of the evaluations, measurements and checkpoints in a record."""
     return (
         [e.step for e in record.evaluations],
         [e.step for e in record.measurements],
@@ -48,8 +48,8 @@ def test_a_run_without_attempts_is_planned() -> None:
     assert State.PLANNED is fold().state
 
 
-def test_one_attempt_is_told_in_full() -> None:
-    """Everything that its events say is in the record."""
+def test_one_attempt_is_recorded_completely() -> None:
+    """The record of one attempt contains everything from its events."""
     record = fold(
         [
             started(),
@@ -83,13 +83,13 @@ def test_one_attempt_is_told_in_full() -> None:
         (Ending.INTERRUPTED, State.INTERRUPTED),
     ],
 )
-def test_an_attempt_ends_as_it_says(ending: Ending, state: State) -> None:
-    """The last event decides the state."""
+def test_the_ending_decides_the_state(ending: Ending, state: State) -> None:
+    """The ending in the last event decides the state of the run."""
     assert state is fold([started(), ended(ending=ending)]).state
 
 
-def test_an_attempt_that_was_restarted_counts_for_nothing() -> None:
-    """What happened before the restart is not part of the result."""
+def test_a_restarted_attempt_does_not_count() -> None:
+    """Events before a restart are not part of the result."""
     record = fold(
         [
             started(1),
@@ -111,8 +111,8 @@ def test_an_attempt_that_was_restarted_counts_for_nothing() -> None:
     assert 200.0 == record.started
 
 
-def test_of_a_continued_attempt_counts_what_the_checkpoint_knew() -> None:
-    """Up to the step of the checkpoint, that step included."""
+def test_a_continued_attempt_counts_up_to_its_checkpoint() -> None:
+    """Events of a continued attempt count up to the step of the checkpoint, inclusive."""
     record = fold(
         [
             started(1),
@@ -130,8 +130,8 @@ def test_of_a_continued_attempt_counts_what_the_checkpoint_knew() -> None:
     assert None is record.seconds
 
 
-def test_an_attempt_continued_from_nothing_keeps_the_beginning() -> None:
-    """A checkpoint of step zero holds the evaluation before training."""
+def test_an_attempt_continued_from_step_zero() -> None:
+    """An attempt that continues from step zero keeps the evaluation before training."""
     record = fold(
         [started(1), evaluated(0, 1.0), evaluated(10, 2.0)],
         [started(2), continued(0), ended()],
@@ -139,8 +139,8 @@ def test_an_attempt_continued_from_nothing_keeps_the_beginning() -> None:
     assert ([0], [], []) == steps(record)
 
 
-def test_three_attempts_are_cut_one_after_the_other() -> None:
-    """A later attempt cuts what an earlier one had continued."""
+def test_three_attempts_are_cut_in_order() -> None:
+    """A later attempt replaces what an earlier attempt recorded after the checkpoint."""
     record = fold(
         [started(1), evaluated(10, 1.0), evaluated(20, 1.0), evaluated(30, 1.0)],
         [started(2), continued(20), evaluated(30, 2.0), evaluated(40, 2.0)],
@@ -149,8 +149,8 @@ def test_three_attempts_are_cut_one_after_the_other() -> None:
     assert [1.0, 1.0, 2.0, 3.0] == [e.mean for e in record.evaluations]
 
 
-def test_an_attempt_that_died_before_it_could_continue_takes_nothing_away() -> None:
-    """The next one continues from the same checkpoint, and all that came before it counts."""
+def test_an_attempt_that_died_before_it_continued() -> None:
+    """An attempt that died before it continued does not change the events that count."""
     record = fold(
         [started(1), evaluated(10, 1.0), checkpointed(20), evaluated(20, 2.0)],
         [started(2)],
@@ -164,8 +164,8 @@ def test_an_attempt_that_died_before_it_could_continue_takes_nothing_away() -> N
     assert 30 == record.spent
 
 
-def test_what_began_anew_in_between_does_not_count() -> None:
-    """Code was changed, and put back: what led to the checkpoint counts, and nothing else."""
+def test_a_restart_before_a_continuation() -> None:
+    """An attempt that began anew does not count if the next one continues an older checkpoint."""
     refused = Refused(time=1.0, step=20, reason="code changed")
     record = fold(
         [started(1), evaluated(10, 1.0), measured(15), checkpointed(20)],
@@ -176,15 +176,15 @@ def test_what_began_anew_in_between_does_not_count() -> None:
     assert [1.0, 3.0] == [e.mean for e in record.evaluations]
 
 
-def test_a_checkpoint_that_was_refused_stays_visible() -> None:
+def test_a_refused_checkpoint_stays_in_the_record() -> None:
     """A refused checkpoint stays in the record after later attempts."""
     refused = Refused(time=1.0, step=20, reason="damaged")
     record = fold([started(1), checkpointed(20)], [started(2), refused], [started(3)])
     assert (refused,) == record.refused
 
 
-def test_a_final_result_of_an_earlier_attempt_is_refused() -> None:
-    """The attempt number is the fencing token: who comes late has lost."""
+def test_a_late_result_of_an_earlier_attempt_is_ignored() -> None:
+    """The final result of an attempt is ignored once a later attempt has begun."""
     late: list[Event] = [started(1), evaluated(100, 9.0, final=True), ended()]
     record = fold(late, [started(2), evaluated(10, 1.0)], alive=True)
     assert (State.RUNNING, None, None, None) == (
@@ -195,8 +195,8 @@ def test_a_final_result_of_an_earlier_attempt_is_refused() -> None:
     )
 
 
-def test_a_late_result_does_not_hide_that_the_next_attempt_was_lost() -> None:
-    """A late result is ignored, even if the next attempt never wrote a line."""
+def test_a_late_result_does_not_hide_a_lost_attempt() -> None:
+    """A late result is ignored even if the next attempt never wrote a line."""
     late: list[Event] = [started(1), evaluated(100, 9.0, final=True), ended()]
     record = fold(late, [])
     assert (State.LOST, 2, None) == (record.state, record.attempts, record.score)
@@ -204,19 +204,21 @@ def test_a_late_result_does_not_hide_that_the_next_attempt_was_lost() -> None:
 
 @pytest.mark.parametrize(("alive", "state"), [(True, State.RUNNING), (False, State.LOST)])
 @pytest.mark.parametrize("events", [[], [started()], [started(), evaluated(10, 1.0)]])
-def test_without_an_end_a_process_decides(events: list[Event], alive: bool, state: State) -> None:
-    """A run that nobody holds any more is lost."""
+def test_without_an_end_the_process_decides(
+    events: list[Event], alive: bool, state: State
+) -> None:
+    """A run without an end is running while a process holds it, and lost otherwise."""
     assert state is fold(events, alive=alive).state
 
 
 def test_only_the_last_attempt_can_be_running() -> None:
-    """That a process lives says nothing of the attempts before it."""
+    """A living process does not change the state of a run whose last attempt ended."""
     record = fold([started(1)], [started(2), ended(ending=Ending.INTERRUPTED)], alive=True)
     assert State.INTERRUPTED is record.state
 
 
 def test_failures_of_the_machine_are_counted() -> None:
-    """Failures of the machine are counted; those of the configuration are not."""
+    """Failures of the machine are counted; failures of the configuration are not."""
     ends = [
         ended(failure=Failure.CRASHED),
         ended(ending=Ending.INTERRUPTED),
@@ -228,34 +230,34 @@ def test_failures_of_the_machine_are_counted() -> None:
     assert (4, 2) == (record.attempts, record.machine_failures)
 
 
-def test_a_loss_logged_late_does_not_turn_back_the_steps() -> None:
-    """The learner may log a step that evaluations have passed."""
+def test_a_late_measurement_does_not_reduce_the_step() -> None:
+    """The step of a run is the largest one, even if the learner logs an earlier step later."""
     assert 20 == fold([started(), evaluated(20, 1.0), measured(15)], alive=True).step
 
 
 @given(st.lists(st.sampled_from([1, 2, 3]), max_size=6))
-def test_folding_what_was_kept_keeps_it(cuts: list[int]) -> None:
-    """The events of the record, folded as one attempt, make the same curve again."""
+def test_folding_a_record_again_keeps_its_evaluations(cuts: list[int]) -> None:
+    """The evaluations of a record, folded as one attempt, give the same evaluations."""
     attempts: list[list[Event]] = [[started(1), evaluated(10, 0.0), evaluated(20, 0.0)]]
     for number, cut in enumerate(cuts, 2):
         curve = (evaluated(s, float(number)) for s in range(10 * cut + 10, 50, 10))
         attempts.append([started(number), continued(10 * cut), *curve])
     record = fold(*attempts)
-    again = fold([started(1), *record.evaluations])
-    assert record.evaluations == again.evaluations
-    found = [e.step for e in record.evaluations]
-    assert sorted(set(found)) == found
+    refolded = fold([started(1), *record.evaluations])
+    assert record.evaluations == refolded.evaluations
+    evaluation_steps = [e.step for e in record.evaluations]
+    assert sorted(set(evaluation_steps)) == evaluation_steps
 
 
 @pytest.mark.timeout(10)
 def test_many_measurements_are_folded_in_time() -> None:
-    """A long run's journal takes time in proportion to its lines."""
+    """A journal with 50,000 measurements is folded within the time limit."""
     record = fold([started(), *(measured(step) for step in range(50_000))], alive=True)
     assert (50_000, 49_999) == (len(record.measurements), record.step)
 
 
-def test_seconds_that_are_no_number_are_unknown() -> None:
-    """A journal may hold them as words; the run and its score are not lost."""
+def test_nan_seconds_are_unknown() -> None:
+    """Seconds that a journal holds as NaN are unknown; the run keeps its score."""
     end = {**to_plain(ended()), "seconds": "nan"}
     record = RunRecord.fold(
         spec(), [[started(), evaluated(100, 9.0, final=True), from_plain(end)]]
@@ -264,7 +266,7 @@ def test_seconds_that_are_no_number_are_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "restarts", "begun"),
+    ("second", "restarts", "start_step"),
     [
         ([started(2), evaluated(10, 1.0)], 1, 0),
         ([started(2), Refused(time=1.0, step=20, reason="damaged")], 1, 0),
@@ -274,10 +276,10 @@ def test_seconds_that_are_no_number_are_unknown() -> None:
     ],
 )
 def test_attempts_that_began_anew_are_counted(
-    second: list[Event], restarts: int, begun: int
+    second: list[Event], restarts: int, start_step: int
 ) -> None:
-    """Neither those that continued, nor those that died before they trained."""
+    """Attempts that continued, and attempts that died before training, are not restarts."""
     first: list[Event] = [started(1), checkpointed(20), evaluated(20, 1.0)]
     record = fold(first, second)
-    assert (restarts, begun) == (record.restarts, record.begun)
+    assert (restarts, start_step) == (record.restarts, record.begun)
     assert 0 == fold(first).restarts

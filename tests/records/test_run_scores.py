@@ -1,4 +1,4 @@
-"""The score of a run: the one that was declared, of a completed run, by hand."""
+"""The score of a completed run by each declared rule, computed by hand."""
 
 import pytest
 from samples import completed, ended, evaluated, failed, spec, started
@@ -27,7 +27,7 @@ def test_a_failure_is_never_a_score(failure: Failure) -> None:
 @pytest.mark.parametrize("ending", [Ending.PRUNED, Ending.INTERRUPTED])
 @pytest.mark.parametrize("score", ["final", "auc", "last_window"])
 def test_only_a_completed_run_has_a_score(ending: Ending, score: str) -> None:
-    """A run that was cut off has an evaluation curve and no score."""
+    """A pruned, interrupted or running run has no score."""
     events: list[Event] = [started(), evaluated(10, 9.0), evaluated(100, 9.0, final=True)]
     assert 9.0 == fold([*events, ended()], score=score).score
     assert None is fold([*events, ended(ending=ending)], score=score).score
@@ -35,25 +35,25 @@ def test_only_a_completed_run_has_a_score(ending: Ending, score: str) -> None:
 
 
 def test_the_area_under_the_curve_is_its_mean_height() -> None:
-    """By hand: (10 × 1 + 30 × 4) / 40, whatever the distances between evaluations."""
+    """The area weights each evaluation interval by its length: (10 × 1 + 30 × 4) / 40."""
     curve = [evaluated(10, 0.0), evaluated(20, 2.0), evaluated(50, 6.0)]
     assert (10 * 1 + 30 * 4) / 40 == area_under_curve(curve)
 
 
 @pytest.mark.parametrize(("curve", "expected"), [([], None), ([evaluated(10, 3.0)], 3.0)])
 def test_the_area_of_a_point_is_its_height(curve: list[object], expected: float | None) -> None:
-    """One evaluation has a height and no width; none has neither."""
+    """The area of one evaluation is its value; without evaluations there is no area."""
     assert expected == area_under_curve(curve)  # type: ignore[arg-type]
 
 
 def test_the_last_window_is_the_last_tenth() -> None:
-    """The evaluation at nine tenths is before it."""
+    """The last window excludes the evaluation at exactly nine tenths of the steps."""
     curve = [evaluated(90, 100.0), evaluated(91, 1.0), evaluated(100, 3.0)]
     assert 2.0 == last_window(curve, 100)
 
 
-def test_a_window_without_evaluations_is_the_last_one() -> None:
-    """A sparse curve still has a score."""
+def test_an_empty_window_uses_the_last_evaluation() -> None:
+    """If the last window has no evaluation, the last evaluation gives the score."""
     assert 7.0 == last_window([evaluated(10, 1.0), evaluated(50, 7.0)], 100)
     assert None is last_window([], 100)
 
@@ -61,8 +61,8 @@ def test_a_window_without_evaluations_is_the_last_one() -> None:
 @pytest.mark.parametrize(
     ("score", "expected"), [("final", 8.0), ("auc", 2.5), ("last_window", 4.0)]
 )
-def test_the_score_is_the_one_that_was_declared(score: str, expected: float) -> None:
-    """The same events have three scores; the budget says which one counts."""
+def test_the_declared_rule_gives_the_score(score: str, expected: float) -> None:
+    """The same events have three scores, and the rule of the budget chooses one."""
     events: list[Event] = [
         started(),
         evaluated(10, 1.0),
@@ -74,18 +74,18 @@ def test_the_score_is_the_one_that_was_declared(score: str, expected: float) -> 
 
 
 def test_a_completed_run_without_its_evaluation_has_no_score() -> None:
-    """Damage to the one line that held the score is no score of zero."""
+    """A completed run without a final evaluation has no score."""
     assert None is fold([started(), ended()]).score
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1e200])
-def test_what_is_no_number_is_no_score(value: float) -> None:
-    """A completed run whose episodes have no finite mean ended without a score."""
+def test_an_unusable_mean_is_no_score(value: float) -> None:
+    """A completed run has no score if its mean is NaN, infinite or too large."""
     record = completed(spec(), value)
     assert (None, State.COMPLETED, True) == (record.score, record.state, record.scoreless)
 
 
-def test_a_run_that_will_be_tried_again_is_not_scoreless() -> None:
-    """What a machine failed may still get a score; what a configuration failed may not."""
-    found = {kind: failed(spec(), kind).scoreless for kind in (Failure.NAN, Failure.DISK)}
-    assert {Failure.NAN: True, Failure.DISK: False} == found
+def test_a_failure_of_the_machine_is_not_scoreless() -> None:
+    """A run is scoreless after a NaN failure, and not after a disk error, which is tried again."""
+    scoreless = {kind: failed(spec(), kind).scoreless for kind in (Failure.NAN, Failure.DISK)}
+    assert {Failure.NAN: True, Failure.DISK: False} == scoreless

@@ -16,18 +16,18 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for the tests of a module; root may not use its sandbox."""
+    """One browser for the tests of a module, without a sandbox if the user is root."""
     if CHROMIUM is None:
         pytest.skip("there is no chromium on PATH")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield started
-        started.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield chromium
+        chromium.close()
 
 
 class Window:
-    """One page of the browser, which shows one file after another, and what it said of each."""
+    """A page of the browser, with the messages and requests of the file that it shows."""
 
     def __init__(self, browser: Browser, *, touch: bool) -> None:
         self.problems: list[str] = []
@@ -43,7 +43,7 @@ class Window:
         self.page.on("request", lambda request: self.fetched.append(request.url))
 
     def show(self, path: Path, **media: Any) -> Page:
-        """Open a file as a new window would: nothing of an earlier page is left."""
+        """Open a file with the state of a new window."""
         self.page.mouse.move(0, 0)
         self.page.set_viewport_size(self.size)
         settings = {"media": "null", "color_scheme": "null", **media}
@@ -56,30 +56,30 @@ class Window:
 
 @pytest.fixture(scope="module")
 def windows(browser: Browser) -> Iterator[dict[bool, Window]]:
-    """Windows of the browser by whether they are touched; a new one costs half a second."""
-    opened: dict[bool, Window] = {}
-    yield opened
-    for window in opened.values():
+    """Windows by touch or mouse, shared because a new window takes half a second."""
+    windows_by_touch: dict[bool, Window] = {}
+    yield windows_by_touch
+    for window in windows_by_touch.values():
         window.context.close()
 
 
 @pytest.fixture
-def opened(
+def open_page(
     browser: Browser, windows: dict[bool, Window], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Open]:
-    """Opens a sample's page from disk; at the end nothing was fetched, said or thrown."""
-    used: list[Window] = []
+    """Opens the page of a sample; the test fails if the page fetches or reports anything."""
+    used_windows: list[Window] = []
 
     def open_(name: str, *, touch: bool = False, **media: Any) -> Page:
         path = tmp_path_factory.mktemp("page") / f"{name}.html"
         path.write_text(text_of(name), encoding="utf-8")
         if touch not in windows:
             windows[touch] = Window(browser, touch=touch)
-        used.append(windows[touch])
+        used_windows.append(windows[touch])
         return windows[touch].show(path, **media)
 
     yield open_
-    for window in used:
+    for window in used_windows:
         assert [] == window.problems
         assert [] == [u for u in window.fetched if not u.startswith(("file://", "data:"))]
         assert 1 == len([u for u in window.fetched if u.startswith("file://")])

@@ -1,4 +1,4 @@
-"""What tests ask of a page in a browser."""
+"""Scripts and helpers with which tests inspect a page in a browser."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -6,10 +6,10 @@ from typing import Literal
 from playwright.sync_api import Locator, Page
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-"""What a reader's system may prefer."""
+"""Colour schemes that a reader's system may prefer."""
 
 Open = Callable[..., Page]
-"""Opens a sample by its name, for a `touch` screen or in a `color_scheme`."""
+"""Function that opens a sample by its name, for a `touch` screen or in a `color_scheme`."""
 
 SMALLEST = """
 () => Math.min(...[...document.querySelectorAll("body *")]
@@ -17,7 +17,7 @@ SMALLEST = """
     && n.textContent.trim()))
   .map((e) => parseFloat(getComputedStyle(e).fontSize)))
 """
-"""The smallest letters that are shown, in pixels."""
+"""Size of the smallest visible letters in pixels."""
 
 TICKS = """
 (figure) => Object.fromEntries([["x", ".x-axis"], ["y", ".y-axis"]].map(([name, axis]) => [
@@ -26,7 +26,7 @@ TICKS = """
     Number.parseFloat(t.getAttribute(name)).toFixed(2), t.textContent])),
 ]))
 """
-"""Texts of the ticks by their place, on both axes of a figure."""
+"""Texts of the ticks by position, on both axes of a figure."""
 
 CONTRAST = """
 () => {
@@ -59,11 +59,13 @@ CONTRAST = """
     .filter(([contrast]) => contrast < 4.5);
 }
 """
-"""Every text that stands out too little, with its contrast."""
+"""Every text with a contrast below 4.5 : 1, with its contrast."""
 
 
-def point(place: Locator) -> None:
-    """Bring a place into view, and when the page has come to rest, the pointer onto it."""
-    place.scroll_into_view_if_needed()
-    place.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
-    place.hover()
+def point(element: Locator) -> None:
+    """Scroll to an element, wait until the page is still, and move the pointer onto the element."""
+    element.scroll_into_view_if_needed()
+    element.page.evaluate(
+        "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))"
+    )
+    element.hover()

@@ -1,4 +1,4 @@
-"""The figures of learning curves, and the lines in them."""
+"""Figures of learning curves, and the lines in them."""
 
 from evidence_samples import inquiry
 
@@ -8,22 +8,22 @@ from rlexp.reports.sections.curves import LearningCurvesSection
 
 
 def part_of(evidence: Evidence, **changes: object) -> SectionContent:
-    """The part, which there must be."""
+    """The section on learning curves, which must exist."""
     part = LearningCurvesSection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
 
 def figures(evidence: Evidence, **changes: object) -> list[LineFigure]:
-    """The figures of the part."""
+    """The figures of the section."""
     return [b for b in part_of(evidence, **changes).blocks if isinstance(b, LineFigure)]
 
 
-def thick(figure: LineFigure, label: str = "ppo") -> FigureLine:
-    """The aggregate of a label in a figure."""
+def aggregate_line(figure: LineFigure, label: str = "ppo") -> FigureLine:
+    """The line of a label's aggregate in a figure."""
     return next(line for line in figure.lines if line.label == label and not line.faint)
 
 
-def faint(figure: LineFigure) -> list[FigureLine]:
-    """The single runs of a figure."""
+def run_lines(figure: LineFigure) -> list[FigureLine]:
+    """The lines of single runs in a figure."""
     return [line for line in figure.lines if line.faint]

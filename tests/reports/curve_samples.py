@@ -1,4 +1,4 @@
-"""Runs with given evaluations, and what else may be said of curves."""
+"""Runs with given evaluations."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ EVERY = 1000
 
 def evaluation(step: int, mean: float, *, seconds: float | None = None) -> Evaluated:
     """An evaluation of two episodes, some seconds after the start of the run at 100."""
-    after = step / 100 if seconds is None else seconds
-    plain = evaluated(step, mean - 1, mean + 1)
+    seconds_after_start = step / 100 if seconds is None else seconds
+    two_episodes = evaluated(step, mean - 1, mean + 1)
     return Evaluated(
-        time=100.0 + after,
+        time=100.0 + seconds_after_start,
         step=step,
-        returns=plain.returns,
-        lengths=plain.lengths,
+        returns=two_episodes.returns,
+        lengths=two_episodes.lengths,
         seconds=0.1,
     )
 
@@ -37,8 +37,8 @@ def run(
     returns: Sequence[float] = (1.0, 2.0),
     steps: int = 11_000,
 ) -> PlannedRun:
-    """A run with these evaluations, every thousand steps; without an ending it still runs."""
-    own = configured(label, task, steps=steps, evaluation_every=EVERY)
+    """A run with an evaluation every thousand steps; `ending=None` is a run in progress."""
+    configuration = configured(label, task, steps=steps, evaluation_every=EVERY)
     events: list[Event] = [started()]
     for number, mean in enumerate(means):
         after = times[number] if times is not None else None
@@ -48,5 +48,5 @@ def run(
         events.append(evaluated(last, *returns, final=True))
     if failure is not None or ending is not None:
         events.append(ended(last, ending or Ending.COMPLETED, failure))
-    record = RunRecord.fold(run_spec(own, seed), [events], alive=ending is None)
-    return member(record, own)
+    record = RunRecord.fold(run_spec(configuration, seed), [events], alive=ending is None)
+    return member(record, configuration)

@@ -1,4 +1,4 @@
-"""Figures with few numbers, and what stands in them once they are drawn."""
+"""Small figures, and the texts in them after drawing."""
 
 from typing import Any
 
@@ -23,23 +23,23 @@ STEPS = Axis(title="environment steps")
 
 def curves(*lines: FigureLine, **fields: Any) -> LineFigure:
     """A figure of these curves."""
-    given: dict[str, Any] = {"x": STEPS, "y": Axis(title="return"), **fields, "lines": lines}
-    return LineFigure(**{"name": "f", "title": "Curves", **given})
+    arguments: dict[str, Any] = {"x": STEPS, "y": Axis(title="return"), **fields, "lines": lines}
+    return LineFigure(**{"name": "f", "title": "Curves", **arguments})
 
 
 def panels(*marks: IntervalMark, panels: int = 1) -> IntervalFigure:
-    """A figure of so many panels, each with these marks."""
-    own = tuple(Panel(title=f"P{k}", axis=STEPS, marks=marks) for k in range(panels))
-    return IntervalFigure(name="f", title="Panels", panels=own)
+    """A figure with this many panels, each with these marks."""
+    equal_panels = tuple(Panel(title=f"P{k}", axis=STEPS, marks=marks) for k in range(panels))
+    return IntervalFigure(name="f", title="Panels", panels=equal_panels)
 
 
-def drawn(block: Figure) -> Any:
-    """A figure of Matplotlib."""
+def draw(block: Figure) -> Any:
+    """The Matplotlib figure of a block."""
     return draw_figure(block, LOOKS)
 
 
 def texts(figure: Any) -> list[str]:
-    """Every text that is seen in it."""
+    """Every visible text of a figure."""
     from matplotlib.text import Text
 
     return [text.get_text() for text in figure.findobj(Text) if text.get_visible()]

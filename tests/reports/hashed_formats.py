@@ -11,11 +11,11 @@ from rlexp.reports.figures import draw_figures
 from rlexp.reports.formats import as_csv, as_json, latex, markdown
 
 WORDS = ("typical", "hostile", "empty")
-"""Samples that are written in every format of words."""
+"""Samples that are written in every text format."""
 
 
 def hashes_of_words() -> dict[str, str]:
-    """The hash of each file in words."""
+    """The hash of each file of the text formats."""
     return {
         f"{name}/{file}": sha256(content).hexdigest()
         for name in WORDS
@@ -35,8 +35,8 @@ def hashes_of_figures() -> dict[str, str]:
     }
 
 
-def told() -> str:
-    """Both, and whether drawing imported what a notebook draws with, as JSON."""
+def hashes_as_json() -> str:
+    """All hashes as JSON, and whether drawing imported pyplot."""
     words, figures = hashes_of_words(), hashes_of_figures()
     pyplot = "matplotlib.pyplot" in sys.modules
     return json.dumps({"words": words, "figures": figures, "pyplot": pyplot})

@@ -1,4 +1,4 @@
-"""What stands in a part of a report, picked out for tests."""
+"""Blocks in the content of a section, selected for tests."""
 
 from typing import TypeVar
 
@@ -12,10 +12,10 @@ Kind = TypeVar("Kind", bound=Block)
 
 
 def part_of(section: Section, evidence: Evidence, **settings: object) -> SectionContent:
-    """The part that a section computes, which must be there."""
-    found = section.part(inquiry(evidence, **settings))
-    assert found is not None
-    return found
+    """The content of a section, which must exist."""
+    part = section.part(inquiry(evidence, **settings))
+    assert part is not None
+    return part
 
 
 def of_kind(part: SectionContent, kind: type[Kind]) -> list[Kind]:
@@ -24,21 +24,21 @@ def of_kind(part: SectionContent, kind: type[Kind]) -> list[Kind]:
 
 
 def notices(part: SectionContent) -> list[tuple[Tone, str]]:
-    """Tones and words of the notices."""
+    """Tone and text of each notice."""
     return [(notice.tone, notice.text) for notice in of_kind(part, Callout)]
 
 
 def texts(part: SectionContent) -> list[str]:
-    """The paragraphs."""
+    """The texts of the paragraphs."""
     return [text.text for text in of_kind(part, Text)]
 
 
 def table(part: SectionContent, name: str) -> Table:
     """The table of this name."""
-    return next(own for own in of_kind(part, Table) if own.name == name)
+    return next(block for block in of_kind(part, Table) if block.name == name)
 
 
-def column(own: Table, title: str) -> list[Value]:
-    """The cells under a title."""
-    position = [c.title for c in own.columns].index(title)
-    return [row[position] for row in own.rows]
+def column(block: Table, title: str) -> list[Value]:
+    """The cells of the column with this title."""
+    position = [c.title for c in block.columns].index(title)
+    return [row[position] for row in block.rows]

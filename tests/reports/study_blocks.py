@@ -27,7 +27,7 @@ STEPS = tuple(1000.0 * k for k in range(0, 101, 2))
 
 
 def interval(estimate: float, half: float, *, n: int = 10, coverage: float = 0.94) -> Interval:
-    """An interval that is as wide on both sides."""
+    """A symmetric interval."""
     return Interval(
         estimate=estimate,
         low=estimate - half,
@@ -73,7 +73,7 @@ def curve(label: str, height: float, rate: float, *, band: float = 0.06) -> Figu
 
 
 def single_runs(line: FigureLine, n: int) -> tuple[FigureLine, ...]:
-    """Runs behind an aggregate."""
+    """Faint lines of single runs around an aggregate."""
     return tuple(
         replace(
             line,
@@ -102,7 +102,7 @@ def learning_curves(labels: tuple[str, ...], task: str, number: int, runs: int =
 
 
 def profile(labels: tuple[str, ...]) -> LineFigure:
-    """A distribution of scores, drawn as stairs."""
+    """A performance profile, drawn as a step line."""
     x = tuple(k / 40 for k in range(49))
     lines = []
     for k, label in enumerate(labels):
@@ -121,7 +121,7 @@ def profile(labels: tuple[str, ...]) -> LineFigure:
 def forest(
     labels: tuple[str, ...], name: str = "aggregates-figure", runs: int = 10
 ) -> IntervalFigure:
-    """Four statistics side by side."""
+    """A forest plot with four statistics side by side."""
     panels = []
     for p, statistic in enumerate(("IQM", "median", "mean", "optimality gap")):
         centres = [0.9 - 0.11 * k - 0.04 * p for k in range(len(labels))]
@@ -131,16 +131,16 @@ def forest(
             )
             for label, c in zip(labels, centres, strict=True)
         )
-        marked = (("solved", 1.0),) if p == 0 else ()
+        marked_values = (("solved", 1.0),) if p == 0 else ()
         axis = Axis(title="normalised score")
-        panels.append(Panel(title=statistic, axis=axis, marks=marks, marked=marked))
+        panels.append(Panel(title=statistic, axis=axis, marks=marks, marked=marked_values))
     return IntervalFigure(
         name=name, title="Aggregates", panels=tuple(panels), note="Dots are runs."
     )
 
 
 def matrix(labels: tuple[str, ...]) -> Matrix:
-    """The probability that a row's label beats a column's."""
+    """The probability that the label of a row beats the label of a column."""
     span = max(1, len(labels) - 1)
     rows = [
         tuple(None if i == j else interval(0.5 + 0.42 * (j - i) / span, 0.07) for j in columns)
@@ -180,7 +180,7 @@ def aggregates(labels: tuple[str, ...]) -> Table:
 
 
 def verdicts(labels: tuple[str, ...]) -> tuple[Block, ...]:
-    """What pairs of neighbours are to each other."""
+    """A question, and a verdict for each pair of neighbouring labels."""
     tones = (Tone.GOOD, Tone.NOTE, Tone.WARNING, Tone.PROBLEM)
     return (
         Text(text=f"Which of {len(labels)} algorithms learns best within 100,000 steps?"),
@@ -195,7 +195,7 @@ def verdicts(labels: tuple[str, ...]) -> tuple[Block, ...]:
 
 
 def checklist() -> Table:
-    """Words, truths and what is missing."""
+    """A table with texts, booleans and a missing value."""
     return Table(
         name="checklist",
         title="Reproducibility checklist",
@@ -213,8 +213,8 @@ def checklist() -> Table:
     )
 
 
-def single(block: Shown) -> Shown:
-    """The block as one run would leave it: estimates without intervals."""
+def without_intervals(block: Shown) -> Shown:
+    """The block of a study with one run, which has estimates without intervals."""
     if isinstance(block, Table):
         rows = tuple(
             tuple(impossible(v.estimate) if isinstance(v, Interval) else v for v in row)

@@ -1,4 +1,4 @@
-"""Pages of the sample studies as text, written once for all that look at them."""
+"""Pages of the sample studies as text, rendered once for all tests."""
 
 from functools import cache
 

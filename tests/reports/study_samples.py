@@ -1,4 +1,4 @@
-"""Studies as a report may meet them: typical ones, large ones, odd and hostile ones."""
+"""Sample studies: typical, large, unusual and hostile."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +11,10 @@ from study_blocks import (
     learning_curves,
     matrix,
     profile,
-    single,
     verdicts,
+    without_intervals,
 )
-from trial_samples import of_names, sweep_of
+from trial_samples import sweep_of, sweep_with_names
 
 from rlexp.reports.drawing.blocks import (
     Axis,
@@ -47,7 +47,7 @@ HOSTILE = (
 def study(
     labels: tuple[str, ...], tasks: tuple[str, ...] = TASKS, *, runs: int = 5
 ) -> ReportDocument:
-    """Every kind of block, for these labels."""
+    """A study of these labels with every kind of block."""
     curves: tuple[Figure, ...] = tuple(
         learning_curves(labels, task, k, runs) for k, task in enumerate(tasks)
     )
@@ -100,8 +100,8 @@ def hostile() -> ReportDocument:
 def one_run() -> ReportDocument:
     """One label with one run on one task: no interval is possible anywhere."""
     blocks = (
-        single(aggregates(("ppo",))),
-        single(forest(("ppo",))),
+        without_intervals(aggregates(("ppo",))),
+        without_intervals(forest(("ppo",))),
         LineFigure(
             name="curve",
             title="CartPole-v1",
@@ -122,7 +122,9 @@ def one_run() -> ReportDocument:
 def all_impossible() -> ReportDocument:
     """Three labels, each an estimate without an interval."""
     part = SectionContent(
-        name="scores", title="Scores", blocks=(single(aggregates(LABELS)), single(forest(LABELS)))
+        name="scores",
+        title="Scores",
+        blocks=(without_intervals(aggregates(LABELS)), without_intervals(forest(LABELS))),
     )
     return ReportDocument(
         title="no spread", subtitle="", labels=LABELS, parts=(part,), version="0.1.0"
@@ -130,24 +132,24 @@ def all_impossible() -> ReportDocument:
 
 
 def empty() -> ReportDocument:
-    """Figures and tables with nothing in them, and numbers that are none."""
-    nothing = Axis(title="environment steps")
-    nan, endless = float("nan"), float("inf")
+    """Figures and tables without content, or with NaN and infinity."""
+    axis = Axis(title="environment steps")
+    nan, infinity = float("nan"), float("inf")
     gap = FigureLine(
         label="ppo", x=(0.0, 1.0), y=(None, None), low=(None, None), high=(None, None)
     )
-    lost = FigureLine(label="a2c", x=(0.0, 1.0), y=(nan, endless))
+    non_finite = FigureLine(label="a2c", x=(0.0, 1.0), y=(nan, infinity))
     mark = IntervalMark(label="ppo", interval=impossible(nan), dots=(nan,))
     blocks = (
-        LineFigure(name="none", title="No line", x=nothing, y=nothing, lines=()),
-        LineFigure(name="gaps", title="Only gaps", x=nothing, y=nothing, lines=(gap, lost)),
+        LineFigure(name="none", title="No line", x=axis, y=axis, lines=()),
+        LineFigure(name="gaps", title="Only gaps", x=axis, y=axis, lines=(gap, non_finite)),
         IntervalFigure(name="no-panels", title="No panel", panels=()),
         IntervalFigure(
             name="no-marks",
             title="No marks",
             panels=(
-                Panel(title="empty", axis=nothing, marks=()),
-                Panel(title="not a number", axis=nothing, marks=(mark,)),
+                Panel(title="empty", axis=axis, marks=()),
+                Panel(title="not a number", axis=axis, marks=(mark,)),
             ),
         ),
         Matrix(name="no-pairs", title="No pair", labels=(), values=()),
@@ -174,7 +176,7 @@ def logarithmic() -> ReportDocument:
             FigureLine(label="dqn", x=(0.0, 1.0), y=(1.0, 0.0)),
         ),
     )
-    flat = LineFigure(
+    constant = LineFigure(
         name="flat",
         title="Constant",
         x=Axis(title="environment steps"),
@@ -182,8 +184,10 @@ def logarithmic() -> ReportDocument:
         lines=(FigureLine(label="a2c", x=(0.0, 2e6), y=(-200.0, -200.0)),),
     )
     columns = tuple(TableColumn(title=f"task {k}", digits=1) for k in range(26))
-    wide = Table(name="wide", title="Many tasks", columns=columns, rows=(tuple(range(26)),) * 3)
-    part = SectionContent(name="odd", title="Odd axes", blocks=(lines, flat, wide))
+    wide_table = Table(
+        name="wide", title="Many tasks", columns=columns, rows=(tuple(range(26)),) * 3
+    )
+    part = SectionContent(name="odd", title="Odd axes", blocks=(lines, constant, wide_table))
     return ReportDocument(title="odd", subtitle="", labels=LABELS, parts=(part,), version="0.1.0")
 
 
@@ -194,7 +198,7 @@ def sweep() -> ReportDocument:
 
 def hostile_sweep() -> ReportDocument:
     """Trials, parameters and choices whose names try to be code."""
-    return of_names(HOSTILE)
+    return sweep_with_names(HOSTILE)
 
 
 def one_trial() -> ReportDocument:

@@ -1,4 +1,4 @@
-"""All formats of one study: the same bytes in every process, and nothing heavy imported early."""
+"""All formats of one study: reproducible bytes, and no heavy imports."""
 
 import json
 import os
@@ -12,42 +12,40 @@ from hashed_formats import hashes_of_figures, hashes_of_words
 
 
 def _run(code: str) -> str:
-    """What code prints in a process whose sets and dictionaries have another order."""
+    """The output of code in a process with another hash seed."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-c", code, str(Path(__file__).parent)]
     environment = {"PYTHONHASHSEED": seed, "PATH": ""}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
-def elsewhere() -> dict[str, Any]:
-    """What another process writes, and whether it imported pyplot for it."""
+def other_process() -> dict[str, Any]:
+    """Hashes from another process, and whether drawing imported pyplot there."""
     pytest.importorskip("matplotlib")
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import hashed_formats as h; print(h.told())"
-    )
-    found: dict[str, Any] = json.loads(_run(code))
-    return found
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import hashed_formats as h; print(h.hashes_as_json())"
+    result: dict[str, Any] = json.loads(_run(code))
+    return result
 
 
-def test_the_same_study_gives_the_same_bytes(elsewhere: dict[str, Any]) -> None:
-    """Two processes whose sets and dictionaries have other orders write the same files."""
-    here = hashes_of_words()
-    assert 40 < len(here)
-    assert here == elsewhere["words"]
+def test_the_same_study_gives_the_same_bytes(other_process: dict[str, Any]) -> None:
+    """Two processes with different hash seeds write the same text files."""
+    hashes = hashes_of_words()
+    assert 40 < len(hashes)
+    assert hashes == other_process["words"]
 
 
-def test_the_same_study_gives_the_same_figures(elsewhere: dict[str, Any]) -> None:
-    """The same for figures, at another time, and for those of a sweep with hostile names."""
-    here = hashes_of_figures()
+def test_the_same_study_gives_the_same_figures(other_process: dict[str, Any]) -> None:
+    """Two processes with different hash seeds draw the same figures."""
+    hashes = hashes_of_figures()
     names = ("curve", "pairs", "aggregates-figure", "history", "threads")
-    assert {f"{name}.{kind}" for name in names for kind in ("pdf", "svg")} == set(here)
-    assert here == elsewhere["figures"]
+    assert {f"{name}.{kind}" for name in names for kind in ("pdf", "svg")} == set(hashes)
+    assert hashes == other_process["figures"]
 
 
 def test_formats_import_nothing_heavy() -> None:
-    """A report in words starts without a library that draws or learns."""
+    """The text formats import no library that draws or trains."""
     code = (
         "import sys, rlexp.reports.figures\n"
         "from rlexp.reports.formats import as_csv, as_json, latex, markdown\n"
@@ -56,6 +54,6 @@ def test_formats_import_nothing_heavy() -> None:
     assert "[]\n" == _run(code)
 
 
-def test_figures_leave_pyplot_alone(elsewhere: dict[str, Any]) -> None:
-    """Pyplot would open windows and keep figures; a notebook's own must stay its own."""
-    assert elsewhere["pyplot"] is False
+def test_figures_leave_pyplot_alone(other_process: dict[str, Any]) -> None:
+    """Drawing does not import pyplot, whose state belongs to the user's notebook."""
+    assert other_process["pyplot"] is False

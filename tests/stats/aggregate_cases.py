@@ -1,4 +1,4 @@
-"""Golden aggregates and intervals of rliable 1.2.0, and what strategies of scores share."""
+"""Golden aggregates and intervals of rliable 1.2.0, and hypothesis strategies for scores."""
 
 import json
 from pathlib import Path
@@ -16,19 +16,19 @@ GOLDEN: dict[str, Any] = json.loads(
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case for case in GOLDEN["cases"] if case["id"] not in {"nan", "inf"}
 }
-"""Of finite scores: others are refused before they come here."""
+"""Golden cases with finite scores, because `TaskScores` refuses other scores."""
 
-values = st.integers(-1000, 1000).map(lambda whole: whole / 8)
-"""Scores of which sums are exact, some of them equal."""
+values = st.integers(-1000, 1000).map(lambda number: number / 8)
+"""Scores whose sums are exact; some scores are equal."""
 
 
-def tasks(runs: int = 1, most: int = 7) -> st.SearchStrategy[list[list[float]]]:
-    """Scores of one task to four, each with `runs` runs to `most`."""
-    return st.lists(st.lists(values, min_size=runs, max_size=most), min_size=1, max_size=4)
+def tasks(min_runs: int = 1, max_runs: int = 7) -> st.SearchStrategy[list[list[float]]]:
+    """Scores of one to four tasks, each with `min_runs` to `max_runs` runs."""
+    return st.lists(st.lists(values, min_size=min_runs, max_size=max_runs), min_size=1, max_size=4)
 
 
 def scores_of(case: dict[str, Any]) -> TaskScores:
-    """The scores of a golden case, which are of shape (runs, tasks) there."""
+    """Scores of a golden case, whose table has the shape (runs, tasks)."""
     return TaskScores.from_tasks(list(np.asarray(case["scores"], np.float64).T))
 
 

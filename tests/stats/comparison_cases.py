@@ -1,4 +1,4 @@
-"""What the tests of comparisons share: golden numbers, labels, and strategies for them."""
+"""Golden numbers, labels and hypothesis strategies that the tests of comparisons share."""
 
 import json
 from functools import cache
@@ -20,18 +20,18 @@ Label = list[list[float]]
 @cache
 def golden() -> dict[str, Any]:
     """Reference numbers by SciPy and statsmodels."""
-    found: dict[str, Any] = json.loads(GOLDEN.read_text())
-    return found
+    numbers: dict[str, Any] = json.loads(GOLDEN.read_text())
+    return numbers
 
 
 def two_sample() -> list[Any]:
     """The golden cases of two samples."""
-    found: list[Any] = golden()["two_sample"]
-    return found
+    cases: list[Any] = golden()["two_sample"]
+    return cases
 
 
 def name(case: dict[str, Any]) -> str:
-    """How pytest calls a golden case."""
+    """Name of a golden case in the output of pytest."""
     return str(case["id"])
 
 
@@ -46,21 +46,21 @@ def case_labels(case: dict[str, Any]) -> tuple[TaskScores, TaskScores]:
 
 
 def unsorted_label(tasks: Label) -> TaskScores:
-    """As from a caller that does not sort."""
+    """Scores of one label in the given order, as from a caller that does not sort them."""
     values = [score for task in tasks for score in task]
     return TaskScores(np.asarray(values), tuple(map(len, tasks)))
 
 
-def tasks(count: int, fewest: int = 1, most: int = 5) -> st.SearchStrategy[Label]:
-    """Labels of this many tasks; quarters make ties likely, and sums of them are exact."""
+def tasks(count: int, min_runs: int = 1, max_runs: int = 5) -> st.SearchStrategy[Label]:
+    """Labels of `count` tasks; quarters make ties likely and their sums exact."""
     scores = st.one_of(st.integers(-20, 20).map(lambda k: k / 4), st.floats(-100, 100))
     return st.lists(
-        st.lists(scores, min_size=fewest, max_size=most), min_size=count, max_size=count
+        st.lists(scores, min_size=min_runs, max_size=max_runs), min_size=count, max_size=count
     )
 
 
-def two_labels(fewest: int = 1) -> st.SearchStrategy[tuple[Label, Label]]:
+def two_labels(min_runs: int = 1) -> st.SearchStrategy[tuple[Label, Label]]:
     """Both labels of a comparison, on one to three tasks."""
     return st.integers(1, 3).flatmap(
-        lambda count: st.tuples(tasks(count, fewest), tasks(count, fewest))
+        lambda count: st.tuples(tasks(count, min_runs), tasks(count, min_runs))
     )

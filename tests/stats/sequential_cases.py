@@ -1,4 +1,4 @@
-"""Golden cases of sequential comparisons, and designs that tests share."""
+"""Golden cases of sequential comparisons and designs that the tests share."""
 
 import json
 from pathlib import Path
@@ -36,6 +36,6 @@ def blocks_of(case: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
 
 
 def walker_blocks(label: str) -> list[list[float]]:
-    """All batches of five runs of a label that the published walker experiment made."""
+    """All batches of five runs of a label in the published walker experiment."""
     batches = GOLDEN["mujoco_published"]["walker"]["batches"]
     return [batch[label] for batch in batches if label in batch]

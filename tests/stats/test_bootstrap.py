@@ -1,4 +1,4 @@
-"""Intervals by the bootstrap: rliable's where it has them, reproducible, and with a reason."""
+"""Bootstrap intervals agree with rliable's, are reproducible, and give a reason if missing."""
 
 from functools import partial
 from math import sqrt
@@ -24,16 +24,16 @@ FEW = Resampling(repetitions=200)
 SPREAD = [name for name in CASES if name not in {"r1x4", "const"}]
 
 
-def within(case: dict[str, Any], method: str, metric: str, found: Interval) -> None:
-    """Check ends against rliable's, within what its own repetitions vary by."""
-    told = case["ci"][method]
-    stated = told[metric]
-    expected = (stated["lo"], stated["hi"])
+def check_ends(case: dict[str, Any], method: str, metric: str, actual: Interval) -> None:
+    """Check the ends against rliable's, within the variation of its own repetitions."""
+    golden = case["ci"][method]
+    reference = golden[metric]
+    expected = (reference["lo"], reference["hi"])
     if method == "percentile":
         expected = tuple(case["limit_percentile_B1e6"][metric])
-    # deviations of five values each, so the larger of both stands for both
-    slack = 5 * max(stated["lo_sd"], stated["hi_sd"]) + 1e-12 * max(map(abs, expected))
-    assert expected == pytest.approx((found.low, found.high), abs=slack)
+    # each deviation is that of five values only, so the larger of the two is used for both
+    slack = 5 * max(reference["lo_sd"], reference["hi_sd"]) + 1e-12 * max(map(abs, expected))
+    assert expected == pytest.approx((actual.low, actual.high), abs=slack)
 
 
 @pytest.mark.parametrize("name", SPREAD)
@@ -41,42 +41,45 @@ def test_percentile_intervals_are_rliables(name: str) -> None:
     """Percentile intervals of four aggregates agree with rliable's at a million repetitions."""
     case = CASES[name]
     metrics = statistics(case["gamma"])
-    found = intervals(scores_of(case), metrics, Resampling(), method="percentile")
+    actual = intervals(scores_of(case), metrics, Resampling(), method="percentile")
     for metric in metrics:
-        within(case, "percentile", metric, found[metric])
+        check_ends(case, "percentile", metric, actual[metric])
 
 
 def test_basic_intervals_are_rliables() -> None:
     """Basic intervals of all four aggregates agree with rliable's."""
     metrics = statistics()
-    found = intervals(scores_of(CASES["main_A"]), metrics, Resampling(), method="basic")
+    actual = intervals(scores_of(CASES["main_A"]), metrics, Resampling(), method="basic")
     for metric in metrics:
-        within(CASES["main_A"], "basic", metric, found[metric])
+        check_ends(CASES["main_A"], "basic", metric, actual[metric])
 
 
 @pytest.mark.parametrize("name", ["main_A", "r5x3"])
 def test_accelerated_intervals_are_rliables_with_its_acceleration(name: str) -> None:
-    """Its jackknife leaves out run i of every task at once, which depends on the runs' order.
+    """BCa intervals agree with rliable's if they use rliable's acceleration.
 
-    And arch 7.2.0, which it calls, takes the deviations of each of the four aggregates from the
-    mean of all of them.
+    The jackknife of rliable leaves out run i of every task at once, so it depends on the order of
+    the runs. Also arch 7.2.0, which rliable calls, takes the deviations of each of the four
+    aggregates from the mean of all of them.
     """
     case, scores, resampling = CASES[name], scores_of(CASES[name]), Resampling()
     matrix = np.asarray(case["scores"], np.float64)
-    left = [np.delete(matrix, run, axis=0) for run in range(len(matrix))]
-    parts = {
-        key: np.asarray([float(one(TaskScores.from_tasks(list(rest.T)))) for rest in left])
-        for key, one in statistics().items()
+    reduced_tables = [np.delete(matrix, run, axis=0) for run in range(len(matrix))]
+    jackknife = {
+        key: np.asarray(
+            [float(statistic(TaskScores.from_tasks(list(table.T)))) for table in reduced_tables]
+        )
+        for key, statistic in statistics().items()
     }
     values = replicates(scores, statistics(), resampling)
     for metric, statistic in statistics().items():
-        lower = np.mean(list(parts.values())) - parts[metric]
-        accelerated = (lower**3).sum() / (6 * (lower**2).sum() ** 1.5)
+        deviations = np.mean(list(jackknife.values())) - jackknife[metric]
+        acceleration = (deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5)
         estimate = float(statistic(scores))
-        one = Resampled(scores, statistic, estimate, values[metric])
-        ends = bca_ends(one, resampling, accelerated)
+        resampled = Resampled(scores, statistic, estimate, values[metric])
+        ends = bca_ends(resampled, resampling, acceleration)
         assert not isinstance(ends, str)
-        ended = Interval(
+        actual = Interval(
             estimate=estimate,
             low=ends[0],
             high=ends[1],
@@ -85,58 +88,60 @@ def test_accelerated_intervals_are_rliables_with_its_acceleration(name: str) -> 
             repetitions=0,
             n=scores.n,
         )
-        within(case, "bca", metric, ended)
+        check_ends(case, "bca", metric, actual)
 
 
 def test_accelerated_intervals_of_one_task_are_scipys() -> None:
     """BCa intervals of one task agree with SciPy's, because both use the same jackknife."""
     values = np.random.default_rng(3).exponential(size=12)
     scores = TaskScores.from_tasks([values])
-    found = interval(scores, mean, Resampling(), method="bca")
-    theirs = stats.bootstrap(
+    actual = interval(scores, mean, Resampling(), method="bca")
+    reference = stats.bootstrap(
         (values,), np.mean, n_resamples=50_000, method="BCa", random_state=1
     ).confidence_interval
-    slack = 0.02 * (theirs.high - theirs.low)
-    assert (theirs.low, theirs.high) == pytest.approx((found.low, found.high), abs=slack)
+    slack = 0.02 * (reference.high - reference.low)
+    assert (reference.low, reference.high) == pytest.approx((actual.low, actual.high), abs=slack)
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_the_t_interval_of_a_mean_is_students(n: int) -> None:
     """The t interval of the mean of one task is Student's, up to the error of resampling."""
     values = np.random.default_rng(n).normal(size=n)
-    found = interval(TaskScores.from_tasks([values]), mean, Resampling())
+    actual = interval(TaskScores.from_tasks([values]), mean, Resampling())
     expected = stats.t.interval(0.95, n - 1, values.mean(), values.std(ddof=1) / sqrt(n))
     slack = 0.02 * (expected[1] - expected[0])
-    assert expected == pytest.approx((found.low, found.high), abs=slack)
+    assert expected == pytest.approx((actual.low, actual.high), abs=slack)
 
 
 def test_the_t_interval_of_unequal_tasks_is_satterthwaites() -> None:
-    """Variances of the task means add, and so do their degrees of freedom by his formula."""
+    """The variances of task means add up, with degrees of freedom by Satterthwaite's formula."""
     generator = np.random.default_rng(1)
     runs = [generator.normal(0, 3, size=2), generator.normal(5, 1, size=9)]
-    found = interval(TaskScores.from_tasks(runs), mean, Resampling())
+    actual = interval(TaskScores.from_tasks(runs), mean, Resampling())
     parts = [task.var(ddof=1) / len(task) for task in runs]
     freedom = sum(parts) ** 2 / sum(part**2 / (len(t) - 1) for part, t in zip(parts, runs))  # noqa: B905
     half = stats.t.ppf(0.975, freedom) * sqrt(sum(parts)) / 2
     centre = (runs[0].mean() + runs[1].mean()) / 2
     expected = (centre - half, centre + half)
-    assert expected == pytest.approx((found.low, found.high), abs=0.02 * half)
+    assert expected == pytest.approx((actual.low, actual.high), abs=0.02 * half)
 
 
 def test_a_cap_is_spread_after_it_cuts() -> None:
-    """Of unequal tasks, the gap below 1 is the t interval of what is left of the scores."""
+    """The interval of the gap below 1 is that of the scores capped at 1, on unequal tasks."""
     runs = [[0.2, 0.5, 3.0], [0.1, 0.9]]
     gap = interval(TaskScores.from_tasks(runs), statistics()["optimality_gap"], Resampling())
-    left = TaskScores.from_tasks([np.minimum(task, 1) for task in runs])
-    capped = interval(left, mean, Resampling())
-    assert capped.low is not None
-    assert capped.high is not None
-    assert (1 - capped.high, 1 - capped.low) == pytest.approx((gap.low, gap.high), rel=1e-9)
+    capped_scores = TaskScores.from_tasks([np.minimum(task, 1) for task in runs])
+    capped_mean = interval(capped_scores, mean, Resampling())
+    assert capped_mean.low is not None
+    assert capped_mean.high is not None
+    assert (1 - capped_mean.high, 1 - capped_mean.low) == pytest.approx(
+        (gap.low, gap.high), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
 @settings(deadline=None, max_examples=40)
-@given(tasks(runs=2), st.randoms(), st.integers(0, 2**32))
+@given(tasks(min_runs=2), st.randoms(), st.integers(0, 2**32))
 def test_the_order_of_the_runs_does_not_matter(
     method: str, runs: list[list[float]], random: Random, seed: int
 ) -> None:
@@ -151,33 +156,35 @@ def test_the_order_of_the_runs_does_not_matter(
 
 @pytest.mark.parametrize("method", METHODS)
 @settings(deadline=None, max_examples=40)
-@given(tasks(runs=2))
+@given(tasks(min_runs=2))
 def test_there_are_ends_or_there_is_a_reason(method: str, runs: list[list[float]]) -> None:
-    """Never one end, never a not-a-number, never an interval of no width."""
-    for found in intervals(TaskScores.from_tasks(runs), statistics(), FEW, method=method).values():
-        if found.low is None or found.high is None:
-            assert found.low is found.high is None
-            assert found.reason
+    """An interval has two finite ends, or no end and a reason."""
+    for result in intervals(
+        TaskScores.from_tasks(runs), statistics(), FEW, method=method
+    ).values():
+        if result.low is None or result.high is None:
+            assert result.low is result.high is None
+            assert result.reason
         else:
-            assert found.low <= found.high
-            assert np.isfinite([found.estimate, found.low, found.high]).all()
-            assert found.reason is None
+            assert result.low <= result.high
+            assert np.isfinite([result.estimate, result.low, result.high]).all()
+            assert result.reason is None
 
 
 @settings(deadline=None)
-@given(tasks(runs=2))
+@given(tasks(min_runs=2))
 def test_a_percentile_interval_lies_within_the_scores(runs: list[list[float]]) -> None:
-    """Which is why, with few runs, it cannot be wide enough."""
-    found = interval(TaskScores.from_tasks(runs), interquartile_mean, FEW, method="percentile")
-    if found.low is not None and found.high is not None:
-        every = [score for task in runs for score in task]
-        assert min(every) - 1e-9 <= found.low <= found.high <= max(every) + 1e-9
+    """Percentile intervals do not reach beyond the scores, so few runs make them too narrow."""
+    result = interval(TaskScores.from_tasks(runs), interquartile_mean, FEW, method="percentile")
+    if result.low is not None and result.high is not None:
+        scores = [score for task in runs for score in task]
+        assert min(scores) - 1e-9 <= result.low <= result.high <= max(scores) + 1e-9
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("statistic", [interquartile_mean, mean, median])
 def test_the_interval_moves_with_the_scores(method: str, statistic: Statistic) -> None:
-    """Scores in another unit give the same picture."""
+    """Scores in another unit give the same interval in that unit."""
     generator = np.random.default_rng(0)
     runs = [generator.normal(size=size) for size in (5, 5, 4)]
     before = interval(TaskScores.from_tasks(runs), statistic, FEW, method=method)
@@ -210,7 +217,7 @@ def test_the_interval_moves_with_the_scores(method: str, statistic: Statistic) -
 def test_without_spread_there_is_no_interval(
     method: str, runs: list[list[float]], reason: str
 ) -> None:
-    """An interval of no width would claim to know."""
+    """Runs without spread have a reason instead of an interval of width 0."""
     scores = TaskScores.from_tasks(runs)
     expected = Interval(
         estimate=float(mean(scores)),
@@ -227,56 +234,56 @@ def test_without_spread_there_is_no_interval(
 
 
 def test_a_statistic_that_does_not_vary_has_no_interval() -> None:
-    """The median task's runs are equal, and those of the others are far away."""
+    """A median that is equal in all resamples has a reason instead of an interval."""
     scores = TaskScores.from_tasks([[0.0, 0.1], [5.0, 5.0], [9.0, 9.1]])
-    found = interval(scores, median, FEW)
+    result = interval(scores, median, FEW)
     assert (5.0, None, 200, "all resamples give the same value") == (
-        found.estimate,
-        found.low,
-        found.repetitions,
-        found.reason,
+        result.estimate,
+        result.low,
+        result.repetitions,
+        result.reason,
     )
 
 
 def test_a_statistic_may_fail_on_a_resample() -> None:
-    """One that divides by a spread that is nothing."""
+    """A statistic that divides by 0 on a resample has a reason instead of an interval."""
 
     def inverse_range(scores: TaskScores) -> Any:
         with np.errstate(divide="ignore"):
             return 1 / np.ptp(scores.values, axis=-1)
 
-    found = interval(TaskScores.from_tasks([[1.0, 2.0]]), inverse_range, FEW)
+    result = interval(TaskScores.from_tasks([[1.0, 2.0]]), inverse_range, FEW)
     assert (1.0, None, "a resample gives no finite number") == (
-        found.estimate,
-        found.low,
-        found.reason,
+        result.estimate,
+        result.low,
+        result.reason,
     )
 
 
 def test_an_estimate_at_the_edge_has_no_bias_correction() -> None:
-    """No resample has a higher maximum than the sample."""
+    """No resample has a lower minimum than the sample, so BCa cannot correct the bias."""
 
-    def highest(scores: TaskScores) -> Any:
+    def lowest(scores: TaskScores) -> Any:
         return scores.values.min(axis=-1)
 
-    found = interval(TaskScores.from_tasks([[1.0, 2.0, 3.0]]), highest, FEW, method="bca")
-    assert "every resample lies on one side of the estimate" == found.reason
+    result = interval(TaskScores.from_tasks([[1.0, 2.0, 3.0]]), lowest, FEW, method="bca")
+    assert "every resample lies on one side of the estimate" == result.reason
 
 
 def test_an_interval_says_how_it_was_made() -> None:
     """An interval contains the seed and repetitions that reproduce it."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0], [2.0, 5.0, 6.0]])
     resampling = Resampling(seed=7, level=0.9, repetitions=2000)
-    found = interval(scores, mean, resampling, method="basic")
+    result = interval(scores, mean, resampling, method="basic")
     expected = (0.9, "basic bootstrap", 2000, 6, 2, 7, None)
     assert expected == (
-        found.level,
-        found.method,
-        found.repetitions,
-        found.n,
-        found.tasks,
-        found.seed,
-        found.coverage,
+        result.level,
+        result.method,
+        result.repetitions,
+        result.n,
+        result.tasks,
+        result.seed,
+        result.coverage,
     )
 
 
@@ -297,7 +304,7 @@ def test_coverage_is_told_where_it_was_simulated(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_of_unequal_numbers_of_runs_no_coverage_is_told(method: str) -> None:
-    """None was simulated, and it is less than that of the task with fewest."""
+    """Unequal numbers of runs have no coverage, because none was simulated."""
     resampling = Resampling(repetitions=1000)
     unequal = TaskScores.from_tasks([[1.0, 2.0, 3.0], [*range(10)], [*range(10)]])
     assert None is interval(unequal, mean, resampling, method=method).coverage
@@ -312,26 +319,28 @@ def test_of_unequal_numbers_of_runs_no_coverage_is_told(method: str) -> None:
 def test_a_run_far_away_takes_no_digits_from_the_others(
     method: str, sizes: tuple[int, ...], far: float
 ) -> None:
-    """It is cut, so however far it is the interquartile mean varies as much."""
+    """The interquartile mean cuts an outlier, so its distance does not change the interval."""
     generator = np.random.default_rng(5)
     runs = [generator.normal(1, 0.3, size=size) for size in sizes]
-    found = []
+    results = []
     for value in (far, np.sign(far) * 1e3):
         runs[2][0] = value
         scores = TaskScores.from_tasks(runs)
-        found.append(interval(scores, interquartile_mean, FEW, method=method))
-    assert found[1].low is not None
-    assert (found[1].low, found[1].high) == pytest.approx((found[0].low, found[0].high), rel=1e-9)
+        results.append(interval(scores, interquartile_mean, FEW, method=method))
+    assert results[1].low is not None
+    assert (results[1].low, results[1].high) == pytest.approx(
+        (results[0].low, results[0].high), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("far", [-1e3, -1e17, -1e149])
 def test_a_run_far_away_does_not_bias_the_others(far: float) -> None:
-    """Resamples that keep it lie far below; the correction of BCa sees the others apart."""
+    """The distance of an outlier does not change the upper end of a BCa interval."""
     scores = TaskScores.from_tasks([[far, 0.9, 1.0, 1.1, 1.4]])
-    found = interval(scores, interquartile_mean, FEW, method="bca")
+    result = interval(scores, interquartile_mean, FEW, method="bca")
     near = TaskScores.from_tasks([[-100.0, 0.9, 1.0, 1.1, 1.4]])
     expected = interval(near, interquartile_mean, FEW, method="bca")
-    assert expected.high == pytest.approx(found.high, rel=1e-9)
+    assert expected.high == pytest.approx(result.high, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -347,6 +356,6 @@ def test_more_certainty_needs_more_room(method: str) -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    """A message of one line names the possible methods."""
+    """The message names the unknown method and the possible methods."""
     with pytest.raises(ValueError, match=r"'wild'; choose one of: t, percentile, basic, bca$"):
         interval(TaskScores.from_tasks([[1.0]]), mean, FEW, method="wild")

@@ -1,4 +1,4 @@
-"""Comparisons: every part is the one that its own module gives, and swapping sides mirrors all."""
+"""A comparison has the results of every test's own module, and mirrors if the sides swap."""
 
 from dataclasses import fields
 from random import Random
@@ -41,9 +41,9 @@ def test_without_a_margin_there_is_no_equivalence() -> None:
 
 def test_a_test_is_found_by_its_name() -> None:
     """`test` returns the test with the name that a user declares."""
-    found = compare(X, Y, FEW)
-    assert [found.permutation, found.welch, found.mann_whitney] == [
-        found.test(PrimaryTest(name)) for name in ("permutation", "welch", "mann-whitney")
+    comparison = compare(X, Y, FEW)
+    assert [comparison.permutation, comparison.welch, comparison.mann_whitney] == [
+        comparison.test(PrimaryTest(name)) for name in ("permutation", "welch", "mann-whitney")
     ]
 
 
@@ -58,9 +58,9 @@ def test_a_test_is_found_by_its_name() -> None:
     ],
 )
 def test_runs_are_counted(x: Label, y: Label, replicated: bool, fewest: int) -> None:
-    """A task counts as replicated if both labels are."""
-    found = compare(label(*x), label(*y), FEW)
-    assert (replicated, fewest) == (found.replicated, found.fewest)
+    """A comparison is replicated if a task has two runs or more of both labels."""
+    comparison = compare(label(*x), label(*y), FEW)
+    assert (replicated, fewest) == (comparison.replicated, comparison.fewest)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, float("nan")])
@@ -80,29 +80,34 @@ def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random
 
 @given(two_labels())
 def test_swapping_sides_mirrors_everything(both: tuple[Label, Label]) -> None:
-    """What is positive for one is negative for the other; no p-value changes."""
+    """Swapping the labels changes the sign of differences, and changes no p-value."""
     x, y = (label(*side) for side in both)
-    one, other = compare(x, y, FEW, margin=1.0), compare(y, x, FEW, margin=1.0)
-    assert one.difference.estimate == -other.difference.estimate
-    if one.difference.low is not None and other.difference.high is not None:
-        assert one.difference.low == -other.difference.high
-    assert one.effect.cliffs_delta == -other.effect.cliffs_delta
-    assert one.sizes == other.sizes[::-1]
+    forward, swapped = compare(x, y, FEW, margin=1.0), compare(y, x, FEW, margin=1.0)
+    assert forward.difference.estimate == -swapped.difference.estimate
+    if forward.difference.low is not None and swapped.difference.high is not None:
+        assert forward.difference.low == -swapped.difference.high
+    assert forward.effect.cliffs_delta == -swapped.effect.cliffs_delta
+    assert forward.sizes == swapped.sizes[::-1]
     for name in PrimaryTest:
-        assert one.test(name).p == other.test(name).p
-    assert one.equivalence is not None
-    assert other.equivalence is not None
-    assert one.equivalence.p == other.equivalence.p
+        assert forward.test(name).p == swapped.test(name).p
+    assert forward.equivalence is not None
+    assert swapped.equivalence is not None
+    assert forward.equivalence.p == swapped.equivalence.p
 
 
 @given(two_labels())
 def test_no_number_is_nan(both: tuple[Label, Label]) -> None:
-    """What cannot be computed is missing, with a reason."""
+    """A value that cannot be computed is missing with a reason, and is never NaN."""
     x, y = (label(*side) for side in both)
-    found = compare(x, y, FEW, margin=1.0)
-    for part in (found.difference, *map(found.test, PrimaryTest), found.effect, found.equivalence):
+    comparison = compare(x, y, FEW, margin=1.0)
+    for part in (
+        comparison.difference,
+        *map(comparison.test, PrimaryTest),
+        comparison.effect,
+        comparison.equivalence,
+    ):
         assert part is not None
         values = [getattr(part, field.name) for field in fields(part)]
         assert all(np.isfinite(value) for value in values if isinstance(value, float))
-    for test in map(found.test, PrimaryTest):
+    for test in map(comparison.test, PrimaryTest):
         assert (test.p is None) == (test.reason is not None)

@@ -1,4 +1,4 @@
-"""The compiled kernel gives what sorting gives, and what is missing or broken changes nothing."""
+"""The compiled kernel equals sorting; a missing or broken numba changes no result."""
 
 import importlib.util
 import subprocess
@@ -20,8 +20,8 @@ needs_numba = pytest.mark.skipif(not INSTALLED, reason="numba, of rlexp[fast], i
 
 
 @pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
-    """What is found once is kept; each test finds it anew."""
+def _clear_kernel_cache() -> Iterator[None]:
+    """Clear the cached kernel, so that each test looks for numba again."""
     replicates.compiled.cache_clear()
     yield
     replicates.compiled.cache_clear()
@@ -30,23 +30,23 @@ def _forget() -> Iterator[None]:
 def resampled(
     scores: TaskScores, sums: replicates.Sums | None, monkeypatch: pytest.MonkeyPatch
 ) -> list[float]:
-    """Resampled interquartile means, by these sums or by sorting."""
+    """Resampled interquartile means, computed by `sums` or by sorting."""
     monkeypatch.setattr(replicates, "kernel", lambda cells: sums)
-    found = replicates.replicates(scores, statistics(), Resampling(repetitions=60))
-    return [float(value) for value in found["iqm"]]
+    by_name = replicates.replicates(scores, statistics(), Resampling(repetitions=60))
+    return [float(value) for value in by_name["iqm"]]
 
 
-def tied(sizes: tuple[int, ...]) -> TaskScores:
-    """Scores of which many are equal, within tasks and across."""
+def tied_scores(sizes: tuple[int, ...]) -> TaskScores:
+    """Scores with many ties within and across tasks."""
     generator = np.random.default_rng(len(sizes))
     return TaskScores.from_tasks([generator.integers(0, 4, size=size) for size in sizes])
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5))
-def test_counting_and_walking_is_sorting(sizes: list[int]) -> None:
-    """To the last bit, also where scores are equal and tasks have different numbers of runs."""
-    scores = tied(tuple(sizes))
+def test_summing_by_counts_equals_sorting(sizes: list[int]) -> None:
+    """Summing by counts equals sorting to the last bit, with ties and on unequal tasks."""
+    scores = tied_scores(tuple(sizes))
     with pytest.MonkeyPatch.context() as monkeypatch:
         expected = resampled(scores, None, monkeypatch)
         assert expected == resampled(scores, replicates.sum_middle_halves, monkeypatch)
@@ -66,7 +66,7 @@ def test_compiling_changes_no_byte(
 
 
 def test_little_work_imports_no_compiler() -> None:
-    """An interval of an ordinary experiment is there before numba would be imported."""
+    """An interval of an ordinary experiment is computed without importing numba."""
     code = (
         "import sys\n"
         "from rlexp.stats.aggregate import interquartile_mean\n"
@@ -78,8 +78,10 @@ def test_little_work_imports_no_compiler() -> None:
         "assert interval(scores, interquartile_mean, Resampling()).low is not None\n"
         "print(before, 'numba' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "set() False\n" == done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "set() False\n" == process.stdout
 
 
 @needs_numba
@@ -92,32 +94,32 @@ def test_much_work_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_numba_arrays_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an extra; nothing says a word when it is not there."""
+    """Without numba, which is optional, there is no kernel and no error."""
     monkeypatch.setattr(replicates, "find_spec", lambda name: None)
     assert None is replicates.kernel(replicates.WORTH_COMPILING)
 
 
 @pytest.mark.parametrize("error", [ImportError("numba needs an older NumPy"), SystemError("no")])
-def test_a_numba_that_does_not_work_is_none(
+def test_a_numba_that_does_not_import_is_ignored(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Numba refuses to be imported beside a NumPy newer than it knows."""
+    """If numba cannot be imported, as beside a NumPy that is too new, there is no kernel."""
 
-    class Refusing:
-        def find_spec(self, name: str, *rest: object) -> None:
+    class RefusingFinder:
+        def find_spec(self, name: str, *arguments: object) -> None:
             if name.partition(".")[0] == "numba":
                 raise error
 
     for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [RefusingFinder(), *sys.meta_path])
     monkeypatch.setattr(replicates, "find_spec", lambda name: True)
     assert None is replicates.compiled()
 
 
 @needs_numba
-def test_without_a_folder_for_its_cache_it_is_compiled_each_time() -> None:
-    """A read-only installation of a user without a home is as fast, after a moment."""
+def test_without_a_cache_folder_the_kernel_is_compiled_each_time() -> None:
+    """The kernel compiles without a cache folder, as in a read-only installation."""
     code = (
         "import numba.core.caching as caching\n"
         "caching.CacheImpl._locator_classes = []\n"
@@ -125,5 +127,7 @@ def test_without_a_folder_for_its_cache_it_is_compiled_each_time() -> None:
         "assert replicates._compiled(cache=True) is None\n"
         "print(replicates.compiled() is not None)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ("True\n", "") == (done.stdout, done.stderr)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ("True\n", "") == (process.stdout, process.stderr)

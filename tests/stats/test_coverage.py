@@ -1,4 +1,4 @@
-"""How often intervals hold the true value: as the simulations say, and in simulations of ours."""
+"""The coverage of intervals equals the stored simulations and the simulations made here."""
 
 import json
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ FEW = Resampling(repetitions=250)
 
 
 def golden(name: str) -> Any:
-    """What simulations gave: lists that begin with the coverage."""
+    """Stored simulations, as lists that begin with the coverage."""
     return json.loads((GOLDEN / f"coverage_{name}.json").read_text())
 
 
-def simulated(method: str, statistic: str, tasks: int, n: int) -> float:
-    """The coverage in the golden files."""
+def golden_coverage(method: str, statistic: str, tasks: int, n: int) -> float:
+    """Coverage in the golden files."""
     short = {"interquartile mean": "IQM", "mean": "mean"}[statistic]
     if tasks == 1 and (statistic == "mean" or n == 3):
         name = {"bca": "BCa"}.get(method, method)
@@ -47,12 +47,14 @@ def simulated(method: str, statistic: str, tasks: int, n: int) -> float:
 def test_the_table_is_what_simulations_gave(method: str, statistic: str) -> None:
     """The table equals the stored simulations to half a thousandth."""
     for tasks, row in TABLE[method, statistic].items():
-        for n, told in row.items():
-            assert simulated(method, statistic, tasks, n) == pytest.approx(told, abs=5.1e-4)
+        for n, tabulated_coverage in row.items():
+            assert golden_coverage(method, statistic, tasks, n) == pytest.approx(
+                tabulated_coverage, abs=5.1e-4
+            )
 
 
 def test_every_method_is_in_the_table() -> None:
-    """For interquartile mean and mean, at 3, 5 and 10 runs of 1, 3, 8 and 26 tasks."""
+    """The table has IQM and mean by every method, at 3, 5 and 10 runs of 1, 3, 8 and 26 tasks."""
     assert {(m, s) for m in METHODS for s in ("interquartile mean", "mean")} == TABLE.keys()
     for table in TABLE.values():
         assert [1, 3, 8, 26] == list(table)
@@ -73,14 +75,14 @@ def test_every_method_is_in_the_table() -> None:
 def test_between_simulated_sizes_coverage_is_interpolated(
     n: int, tasks: int, expected: float
 ) -> None:
-    """Linearly in 1/n and in the logarithm of the number of tasks."""
+    """Coverage is interpolated linearly in 1/n and in the logarithm of the number of tasks."""
     assert expected == expected_coverage("t", "mean", n, tasks)
 
 
-@pytest.mark.parametrize("known", [{1: None, 3: 0.9}, {1: 0.9, 3: None}, {1: None, 3: None}])
-def test_without_both_neighbours_there_is_no_coverage(known: dict[int, float | None]) -> None:
+@pytest.mark.parametrize("coverages", [{1: None, 3: 0.9}, {1: 0.9, 3: None}, {1: None, 3: None}])
+def test_without_both_neighbours_there_is_no_coverage(coverages: dict[int, float | None]) -> None:
     """A size between a simulated size and one that was not simulated has no coverage."""
-    assert None is coverage._between(2, known, log, known.__getitem__)
+    assert None is coverage._between(2, coverages, log, coverages.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_without_both_neighbours_there_is_no_coverage(known: dict[int, float | N
 def test_outside_of_the_simulations_nothing_is_told(
     method: str, statistic: str, n: int, tasks: int
 ) -> None:
-    """Two runs, more than there were, more tasks, other statistics."""
+    """Sizes, statistics and methods that were not simulated have no coverage."""
     assert None is expected_coverage(method, statistic, n, tasks)
 
 
@@ -110,27 +112,27 @@ def test_the_median_of_two_tasks_has_the_coverage_of_the_mean(tasks: int) -> Non
     assert expected == expected_coverage("basic", "median", 5, tasks)
 
 
-def covered(
+def simulated_coverage(
     method: str,
     statistics: Mapping[str, Statistic],
     sizes: tuple[int, ...],
     truth: float,
 ) -> dict[str, float]:
-    """Share of the intervals of samples of normal scores that hold the truth, of each statistic.
+    """Share of the intervals of normal samples that contain the truth, for each statistic.
 
-    Scores of the tasks lie a standard deviation apart; their law is symmetric, so that all
-    centres agree.
+    The means of the tasks lie a standard deviation apart. Their distribution is symmetric, so that
+    all centres agree.
     """
     generator = np.random.default_rng(0)
-    held = dict.fromkeys(statistics, 0)
+    hits = dict.fromkeys(statistics, 0)
     for seed in range(SAMPLES):
         scores = TaskScores.from_tasks([k + generator.normal(size=n) for k, n in enumerate(sizes)])
         resampling = Resampling(seed=seed, repetitions=FEW.repetitions)
-        for name, found in intervals(scores, statistics, resampling, method=method).items():
-            assert found.low is not None
-            assert found.high is not None
-            held[name] += found.low <= truth <= found.high
-    return {name: count / SAMPLES for name, count in held.items()}
+        for name, interval in intervals(scores, statistics, resampling, method=method).items():
+            assert interval.low is not None
+            assert interval.high is not None
+            hits[name] += interval.low <= truth <= interval.high
+    return {name: count / SAMPLES for name, count in hits.items()}
 
 
 def error(share: float) -> float:
@@ -140,39 +142,42 @@ def error(share: float) -> float:
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
 def test_the_t_interval_of_one_task_covers(n: int) -> None:
-    """What is told, or more: normal scores are kinder than those that were simulated."""
+    """The t interval of normal scores covers as often as stated, or more often."""
     centres: tuple[Centre, ...] = ("interquartile mean", "mean")
-    found = covered("t", {centre: CENTRES[centre] for centre in centres}, (n,), 0.0)
+    shares = simulated_coverage("t", {centre: CENTRES[centre] for centre in centres}, (n,), 0.0)
     for centre in centres:
-        told = expected_coverage("t", centre, n, 1) or expected_coverage("t", "mean", n, 1)
-        assert told is not None
-        assert told - error(told) <= found[centre], centre
+        stated_coverage = expected_coverage("t", centre, n, 1) or expected_coverage(
+            "t", "mean", n, 1
+        )
+        assert stated_coverage is not None
+        assert stated_coverage - error(stated_coverage) <= shares[centre], centre
 
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
 def test_the_percentile_interval_of_one_task_falls_short(n: int) -> None:
-    """Of normal scores it covers what the golden simulation gives, which is less than 95%."""
-    told = golden("single")[f"normal|{n}"]["percentile"][0]
-    found = covered("percentile", {"mean": CENTRES["mean"]}, (n,), 0.0)["mean"]
-    assert told == pytest.approx(found, abs=error(told))
-    assert found < 0.95
+    """Percentile intervals of normal scores cover as in the golden simulation, below 95 %."""
+    expected = golden("single")[f"normal|{n}"]["percentile"][0]
+    share = simulated_coverage("percentile", {"mean": CENTRES["mean"]}, (n,), 0.0)["mean"]
+    assert expected == pytest.approx(share, abs=error(expected))
+    assert share < 0.95
 
 
 @pytest.mark.parametrize(
     "sizes", [(3,) * 3, (5,) * 3, (10,) * 3, (3,) * 8, (2, 6, 4), (3, 10, 5, 2, 8, 4, 3, 6)]
 )
 def test_the_t_interval_of_several_tasks_covers(sizes: tuple[int, ...]) -> None:
-    """Of tasks that lie a standard deviation apart, also where they have unequal runs."""
-    found = covered("t", dict(CENTRES.items()), sizes, (len(sizes) - 1) / 2)
-    assert {"interquartile mean", "mean", "median"} == set(found)
-    assert 0.94 - error(0.94) <= min(found.values()), found
+    """The t interval covers tasks that lie a standard deviation apart, with unequal runs too."""
+    shares = simulated_coverage("t", dict(CENTRES.items()), sizes, (len(sizes) - 1) / 2)
+    assert {"interquartile mean", "mean", "median"} == set(shares)
+    assert 0.94 - error(0.94) <= min(shares.values()), shares
 
 
 @pytest.mark.parametrize("sizes", [(5,) * 3, (3,) * 8, (3, 10, 5, 2, 8, 4, 3, 6)])
 def test_the_t_interval_of_an_optimality_gap_covers(sizes: tuple[int, ...]) -> None:
-    """Of normal scores with means 0, 1, 2 …, which lie E max(γ - x, 0) below γ in the mean."""
+    """The t interval covers the gap of normal scores with means 0, 1, 2 …."""
     gamma = 1.5
+    # The gap of a task is E max(γ - x, 0).
     below = gamma - np.arange(len(sizes))
     truth = float(np.mean(below * ndtr(below) + np.exp(-(below**2) / 2) / np.sqrt(2 * np.pi)))
-    found = covered("t", {"gap": Aggregate("mean", cap=gamma)}, sizes, truth)
-    assert 0.93 - error(0.93) <= found["gap"]
+    shares = simulated_coverage("t", {"gap": Aggregate("mean", cap=gamma)}, sizes, truth)
+    assert 0.93 - error(0.93) <= shares["gap"]

@@ -1,4 +1,4 @@
-"""Resampled whole runs: the same as sorting each resample, on one thread or many."""
+"""Resampled curves equal sorting each resample, on one thread or many."""
 
 import numpy as np
 import pytest
@@ -23,17 +23,17 @@ def test_counting_gives_what_sorting_gives(runs: list[list[float]]) -> None:
     positions = np.concatenate(
         [draw(scores.sizes, FEW, block).positions for block in blocks(scores.n, FEW)]
     )
-    expected = [interquartile_mean(TaskScores(own[positions], scores.sizes)) for own in curves]
-    found = resampled_curves(curves, scores.sizes, FEW)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+    expected = [interquartile_mean(TaskScores(curve[positions], scores.sizes)) for curve in curves]
+    actual = resampled_curves(curves, scores.sizes, FEW)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-9)
 
 
 def test_a_repetition_draws_the_same_runs_at_every_point() -> None:
     """If curves differ by a constant between two points, so do the replicates."""
     runs = np.asarray([1.0, 2.0, 4.0, 8.0, 16.0])
-    found = resampled_curves(np.stack([runs, runs + 3]), (5,), FEW)
-    np.testing.assert_allclose(found[1] - found[0], 3.0, rtol=1e-12)
-    assert found[0].std() > 0
+    replicates = resampled_curves(np.stack([runs, runs + 3]), (5,), FEW)
+    np.testing.assert_allclose(replicates[1] - replicates[0], 3.0, rtol=1e-12)
+    assert replicates[0].std() > 0
 
 
 @pytest.mark.parametrize("sizes", [(5,) * 8, (4, 5, 6)])
@@ -41,14 +41,16 @@ def test_a_repetition_draws_the_same_runs_at_every_point() -> None:
 def test_a_run_far_away_takes_no_digits_from_the_others(
     sizes: tuple[int, ...], far: float
 ) -> None:
-    """Resamples without it give what they give where it is near."""
-    near = np.random.default_rng(4).normal(1, 0.3, size=sum(sizes))
-    apart = near.copy()
-    apart[0] = far
-    found = resampled_curves(np.stack([near, apart]), sizes, FEW)
-    without = (draw(sizes, FEW, 0).positions > 0).all(axis=-1)
-    assert 0 < without.sum() < FEW.repetitions
-    np.testing.assert_allclose(found[1][without], found[0][without], rtol=1e-12)
+    """Resamples without the outlier do not depend on its distance."""
+    runs = np.random.default_rng(4).normal(1, 0.3, size=sum(sizes))
+    runs_with_outlier = runs.copy()
+    runs_with_outlier[0] = far
+    replicates = resampled_curves(np.stack([runs, runs_with_outlier]), sizes, FEW)
+    lacks_outlier = (draw(sizes, FEW, 0).positions > 0).all(axis=-1)
+    assert 0 < lacks_outlier.sum() < FEW.repetitions
+    np.testing.assert_allclose(
+        replicates[1][lacks_outlier], replicates[0][lacks_outlier], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("sizes", [(6, 6, 6), (3, 5, 9)])
@@ -56,14 +58,14 @@ def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.Monk
     """The number of threads and of blocks changes no byte."""
     monkeypatch.setattr(bootstrap_indices, "BLOCK", 20 * sum(sizes))
     curves = np.random.default_rng(3).normal(size=(4, sum(sizes)))
-    one, three = (resampled_curves(curves, sizes, FEW, threads=n) for n in (1, 3))
-    assert one.tobytes() == three.tobytes()
+    one_thread, three_threads = (resampled_curves(curves, sizes, FEW, threads=n) for n in (1, 3))
+    assert one_thread.tobytes() == three_threads.tobytes()
     monkeypatch.setattr(curve_bootstrap, "TOGETHER", 1)
-    assert one.tobytes() == resampled_curves(curves, sizes, FEW).tobytes()
+    assert one_thread.tobytes() == resampled_curves(curves, sizes, FEW).tobytes()
 
 
 def test_many_runs_are_counted_without_overflow() -> None:
-    """More than a 16-bit count holds, and weights of more than 32 bits."""
+    """Counts of more than 16 bits and weights of more than 32 bits do not overflow."""
     generator = np.random.default_rng(1)
     for sizes in ((20_000, 20_000), (997, 1009, 1013, 1019)):
         runs = generator.normal(size=sum(sizes)) + 5
@@ -82,5 +84,5 @@ def test_many_runs_are_counted_without_overflow() -> None:
                 sizes,
             )
         )
-        found = resampled_curves(runs[np.newaxis], sizes, resampling)[0]
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
+        actual = resampled_curves(runs[np.newaxis], sizes, resampling)[0]
+        np.testing.assert_allclose(actual, expected, rtol=1e-10)

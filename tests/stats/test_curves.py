@@ -1,4 +1,4 @@
-"""Learning curves: common grids by hand, golden bands, whole runs, and runs that end early."""
+"""Learning curves: common grids, golden bands, resampled whole runs and runs that end early."""
 
 from typing import Any
 
@@ -25,38 +25,38 @@ TASKS = list(np.moveaxis(np.asarray(CASE["scores"]), 1, 0))
 FEW = Resampling(seed=2, repetitions=500)
 NAN = np.nan
 
-heights = st.integers(-100, 100).map(lambda whole: whole / 4)
+heights = st.integers(-100, 100).map(lambda number: number / 4)
 
 
 @st.composite
 def tasks_of_curves(draw: st.DrawFn) -> list[Array]:
-    """One task to three, of runs of three points, some of which end early."""
+    """One to three tasks of runs with three points; some runs end early."""
     row = st.lists(heights, min_size=3, max_size=3)
     tasks = draw(st.lists(st.lists(row, min_size=1, max_size=4), min_size=1, max_size=3))
-    found = [np.asarray(task) for task in tasks]
-    for task in found:
+    arrays = [np.asarray(task) for task in tasks]
+    for task in arrays:
         for run in task:
             run[draw(st.integers(0, 6)) :] = NAN
-    return found
+    return arrays
 
 
 def test_an_evaluation_holds_until_the_next() -> None:
-    """Nothing is known before the first one, nor beyond the last."""
+    """An evaluation holds until the next; before the first and after the last there is NaN."""
     curve = ([10, 20, 40], [1.0, 2.0, 4.0])
     expected = [[NAN, 1.0, 1.0, 2.0, 2.0, 4.0, NAN]]
     np.testing.assert_array_equal(expected, align([curve], [9, 10, 19, 20, 39, 40, 41]))
 
 
 def test_a_run_without_an_evaluation_has_no_value() -> None:
-    """It is a row all the same: it does not go missing."""
-    found = align([([], []), ([1.0], [5.0])], [1.0, 2.0])
-    np.testing.assert_array_equal([[NAN, NAN], [5.0, NAN]], found)
+    """A run without an evaluation is a row of NaN."""
+    values = align([([], []), ([1.0], [5.0])], [1.0, 2.0])
+    np.testing.assert_array_equal([[NAN, NAN], [5.0, NAN]], values)
 
 
 def test_an_evaluation_that_is_nan_is_not_bridged() -> None:
-    """What a run was worth then is not known."""
-    found = align([([1, 2, 3], [1.0, NAN, 3.0])], [1, 2, 2.5, 3])
-    np.testing.assert_array_equal([[1.0, NAN, NAN, 3.0]], found)
+    """An evaluation of NaN holds until the next evaluation."""
+    values = align([([1, 2, 3], [1.0, NAN, 3.0])], [1, 2, 2.5, 3])
+    np.testing.assert_array_equal([[1.0, NAN, NAN, 3.0]], values)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_an_evaluation_that_is_nan_is_not_bridged() -> None:
     ],
 )
 def test_invalid_curves_are_refused(curve: Any, message: str) -> None:
-    """Every function that reads a curve refuses an invalid one."""
+    """`align` and `common_grid` refuse an invalid curve."""
     with pytest.raises(ValueError, match=message):
         align([curve], [1.0])
     with pytest.raises(ValueError, match=message):
@@ -78,7 +78,7 @@ def test_invalid_curves_are_refused(curve: Any, message: str) -> None:
 
 
 def test_the_grid_is_where_all_runs_have_a_value() -> None:
-    """From the latest first evaluation to the earliest last one, at everybody's steps."""
+    """The grid has all runs' steps from the latest first evaluation to the earliest last one."""
     curves = [([0, 10, 20, 30], [0.0] * 4), ([5, 15, 25], [0.0] * 3)]
     assert [5, 10, 15, 20, 25] == common_grid(curves).tolist()
     assert not np.isnan(align(curves, common_grid(curves))).any()
@@ -103,7 +103,7 @@ def test_a_grid_of_one_point_is_refused() -> None:
 
 
 def test_an_area_weighs_evaluations_by_their_steps() -> None:
-    """(1 + 3)/2 over 10 steps and (3 + 5)/2 over 30: 140/40."""
+    """By hand: (1 + 3)/2 over 10 steps and (3 + 5)/2 over 30 steps give 140/40."""
     assert 3.5 == area_under_curve([0, 10, 40], [1.0, 3.0, 5.0])
     assert [3.5, 7.0] == area_under_curve([0, 10, 40], [[1, 3, 5], [2, 6, 10]]).tolist()
     with pytest.raises(ValueError, match="at least two evaluations"):
@@ -116,29 +116,29 @@ def test_the_band_is_centred_on_rliables_interquartile_mean() -> None:
 
 
 def test_pointwise_intervals_are_those_of_many_resamples() -> None:
-    """Percentiles, within 2 % of the width of the limit."""
-    found = band(TASKS, Resampling(repetitions=50_000), method="percentile")
+    """Percentile bands lie within 2 % of the width of the limit of many resamples."""
+    result = band(TASKS, Resampling(repetitions=50_000), method="percentile")
     limit = np.asarray(CASE["limit_percentile"])
     slack = 0.02 * np.ptp(limit, axis=1)
-    assert (np.abs(found.low - limit[:, 0]) < slack).all()
-    assert (np.abs(found.high - limit[:, 1]) < slack).all()
+    assert (np.abs(result.low - limit[:, 0]) < slack).all()
+    assert (np.abs(result.high - limit[:, 1]) < slack).all()
 
 
 @pytest.mark.parametrize("single", ["curve", "number"])
 def test_of_whole_runs_a_mean_over_time_keeps_its_width(single: str) -> None:
-    """Drawing steps independently, as rliable does, loses more than half of it."""
+    """Resampling whole runs keeps the width, which rliable's independent steps halve."""
     means = [task.mean(axis=1) for task in TASKS]
-    many = Resampling(repetitions=50_000)
+    resampling = Resampling(repetitions=50_000)
     if single == "curve":
-        found = band([task[:, np.newaxis] for task in means], many, method="percentile")
-        low, high = found.low[0], found.high[0]
-        assert CASE["iqm_of_auc"]["point"] == pytest.approx(found.estimate[0], rel=1e-12)
+        result = band([task[:, np.newaxis] for task in means], resampling, method="percentile")
+        low, high = result.low[0], result.high[0]
+        assert CASE["iqm_of_auc"]["point"] == pytest.approx(result.estimate[0], rel=1e-12)
     else:
         scores = TaskScores.from_tasks(means)
-        one = interval(scores, interquartile_mean, many, method="percentile")
-        assert one.low is not None
-        assert one.high is not None
-        low, high = one.low, one.high
+        scores_interval = interval(scores, interquartile_mean, resampling, method="percentile")
+        assert scores_interval.low is not None
+        assert scores_interval.high is not None
+        low, high = scores_interval.low, scores_interval.high
     expected = CASE["iqm_of_auc"]["ci_whole_run"]
     assert expected == pytest.approx([low, high], abs=0.004)
     stepwise = CASE["iqm_of_auc"]["ci_rliable_3d"]
@@ -150,16 +150,16 @@ def test_of_whole_runs_a_mean_over_time_keeps_its_width(single: str) -> None:
 def test_a_band_of_one_point_is_the_interval_of_its_scores(
     sizes: tuple[int, ...], method: str
 ) -> None:
-    """By each method, and with as many runs in each task or not."""
+    """A band of one point equals the interval of its scores, on equal and unequal tasks."""
     generator = np.random.default_rng(7)
     runs = [np.sort(generator.normal(size=n)) for n in sizes]
-    many = Resampling(seed=4, repetitions=1_000)
-    expected = interval(TaskScores.from_tasks(runs), interquartile_mean, many, method=method)
-    found = band([task[:, np.newaxis] for task in runs], many, method=method)
-    numbers = [found.estimate[0], found.low[0], found.high[0]]
+    resampling = Resampling(seed=4, repetitions=1_000)
+    expected = interval(TaskScores.from_tasks(runs), interquartile_mean, resampling, method=method)
+    actual = band([task[:, np.newaxis] for task in runs], resampling, method=method)
+    numbers = [actual.estimate[0], actual.low[0], actual.high[0]]
     assert [expected.estimate, expected.low, expected.high] == pytest.approx(numbers, rel=1e-9)
     for name in ("coverage", "method", "n", "seed", "repetitions", "level", "tasks"):
-        assert getattr(expected, name) == getattr(found, name)
+        assert getattr(expected, name) == getattr(actual, name)
 
 
 @given(tasks_of_curves(), st.randoms(use_true_random=False))
@@ -174,23 +174,23 @@ def test_the_order_of_runs_does_not_matter(tasks: list[Array], random: Any) -> N
 
 @given(tasks_of_curves())
 def test_each_point_stands_by_itself(tasks: list[Array]) -> None:
-    """What is left at a point is aggregated, and an interval or a reason is there."""
-    found = band(tasks, FEW)
-    for point, runs in enumerate(found.runs):
-        left = [task[~np.isnan(task[:, point]), point] for task in tasks]
-        assert sum(map(len, left)) == runs
-        if all(map(len, left)):
-            middle = float(interquartile_mean(TaskScores.from_tasks(left)))
-            assert middle == pytest.approx(found.estimate[point])
+    """Each point aggregates the runs that reach it, and has an interval or a reason."""
+    result = band(tasks, FEW)
+    for point, runs in enumerate(result.runs):
+        remaining = [task[~np.isnan(task[:, point]), point] for task in tasks]
+        assert sum(map(len, remaining)) == runs
+        if all(map(len, remaining)):
+            middle = float(interquartile_mean(TaskScores.from_tasks(remaining)))
+            assert middle == pytest.approx(result.estimate[point])
         else:
-            assert np.isnan(found.estimate[point])
-    assert np.isnan(found.low).tolist() == np.isnan(found.high).tolist()
-    assert bool(np.isnan(found.low).any()) == bool(found.reason or found.gaps)
-    assert (found.reason is not None) == bool(np.isnan(found.low).all())
+            assert np.isnan(result.estimate[point])
+    assert np.isnan(result.low).tolist() == np.isnan(result.high).tolist()
+    assert bool(np.isnan(result.low).any()) == bool(result.reason or result.gaps)
+    assert (result.reason is not None) == bool(np.isnan(result.low).all())
 
 
 def test_runs_that_end_early_are_counted() -> None:
-    """Four runs, then three, then one, of which nothing can be said, then none."""
+    """Points of one run or none have no interval, and the numbers of runs are counted."""
     task = np.asarray(
         [
             [0.0, 1.0, 2.0, 3.0, NAN],
@@ -199,20 +199,20 @@ def test_runs_that_end_early_are_counted() -> None:
             [5.0, 6.0, NAN, NAN, NAN],
         ]
     )
-    found = band([task], Resampling(repetitions=1_000))
-    assert [4, 4, 3, 1, 0] == found.runs.tolist()
-    assert [1.5, 3.5, 3.0, 3.0] == found.estimate[:4].tolist()
-    assert [False, False, False, True, True] == np.isnan(found.low).tolist()
-    assert None is found.reason
+    result = band([task], Resampling(repetitions=1_000))
+    assert [4, 4, 3, 1, 0] == result.runs.tolist()
+    assert [1.5, 3.5, 3.0, 3.0] == result.estimate[:4].tolist()
+    assert [False, False, False, True, True] == np.isnan(result.low).tolist()
+    assert None is result.reason
     assert (
         "at 1 of 5 points one run alone shows no spread; at 1 of 5 points a task has no run"
-    ) == found.gaps
-    assert found.coverage is not None
-    assert 4 == found.n
+    ) == result.gaps
+    assert result.coverage is not None
+    assert 4 == result.n
 
 
 def test_coverage_is_told_of_points_where_tasks_have_as_many_runs() -> None:
-    """Of three runs of both, not of four and three, nor of two and three."""
+    """Coverage is that of points where both tasks have three runs."""
     rising = np.arange(20.0).reshape(4, 5) % 7
     first, second = rising.copy(), rising[:3, ::-1].copy()
     resampling = Resampling(repetitions=1_000)
@@ -235,20 +235,20 @@ def test_coverage_is_told_of_points_where_tasks_have_as_many_runs() -> None:
     ],
 )
 def test_without_spread_there_is_no_band(tasks: list[list[list[float]]], reason: str) -> None:
-    """It says why, and claims no resampling."""
-    found = band(tasks, FEW)
-    assert found.reason is not None
-    assert found.reason.startswith(reason)
-    assert np.isnan([found.low, found.high]).all()
-    assert (0, None, None, None) == (found.repetitions, found.seed, found.coverage, found.gaps)
+    """Without spread there is a reason, and no band and no resampling."""
+    result = band(tasks, FEW)
+    assert result.reason is not None
+    assert result.reason.startswith(reason)
+    assert np.isnan([result.low, result.high]).all()
+    assert (0, None, None, None) == (result.repetitions, result.seed, result.coverage, result.gaps)
 
 
 def test_where_runs_are_equal_a_band_has_a_gap() -> None:
-    """Five runs at the maximum do not show that the sixth will be there."""
+    """A point where all runs are equal has no interval, and is counted as a gap."""
     task = np.asarray([[1.0, 500.0], [2.0, 500.0], [3.0, 500.0]])
-    found = band([task], FEW)
-    assert [False, True] == np.isnan(found.high).tolist()
-    assert "at 1 of 2 points all runs are equal" == found.gaps
+    result = band([task], FEW)
+    assert [False, True] == np.isnan(result.high).tolist()
+    assert "at 1 of 2 points all runs are equal" == result.gaps
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_where_runs_are_equal_a_band_has_a_gap() -> None:
     ],
 )
 def test_invalid_tables_of_curves_are_refused(tasks: list[Array], message: str) -> None:
-    """A message of one line names the mistake."""
+    """Tables of wrong shape, of different grids, or with infinite values are refused."""
     with pytest.raises(ValueError, match=message):
         band(tasks, FEW)
 
@@ -276,15 +276,15 @@ def test_an_unknown_method_is_refused() -> None:
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
 def test_coverage(n: int) -> None:
-    """Of normal scores, t's 95% intervals hold the truth about as often; percentiles less.
+    """The t intervals of normal scores cover about 95 %, percentile intervals less.
 
-    Each point of the curves is a sample of its own.
+    Each point of the curves is an independent sample.
     """
     curves = np.random.default_rng(n).normal(size=(n, 3_000 if IN_FULL else 1_000))
     resampling = Resampling(repetitions=1_500)
-    held = {}
+    coverage = {}
     for method in ("t", "percentile"):
-        found = band([curves], resampling, method=method)
-        held[method] = float(((found.low <= 0) & (found.high >= 0)).mean())
-    assert 0.93 <= held["t"] <= 0.975
-    assert {3: 0.78, 5: 0.92, 10: 0.95, 20: 0.95}[n] > held["percentile"]
+        result = band([curves], resampling, method=method)
+        coverage[method] = float(((result.low <= 0) & (result.high >= 0)).mean())
+    assert 0.93 <= coverage["t"] <= 0.975
+    assert {3: 0.78, 5: 0.92, 10: 0.95, 20: 0.95}[n] > coverage["percentile"]

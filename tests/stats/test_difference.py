@@ -1,4 +1,4 @@
-"""The difference of two labels: by hand, against the golden numbers, and where there is none."""
+"""The difference of two labels equals golden numbers and values by hand, or has a reason."""
 
 from math import sqrt
 from typing import Any
@@ -35,27 +35,27 @@ from rlexp.stats.task_scores import TaskScores
 def test_the_interval_is_that_of_welch(case: dict[str, Any]) -> None:
     """Degrees of freedom and ends equal the golden values of Welch's interval."""
     x, y = case_labels(case)
-    found, interval = estimate_difference(x, y), difference_interval(x, y)
-    assert case["welch"]["df"] == pytest.approx(found.degrees_of_freedom, rel=1e-12)
+    difference, interval = estimate_difference(x, y), difference_interval(x, y)
+    assert case["welch"]["df"] == pytest.approx(difference.degrees_of_freedom, rel=1e-12)
     assert case["welch"]["ci95"] == pytest.approx([interval.low, interval.high], rel=1e-10)
 
 
 def test_an_interval_says_what_it_is() -> None:
     """An interval contains its level, its method and the runs of both labels."""
-    found = difference_interval(label([1.0, 2.0]), label([4.0, 7.0, 9.0]), level=0.9)
+    interval = difference_interval(label([1.0, 2.0]), label([4.0, 7.0, 9.0]), level=0.9)
     assert ("Welch t", 0.9, 5, 1, 0, None, None) == (
-        found.method,
-        found.level,
-        found.n,
-        found.tasks,
-        found.repetitions,
-        found.seed,
-        found.reason,
+        interval.method,
+        interval.level,
+        interval.n,
+        interval.tasks,
+        interval.repetitions,
+        interval.seed,
+        interval.reason,
     )
 
 
 def test_tasks_are_averaged_and_their_variances_add_up() -> None:
-    """By hand: variances of the means 1, 0, 4 and 1, so (1 + 0 + 4 + 1) / 2² in all."""
+    """By hand: the means have variances 1, 0, 4 and 1, so the difference has 6 / 2²."""
     x, y = label([0.0, 2.0], [5.0, 9.0]), label([4.0, 4.0], [2.0, 4.0])
     # Each side's variance is that of two runs, over two: (2, 0, 8, 2) / 2.
     assert Difference(
@@ -77,20 +77,20 @@ def test_tasks_are_averaged_and_their_variances_add_up() -> None:
     ],
 )
 def test_without_spread_there_is_a_reason_and_no_interval(x: Label, y: Label, reason: str) -> None:
-    """One run, or equal ones, do not tell how sure the difference is."""
-    found, interval = (
+    """One run alone, or equal runs, have a reason instead of an interval."""
+    difference, interval = (
         estimate_difference(label(*x), label(*y)),
         difference_interval(label(*x), label(*y)),
     )
-    assert found.reason is not None
-    assert reason in found.reason
-    assert (None, None) == (found.standard_error, found.degrees_of_freedom)
-    assert (None, None, found.reason) == (interval.low, interval.high, interval.reason)
-    assert spread(label(*x), label(*y)) == found.reason
+    assert difference.reason is not None
+    assert reason in difference.reason
+    assert (None, None) == (difference.standard_error, difference.degrees_of_freedom)
+    assert (None, None, difference.reason) == (interval.low, interval.high, interval.reason)
+    assert spread(label(*x), label(*y)) == difference.reason
 
 
 def test_equal_scores_differ_by_exactly_nothing() -> None:
-    """A mean of three tenths is no tenth in binary; rounding must not look like a difference."""
+    """Rounding in the mean of scores of 0.1 does not look like a difference."""
     assert 0.0 == estimate_difference(label([0.1] * 3), label([0.1] * 4)).value
     assert 0.0 == variance(np.full(3, 0.1))
 
@@ -107,42 +107,42 @@ def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random
 def test_swapping_sides_mirrors_the_difference(both: tuple[Label, Label]) -> None:
     """Swapping the labels changes only the sign."""
     x, y = (label(*side) for side in both)
-    one, other = estimate_difference(x, y), estimate_difference(y, x)
-    assert (one.value, one.standard_error, one.degrees_of_freedom, one.reason) == (
-        -other.value,
-        other.standard_error,
-        other.degrees_of_freedom,
-        other.reason,
+    forward, swapped = estimate_difference(x, y), estimate_difference(y, x)
+    assert (forward.value, forward.standard_error, forward.degrees_of_freedom, forward.reason) == (
+        -swapped.value,
+        swapped.standard_error,
+        swapped.degrees_of_freedom,
+        swapped.reason,
     )
 
 
 @given(two_labels(2))
 def test_degrees_of_freedom_have_bounds(both: tuple[Label, Label]) -> None:
-    """Between those of the smallest sample and those of all together (Satterthwaite)."""
-    found = estimate_difference(*(label(*side) for side in both))
+    """Degrees of freedom are between those of the smallest sample and those of all samples."""
+    difference = estimate_difference(*(label(*side) for side in both))
     runs = [len(task) for side in both for task in side]
-    if found.degrees_of_freedom is not None:
+    if difference.degrees_of_freedom is not None:
         low, high = min(runs) - 1, sum(runs) - len(runs)
-        assert low * (1 - 1e-12) <= found.degrees_of_freedom <= high * (1 + 1e-12)
+        assert low * (1 - 1e-12) <= difference.degrees_of_freedom <= high * (1 + 1e-12)
 
 
 def test_the_spread_of_a_pilot_stands_for_both_sides() -> None:
-    """By hand: variances 2 and 8, so 2 (2 + 8) / 2² a seed, 2 · 10² / 68 groups."""
-    found = spread(label([0.0, 2.0], [5.0, 9.0]))
-    assert isinstance(found, Spread)
+    """By hand: variances 2 and 8 give 2 (2 + 8) / 2² per seed and 2 · 10² / 68 groups."""
+    pilot_spread = spread(label([0.0, 2.0], [5.0, 9.0]))
+    assert isinstance(pilot_spread, Spread)
     assert (5.0, 200 / 68, 100 / 68) == pytest.approx(
-        (found.variance, found.groups, found.degrees_of_freedom)
+        (pilot_spread.variance, pilot_spread.groups, pilot_spread.degrees_of_freedom)
     )
 
 
 def test_the_spread_of_a_pair_is_its_standard_error() -> None:
-    """Squared, times the seeds a side; with its degrees of freedom."""
+    """The spread of a pair is its squared standard error, times the seeds per side."""
     x, y = label([0.0, 2.0, 3.0], [5.0, 9.0, 1.0]), label([4.0, 4.0, 8.0], [2.0, 4.0, 3.0])
-    found, expected = spread(x, y), estimate_difference(x, y)
-    assert isinstance(found, Spread)
-    assert expected.standard_error == pytest.approx(sqrt(found.variance / 3))
-    assert expected.degrees_of_freedom == pytest.approx(found.groups * 2)
-    assert expected.degrees_of_freedom == pytest.approx(found.degrees_of_freedom)
+    pair_spread, expected = spread(x, y), estimate_difference(x, y)
+    assert isinstance(pair_spread, Spread)
+    assert expected.standard_error == pytest.approx(sqrt(pair_spread.variance / 3))
+    assert expected.degrees_of_freedom == pytest.approx(pair_spread.groups * 2)
+    assert expected.degrees_of_freedom == pytest.approx(pair_spread.degrees_of_freedom)
 
 
 @pytest.mark.parametrize(

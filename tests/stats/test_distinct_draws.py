@@ -1,4 +1,4 @@
-"""Few runs: resamples that are alike are evaluated once, and no bit of a result changes."""
+"""With few runs, equal resamples are evaluated once, which changes no bit of a result."""
 
 import numpy as np
 import pytest
@@ -21,20 +21,20 @@ STATISTICS = {
 def test_values_are_the_same_to_the_bit(
     sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The short way and the long way agree in every repetition."""
+    """Evaluating the distinct draws gives the values of evaluating all draws."""
     generator = np.random.default_rng(len(sizes) + sum(sizes))
     scores = TaskScores.from_tasks([generator.uniform(-1.0, 1.0, size) for size in sizes])
     assert distinct_draws(sizes, Resampling()) is not None
-    short = resampled.replicates(scores, STATISTICS, Resampling())
+    values_by_distinct_draws = resampled.replicates(scores, STATISTICS, Resampling())
     monkeypatch.setattr(resampled, "distinct_draws", lambda *_: None)
-    long = resampled.replicates(scores, STATISTICS, Resampling())
+    values_by_all_draws = resampled.replicates(scores, STATISTICS, Resampling())
     for name in STATISTICS:
-        np.testing.assert_array_equal(short[name], long[name])
+        np.testing.assert_array_equal(values_by_distinct_draws[name], values_by_all_draws[name])
 
 
 @pytest.mark.parametrize(
     ("sizes", "repetitions"), [((8,), 50_000), ((5, 5), 50_000), ((5,), 1_000), ((1,) * 16, 10)]
 )
 def test_many_different_draws_are_not_kept(sizes: tuple[int, ...], repetitions: int) -> None:
-    """If there are too many distinct draws, none are kept."""
+    """`distinct_draws` returns None if there are too many draws to be worth finding."""
     assert distinct_draws(sizes, Resampling(repetitions=repetitions)) is None

@@ -1,4 +1,4 @@
-"""Effect sizes: by the golden numbers, by hand, and by their laws."""
+"""Effect sizes equal golden numbers and values by hand, and follow their laws."""
 
 from itertools import product
 from math import gamma, sqrt
@@ -53,11 +53,11 @@ def test_over_tasks_g_pools_the_variance() -> None:
     ],
 )
 def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason: str) -> None:
-    """Without spread there is dominance, and a reason instead of g."""
-    found = effect_size(label(x), label(y))
-    assert found.hedges_g is None
-    assert found.reason is not None
-    assert reason in found.reason
+    """Runs without spread have a reason instead of Hedges' g."""
+    effect = effect_size(label(x), label(y))
+    assert effect.hedges_g is None
+    assert effect.reason is not None
+    assert reason in effect.reason
 
 
 def test_all_measures_stand_together() -> None:
@@ -84,10 +84,10 @@ def test_dominance_counts_pairs(both: tuple[Label, Label]) -> None:
 def test_swapping_sides_changes_the_sign(both: tuple[Label, Label]) -> None:
     """Swapping the labels negates delta and g, and complements the probability to win."""
     x, y = (label(*side) for side in both)
-    one, other = effect_size(x, y), effect_size(y, x)
-    assert one.cliffs_delta == -other.cliffs_delta
-    assert one.vargha_delaney == pytest.approx(1 - other.vargha_delaney, abs=1e-15)
-    assert one.hedges_g == (None if other.hedges_g is None else -other.hedges_g)
+    forward, swapped = effect_size(x, y), effect_size(y, x)
+    assert forward.cliffs_delta == -swapped.cliffs_delta
+    assert forward.vargha_delaney == pytest.approx(1 - swapped.vargha_delaney, abs=1e-15)
+    assert forward.hedges_g == (None if swapped.hedges_g is None else -swapped.hedges_g)
 
 
 @given(two_labels(2), st.floats(0.01, 100), st.floats(-100, 100))

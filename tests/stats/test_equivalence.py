@@ -1,4 +1,4 @@
-"""Equivalence: by SciPy, by hand, and at its level."""
+"""The equivalence test agrees with SciPy and with values by hand, and keeps its level."""
 
 import numpy as np
 import pytest
@@ -10,24 +10,26 @@ from rlexp.stats.difference import difference_interval
 from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
 
 
-def test_it_is_two_welch_tests_of_scipy() -> None:
+def test_equivalence_is_two_welch_tests_of_scipy() -> None:
     """The p-values equal SciPy's one-sided Welch tests of scores shifted by the margin."""
     from scipy.stats import ttest_ind
 
     x, y = np.array([1.0, 2.0, 2.5, 4.0]), np.array([0.5, 2.2, 3.1])
     lower = ttest_ind(x + 3, y, equal_var=False, alternative="greater").pvalue
     upper = ttest_ind(x - 3, y, equal_var=False, alternative="less").pvalue
-    found = equivalence_test(label(x), label(y), 3.0)
+    result = equivalence_test(label(x), label(y), 3.0)
     assert (lower, upper, max(lower, upper)) == pytest.approx(
-        (found.p_lower, found.p_upper, found.p), rel=1e-10
+        (result.p_lower, result.p_upper, result.p), rel=1e-10
     )
 
 
 def test_by_hand_on_two_tasks() -> None:
     """A difference of 0 with standard error 1 on 4 degrees of freedom, and t₀.₉₅ = 2.1318."""
     x = label([0.0, 2.0], [0.0, 2.0])
-    found = equivalence_test(x, x, 2.13184678632665)
-    assert (0.05, 0.05, 0.05) == pytest.approx((found.p, found.p_lower, found.p_upper), rel=1e-9)
+    result = equivalence_test(x, x, 2.13184678632665)
+    assert (0.05, 0.05, 0.05) == pytest.approx(
+        (result.p, result.p_lower, result.p_upper), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,10 +37,10 @@ def test_by_hand_on_two_tasks() -> None:
     [([1.0], [1.0, 2.0], "one run alone"), ([1.0, 1.0], [1.0, 1.0], "all runs are equal")],
 )
 def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason: str) -> None:
-    """Equal scores are not proof of equivalence: nobody knows how they vary."""
-    found = equivalence_test(label(x), label(y), 1.0)
-    assert EquivalenceTest(margin=1.0, p=None, reason=found.reason) == found
-    assert reason in (found.reason or "")
+    """Runs without spread have a reason instead of a p-value, even if they are equal."""
+    result = equivalence_test(label(x), label(y), 1.0)
+    assert EquivalenceTest(margin=1.0, p=None, reason=result.reason) == result
+    assert reason in (result.reason or "")
 
 
 @pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
@@ -54,18 +56,22 @@ def test_equivalence_agrees_with_the_90_percent_interval(
 ) -> None:
     """At level 0.05 the test rejects if and only if the 90% interval is within the margin."""
     x, y = (label(*side) for side in both)
-    found, interval = equivalence_test(x, y, margin), difference_interval(x, y, level=0.9)
-    if found.p is not None and interval.low is not None and interval.high is not None:
+    result, interval = equivalence_test(x, y, margin), difference_interval(x, y, level=0.9)
+    if result.p is not None and interval.low is not None and interval.high is not None:
         within = -margin < interval.low and interval.high < margin
-        assert within == (found.p < 0.05) or found.p == pytest.approx(0.05)
+        assert within == (result.p < 0.05) or result.p == pytest.approx(0.05)
 
 
 @given(two_labels(2), st.floats(0.1, 50))
 def test_swapping_sides_swaps_the_tests(both: tuple[Label, Label], margin: float) -> None:
     """Swapping the labels swaps the two one-sided p-values."""
     x, y = (label(*side) for side in both)
-    one, other = equivalence_test(x, y, margin), equivalence_test(y, x, margin)
-    assert (one.p, one.p_lower, one.p_upper) == (other.p, other.p_upper, other.p_lower)
+    forward, swapped = equivalence_test(x, y, margin), equivalence_test(y, x, margin)
+    assert (forward.p, forward.p_lower, forward.p_upper) == (
+        swapped.p,
+        swapped.p_upper,
+        swapped.p_lower,
+    )
 
 
 def test_the_level_holds_at_the_margin() -> None:

@@ -1,4 +1,4 @@
-"""Probability of improvement: by hand, golden, by enumeration, and its coverage."""
+"""Probability of improvement equals golden numbers, values by hand and enumeration."""
 
 from itertools import product
 from typing import Any
@@ -27,19 +27,19 @@ CASES: list[dict[str, Any]] = GOLDEN["poi"]
 LIMITS = [
     case
     for case in CASES
-    # Where one label dominates the reference has an interval without width: we have none.
+    # If one label dominates, the reference has an interval of width 0, and rlexp has none.
     if "limit_percentile_B5e5" in case and case["point"] not in {0.0, 1.0}
 ]
 FEW = Resampling(seed=3, repetitions=400)
 
 
 def name(case: dict[str, Any]) -> str:
-    """How pytest calls a golden case."""
+    """Name of a golden case in the output of pytest."""
     return str(case["id"])
 
 
-def found_of(case: dict[str, Any], resampling: Resampling) -> Interval:
-    """The interval of a golden case, whose scores are of shape (runs, tasks)."""
+def interval_of(case: dict[str, Any], resampling: Resampling) -> Interval:
+    """Interval computed for a golden case, whose scores have the shape (runs, tasks)."""
     x, y = (TaskScores.from_tasks(list(np.asarray(case[k], np.float64).T)) for k in "xy")
     return probability_of_improvement(x, y, resampling)
 
@@ -47,21 +47,23 @@ def found_of(case: dict[str, Any], resampling: Resampling) -> Interval:
 @pytest.mark.parametrize("case", CASES, ids=name)
 def test_the_estimate_is_that_of_rliable(case: dict[str, Any]) -> None:
     """The estimate equals rliable's with ties, with unequal numbers of runs, and with one run."""
-    found = found_of(case, FEW)
-    assert case["point"] == pytest.approx(found.estimate, rel=1e-12)
-    assert len(case["x"][0]) * (len(case["x"]) + len(case["y"])) == found.n
+    interval = interval_of(case, FEW)
+    assert case["point"] == pytest.approx(interval.estimate, rel=1e-12)
+    assert len(case["x"][0]) * (len(case["x"]) + len(case["y"])) == interval.n
 
 
 @pytest.mark.parametrize("case", LIMITS, ids=name)
 def test_the_interval_is_that_of_many_resamples(case: dict[str, Any]) -> None:
-    """Within two steps of the values that the probability can take, of one task."""
-    found = found_of(case, Resampling(repetitions=50_000))
+    """The ends are within two steps of the golden limit; a step is one won pair of runs."""
+    interval = interval_of(case, Resampling(repetitions=50_000))
     step = 1 / (len(case["x"]) * len(case["y"]) * len(case["x"][0]))
-    assert case["limit_percentile_B5e5"] == pytest.approx([found.low, found.high], abs=2 * step)
+    assert case["limit_percentile_B5e5"] == pytest.approx(
+        [interval.low, interval.high], abs=2 * step
+    )
     assert ("percentile stratified bootstrap", 50_000, 0) == (
-        found.method,
-        found.repetitions,
-        found.seed,
+        interval.method,
+        interval.repetitions,
+        interval.seed,
     )
 
 
@@ -72,84 +74,88 @@ def test_ties_count_half() -> None:
     assert 3.5 / 4 / 2 == probability_of_improvement(x, y, FEW).estimate
 
 
-@given(tasks(runs=2, most=4), st.data())
+@given(tasks(min_runs=2, max_runs=4), st.data())
 def test_the_order_of_runs_does_not_matter(runs: list[list[float]], data: st.DataObject) -> None:
     """Runs in another order give the same estimate and ends to the last bit."""
     others = [data.draw(st.lists(values, min_size=2, max_size=4)) for _ in runs]
     shuffled = [data.draw(st.permutations(task)) for task in (*runs, *others)]
     x, y, u, v = (
-        TaskScores.from_tasks(own)
-        for own in (runs, others, shuffled[: len(runs)], shuffled[len(runs) :])
+        TaskScores.from_tasks(table)
+        for table in (runs, others, shuffled[: len(runs)], shuffled[len(runs) :])
     )
     assert probability_of_improvement(x, y, FEW) == probability_of_improvement(u, v, FEW)
 
 
-@given(tasks(runs=2, most=4), st.data())
-def test_the_other_way_round_is_the_rest(runs: list[list[float]], data: st.DataObject) -> None:
-    """P(x > y) + P(y > x) = 1, ties being halved."""
+@given(tasks(min_runs=2, max_runs=4), st.data())
+def test_both_directions_sum_to_one(runs: list[list[float]], data: st.DataObject) -> None:
+    """P(x > y) + P(y > x) = 1, because ties count half."""
     others = [data.draw(st.lists(values, min_size=2, max_size=4)) for _ in runs]
     x, y = TaskScores.from_tasks(runs), TaskScores.from_tasks(others)
-    there, back = (probability_of_improvement(a, b, FEW).estimate for a, b in ((x, y), (y, x)))
-    assert 1 == pytest.approx(there + back)
+    forward, backward = (
+        probability_of_improvement(a, b, FEW).estimate for a, b in ((x, y), (y, x))
+    )
+    assert 1 == pytest.approx(forward + backward)
 
 
 def test_resamples_are_as_likely_as_they_should_be() -> None:
-    """Mean and variance over all 27 × 4 resamples of three runs and two."""
+    """Replicates have the mean and deviation of all 27 × 4 resamples of three and two runs."""
     x, y = np.asarray([0.0, 1.5, 3.0]), np.asarray([1.0, 2.0])
     wins = np.asarray([[a > b for b in y] for a in x])
-    every = [
+    enumerated = [
         wins[np.ix_(a, b)].mean()
         for a in product(range(3), repeat=3)
         for b in product(range(2), repeat=2)
     ]
-    drawn = replicates([[PairRanks.of(x, y)]], Resampling(repetitions=200_000))
-    assert np.mean(every) == pytest.approx(drawn.mean(), abs=0.003)
-    assert np.std(every) == pytest.approx(drawn.std(), abs=0.003)
+    resampled = replicates([[PairRanks.of(x, y)]], Resampling(repetitions=200_000))
+    assert np.mean(enumerated) == pytest.approx(resampled.mean(), abs=0.003)
+    assert np.std(enumerated) == pytest.approx(resampled.std(), abs=0.003)
 
 
 def test_both_sides_are_drawn_independently() -> None:
-    """Equal labels that were drawn alike would always tie."""
+    """Two equal labels are resampled independently, so their resamples do not always tie."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0, 4.0, 5.0]])
-    found = probability_of_improvement(scores, scores, FEW)
-    assert 0.5 == found.estimate
-    assert found.low is not None
-    assert found.low < 0.3
+    interval = probability_of_improvement(scores, scores, FEW)
+    assert 0.5 == interval.estimate
+    assert interval.low is not None
+    assert interval.low < 0.3
 
 
-def sampled(generator: np.random.Generator, *sizes: int, digits: int = 9) -> TaskScores:
-    """Normal scores of so many runs of each task; few digits make ties."""
+def normal_scores(generator: np.random.Generator, *sizes: int, digits: int = 9) -> TaskScores:
+    """Normal scores of tasks with these numbers of runs; few digits make ties."""
     return TaskScores.from_tasks([np.round(generator.normal(size=n), digits) for n in sizes])
 
 
 def test_blocks_change_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many repetitions and pairs are computed at a time, in whatever precision."""
+    """Block size, pairs computed at once, and precision change no byte."""
     generator = np.random.default_rng(5)
-    pairs = [(sampled(generator, 4, 5, 6), sampled(generator, 6, 7, 4)) for _ in range(3)]
-    whole = probabilities_of_improvement(pairs, FEW)
+    pairs = [
+        (normal_scores(generator, 4, 5, 6), normal_scores(generator, 6, 7, 4)) for _ in range(3)
+    ]
+    expected = probabilities_of_improvement(pairs, FEW)
     for name, value in (("BLOCK", 10 * 16), ("AT_ONCE", 1), ("EXACT_IN_SINGLE", 0)):
         monkeypatch.setattr(improvement, name, value)
-        assert whole == probabilities_of_improvement(pairs, FEW)
+        assert expected == probabilities_of_improvement(pairs, FEW)
 
 
 @pytest.mark.parametrize("digits", [0, 9])
 def test_pairs_together_are_as_each_alone(digits: int) -> None:
-    """To the bit, with ties or without, whatever the numbers of runs and tasks."""
+    """Several pairs at once equal each pair alone to the last bit, with ties or without."""
     generator = np.random.default_rng(6)
     shapes = [((9, 4), (7, 4)), ((9, 4), (9, 4)), ((5,), (8,)), ((1, 3), (2, 2)), ((3,), (3,))]
     pairs = [
-        (sampled(generator, *x, digits=digits), sampled(generator, *y, digits=digits))
+        (normal_scores(generator, *x, digits=digits), normal_scores(generator, *y, digits=digits))
         for x, y in shapes
     ]
-    alone = tuple(probability_of_improvement(x, y, FEW) for x, y in pairs)
-    assert alone == probabilities_of_improvement(pairs, FEW)
-    assert 3 <= sum(one.low is not None for one in alone)
+    intervals = tuple(probability_of_improvement(x, y, FEW) for x, y in pairs)
+    assert intervals == probabilities_of_improvement(pairs, FEW)
+    assert 3 <= sum(interval.low is not None for interval in intervals)
 
 
 @pytest.mark.parametrize("digits", [0, 9])
 def test_resamples_are_counted_pair_by_pair(digits: int) -> None:
-    """Ranks give what comparing every drawn run with every other gives, to the bit."""
+    """Counting by ranks equals comparing every two drawn runs, to the last bit."""
     generator = np.random.default_rng(7)
-    x, y = sampled(generator, 12, digits=digits), sampled(generator, 7, digits=digits)
+    x, y = normal_scores(generator, 12, digits=digits), normal_scores(generator, 7, digits=digits)
     table = 1 + np.sign(np.subtract.outer(x.values, y.values))
     c, d = (
         improvement.counts(FEW.generator(side, 0), n, FEW.repetitions)
@@ -170,14 +176,14 @@ def test_resamples_are_counted_pair_by_pair(digits: int) -> None:
 def test_without_spread_there_is_no_interval(
     x: list[list[float]], y: list[list[float]], reason: str
 ) -> None:
-    """The estimate stands, the reason is said, and no resampling is claimed."""
-    found = probability_of_improvement(TaskScores.from_tasks(x), TaskScores.from_tasks(y), FEW)
+    """Runs without spread have a reason, and no interval and no resampling."""
+    interval = probability_of_improvement(TaskScores.from_tasks(x), TaskScores.from_tasks(y), FEW)
     assert (None, None, 0, None, reason) == (
-        found.low,
-        found.high,
-        found.repetitions,
-        found.seed,
-        found.reason,
+        interval.low,
+        interval.high,
+        interval.repetitions,
+        interval.seed,
+        interval.reason,
     )
 
 
@@ -187,25 +193,25 @@ def test_without_spread_there_is_no_interval(
 def test_labels_that_do_not_overlap_have_no_interval(
     y: list[list[float]], expected: float
 ) -> None:
-    """Rliable has one without width there, which reads as certainty."""
+    """Labels that do not overlap have a reason, where rliable has an interval of width 0."""
     x = TaskScores.from_tasks([[1.0, 2.0], [4.0, 5.0]])
-    found = probability_of_improvement(x, TaskScores.from_tasks(y), FEW)
+    interval = probability_of_improvement(x, TaskScores.from_tasks(y), FEW)
     assert (expected, None, None, SEPARATED) == (
-        found.estimate,
-        found.low,
-        found.high,
-        found.reason,
+        interval.estimate,
+        interval.low,
+        interval.high,
+        interval.reason,
     )
     assert ("none", 0, None, None) == (
-        found.method,
-        found.repetitions,
-        found.seed,
-        found.coverage,
+        interval.method,
+        interval.repetitions,
+        interval.seed,
+        interval.coverage,
     )
 
 
 def test_tasks_must_be_the_same() -> None:
-    """Two tasks are not compared with one."""
+    """A comparison of two tasks with one task is refused."""
     with pytest.raises(ValueError, match="2 tasks cannot be compared with 1: give both the same"):
         probability_of_improvement(
             TaskScores.from_tasks([[1.0], [2.0]]), TaskScores.from_tasks([[1.0]]), FEW
@@ -217,20 +223,20 @@ def test_tasks_must_be_the_same() -> None:
     [(1, 3), (8, 5), *(pytest.param(*size, marks=long) for size in ((1, 10), (8, 3), (8, 20)))],
 )
 def test_coverage(tasks: int, n: int) -> None:
-    """600 samples agree with what `coverage` says of those that have an interval."""
+    """Intervals of 600 samples contain the truth about as often as `coverage` says."""
     generator = np.random.default_rng(tasks * n)
-    held, told = [], set()
+    hits, stated_coverages = [], set()
     for sample in range(600):
-        apart = 0.5 * (sample % 3) + 0.5 * generator.normal(size=(tasks, 1))
-        truth = ndtr(apart / np.sqrt(2)).mean()
-        x = TaskScores.from_tasks(list(generator.normal(size=(tasks, n)) + apart))
+        shift = 0.5 * (sample % 3) + 0.5 * generator.normal(size=(tasks, 1))
+        truth = ndtr(shift / np.sqrt(2)).mean()
+        x = TaskScores.from_tasks(list(generator.normal(size=(tasks, n)) + shift))
         y = TaskScores.from_tasks(list(generator.normal(size=(tasks, n))))
-        found = probability_of_improvement(x, y, Resampling(seed=sample, repetitions=1_000))
-        if found.low is not None and found.high is not None:
-            held.append(found.low <= truth <= found.high)
-            told.add(found.coverage)
-    assert len(held) > 450
-    assert [np.mean(held)] == pytest.approx(list(told), abs=0.04)
+        interval = probability_of_improvement(x, y, Resampling(seed=sample, repetitions=1_000))
+        if interval.low is not None and interval.high is not None:
+            hits.append(interval.low <= truth <= interval.high)
+            stated_coverages.add(interval.coverage)
+    assert len(hits) > 450
+    assert [np.mean(hits)] == pytest.approx(list(stated_coverages), abs=0.04)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +255,10 @@ def test_coverage_is_that_of_the_next_smaller_numbers(
 ) -> None:
     """Coverage is that of the next smaller simulated sizes, and None below all of them."""
     scores = TaskScores.from_tasks([np.arange(n) for n in sizes])
-    for repetitions, level, told in (
+    for repetitions, level, coverage in (
         (1_000, 0.95, expected),
         (999, 0.95, None),
         (1_000, 0.9, None),
     ):
         resampling = Resampling(repetitions=repetitions, level=level)
-        assert told == probability_of_improvement(scores, scores, resampling).coverage
+        assert coverage == probability_of_improvement(scores, scores, resampling).coverage

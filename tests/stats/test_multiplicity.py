@@ -1,4 +1,4 @@
-"""Adjusted p-values: by the golden numbers, by hand, and by their laws."""
+"""Adjusted p-values equal golden numbers and values by hand, and follow their laws."""
 
 import json
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_one_test_stays_as_it_is(adjust: Adjust) -> None:
 @every_method
 @pytest.mark.parametrize("values", [[0.1, float("nan")], [-0.1], [1.1], [[0.1]]])
 def test_what_is_no_probability_is_refused(adjust: Adjust, values: list[float]) -> None:
-    """It is neither dropped, which would ease the other tests, nor spread to them."""
+    """Values that are no probability are refused: dropping them would ease the other tests."""
     with pytest.raises(ValueError, match="numbers from 0 to 1: leave out a test"):
         adjust(values)
 
@@ -77,7 +77,7 @@ def test_the_order_of_the_tests_does_not_matter(
 
 @given(p_values)
 def test_one_method_is_stricter_than_the_next(values: list[float]) -> None:
-    """Bonferroni, then Holm, then Benjamini–Hochberg, then none; and never above 1."""
+    """Bonferroni is at least as strict as Holm, Holm as no adjustment; none exceeds 1."""
     rows = [[1.0] * len(values), *(adjust(values).tolist() for adjust in METHODS.values()), values]
     for strict, mild in pairwise(rows):
         assert all(a >= b - 1e-15 for a, b in zip(strict, mild, strict=True)), json.dumps(rows)
@@ -87,7 +87,7 @@ def test_one_method_is_stricter_than_the_next(values: list[float]) -> None:
 def test_a_smaller_p_value_makes_no_adjusted_one_larger(
     values: list[float], data: st.DataObject
 ) -> None:
-    """Holm is monotone: so the smallest p-values that are possible bound what can be decided."""
+    """Holm's method is monotone: a smaller p-value makes no adjusted p-value larger."""
     place = data.draw(st.integers(0, len(values) - 1))
     smaller = [*values]
     smaller[place] *= data.draw(st.floats(0, 1))

@@ -1,4 +1,4 @@
-"""Scores on one scale: 0 and 1 at the anchors, nothing cut off, nothing guessed."""
+"""Normalised scores are 0 and 1 at the anchors, are not clipped, and need given anchors."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlexp.stats.task_scores import TaskScores, comparable, min_max
 
-THREE = TaskScores.from_tasks([[0.0, 5.0, 12.0], [-200.0, -100.0]])
+TWO_TASKS = TaskScores.from_tasks([[0.0, 5.0, 12.0], [-200.0, -100.0]])
 
 
 def test_anchors_become_zero_and_one() -> None:
@@ -17,15 +17,15 @@ def test_anchors_become_zero_and_one() -> None:
 
 def test_anchors_broadcast() -> None:
     """Each column has its own pair of anchors."""
-    found = min_max([[1.0, 1.0], [3.0, 0.0]], [0.0, -1.0], [2.0, 1.0])
-    assert [[0.5, 1.0], [1.5, 0.5]] == found.tolist()
+    normalised = min_max([[1.0, 1.0], [3.0, 0.0]], [0.0, -1.0], [2.0, 1.0])
+    assert [[0.5, 1.0], [1.5, 0.5]] == normalised.tolist()
 
 
 @given(st.integers(-100, 100), st.integers(1, 100), st.integers(-1000, 1000))
 def test_normalisation_is_linear(low: int, width: int, score: int) -> None:
     """Applying the inverse linear map restores the scores."""
-    found = float(min_max(score, low, low + width))
-    assert score == pytest.approx(low + found * width, abs=1e-9)
+    normalised = float(min_max(score, low, low + width))
+    assert score == pytest.approx(low + normalised * width, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -33,23 +33,23 @@ def test_normalisation_is_linear(low: int, width: int, score: int) -> None:
     [(1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0), (0.0, float("inf")), ([0.0, 3.0], [1.0, 2.0])],
 )
 def test_anchors_must_be_numbers_in_order(low: float, high: float) -> None:
-    """A message of one line names the invalid anchors."""
+    """Anchors that are not finite, or not in ascending order, are refused."""
     with pytest.raises(ValueError, match=r"must be finite, and low below high$"):
         min_max([0.0, 1.0], low, high)
 
 
 def test_each_task_has_its_own_scale() -> None:
-    """As many pairs as tasks, each for all of its runs."""
-    found = comparable(THREE, [(0.0, 10.0), (-200.0, 0.0)])
-    assert (3, 2) == found.sizes
-    assert [0.0, 0.5, 1.2, 0.0, 0.5] == pytest.approx(found.values.tolist())
+    """All runs of a task are normalised by the anchors of that task."""
+    normalised = comparable(TWO_TASKS, [(0.0, 10.0), (-200.0, 0.0)])
+    assert (3, 2) == normalised.sizes
+    assert [0.0, 0.5, 1.2, 0.0, 0.5] == pytest.approx(normalised.values.tolist())
 
 
 def test_a_batch_is_normalised_alike() -> None:
     """A batch of shape (…, N) is normalised row by row."""
-    batch = TaskScores(np.stack([THREE.values, THREE.values + 10]), THREE.sizes)
-    found = comparable(batch, [(0.0, 10.0), (-200.0, 0.0)]).values
-    assert [1.0, 1.5, 2.2, 0.05, 0.55] == pytest.approx(found[1].tolist())
+    batch = TaskScores(np.stack([TWO_TASKS.values, TWO_TASKS.values + 10]), TWO_TASKS.sizes)
+    normalised = comparable(batch, [(0.0, 10.0), (-200.0, 0.0)]).values
+    assert [1.0, 1.5, 2.2, 0.05, 0.55] == pytest.approx(normalised[1].tolist())
 
 
 @pytest.mark.parametrize("anchors", [[None], [(0.0, 10.0)], []])
@@ -60,12 +60,12 @@ def test_scores_of_one_task_stay_raw(anchors: list[tuple[float, float] | None]) 
 
 
 @pytest.mark.parametrize(
-    ("anchors", "known"),
+    ("anchors", "count"),
     [([None, (0.0, 1.0)], 1), ([], 0), ([(0.0, 1.0)] * 3, 3), ([(0.0, 1.0), None, (0.0, 1.0)], 2)],
 )
-def test_several_tasks_need_anchors(anchors: list[tuple[float, float] | None], known: int) -> None:
-    """A scale that was guessed from the data would depend on who else is compared."""
+def test_several_tasks_need_anchors(anchors: list[tuple[float, float] | None], count: int) -> None:
+    """Several tasks need anchors each; a scale from the data would depend on other labels."""
     with pytest.raises(
-        ValueError, match=rf"2 tasks need normalisation anchors, but {known} have them"
+        ValueError, match=rf"2 tasks need normalisation anchors, but {count} have them"
     ):
-        comparable(THREE, anchors)
+        comparable(TWO_TASKS, anchors)

@@ -1,4 +1,4 @@
-"""Optimism: Welch's interval of the gap, and what the Gaussian model expects of it."""
+"""Optimism: Welch's interval of the gap, and the gap that the Gaussian model expects."""
 
 from math import pi, sqrt
 from random import Random
@@ -23,10 +23,15 @@ scores = st.lists(st.floats(-100, 100), min_size=2, max_size=8)
 def test_the_gap_has_welchs_interval() -> None:
     """The interval of the optimism equals SciPy's Welch interval."""
     tuning, test = [10.0, 12.0, 11.0], [8.0, 9.0, 7.0, 10.0, 6.0]
-    found = optimism(tuning, test)
+    interval = optimism(tuning, test)
     expected = stats.ttest_ind(tuning, test, equal_var=False).confidence_interval()
-    assert (3, "Welch t", 8, None) == (found.estimate, found.method, found.n, found.seed)
-    assert pytest.approx([expected.low, expected.high]) == [found.low, found.high]
+    assert (3, "Welch t", 8, None) == (
+        interval.estimate,
+        interval.method,
+        interval.n,
+        interval.seed,
+    )
+    assert pytest.approx([expected.low, expected.high]) == [interval.low, interval.high]
 
 
 @given(scores, scores, st.randoms())
@@ -46,15 +51,15 @@ def test_without_spread_the_gap_has_no_interval(
     tuning: list[float], test: list[float], reason: str
 ) -> None:
     """Runs without spread have a reason instead of an interval."""
-    found = optimism(tuning, test)
-    assert 3 - np.mean(test) == found.estimate
-    assert (None, None) == (found.low, found.high)
-    assert reason in str(found.reason)
+    interval = optimism(tuning, test)
+    assert 3 - np.mean(test) == interval.estimate
+    assert (None, None) == (interval.low, interval.high)
+    assert reason in str(interval.reason)
 
 
 @pytest.mark.parametrize(("tuning", "test"), [([], [1.0]), ([1.0], [float("nan")])])
 def test_missing_scores_are_refused(tuning: list[float], test: list[float]) -> None:
-    """An empty side has no mean, and NaN is no score."""
+    """An empty list of scores, and NaN as a score, are refused."""
     with pytest.raises(ValueError, match="score"):
         optimism(tuning, test)
 
@@ -73,14 +78,14 @@ def test_missing_scores_are_refused(tuning: list[float], test: list[float]) -> N
     ],
 )
 def test_the_expected_maximum_has_its_known_values(count: int, expected: float) -> None:
-    """Closed forms for two and three; tables beyond."""
+    """The expected maximum equals closed forms for two and three values, and tables beyond."""
     tolerance = 1e-9 if count <= 10 else 5e-5
     assert pytest.approx(expected, abs=tolerance) == expected_maximum(count)
 
 
 @pytest.mark.parametrize("count", [1000, 100_000, 10**9])
 def test_the_expected_maximum_is_found_for_many(count: int) -> None:
-    """Between the bounds that extreme values obey: √(2 ln K) less a little, and that itself."""
+    """The expected maximum of K values is between the quantile of 1 - 1/K and √(2 ln K)."""
     high = sqrt(2 * np.log(count))
     low = stats.norm.isf(1 / count)
     assert low < expected_maximum(count) < high
@@ -98,34 +103,44 @@ def simulated(model: TuningModel, studies: int) -> tuple[float, float, float]:
     return float(best.mean()), float(gap.mean()), float(gap.std() / sqrt(studies))
 
 
+@pytest.mark.parametrize(("configurations", "seeds"), [(5, 1), (20, 3), (50, 5)])
+def test_the_expected_optimism_is_that_of_simulated_searches(
+    configurations: int, seeds: int
+) -> None:
+    """The formula agrees with simulated searches to within four standard errors."""
+    model = TuningModel(configurations=configurations, seeds=seeds, noise=2.0, spread=1.0)
+    _, gap, error = simulated(model, 20_000)
+    assert abs(gap - expected_optimism(configurations, seeds, 2.0, 1.0)) < 4 * error
+
+
 def test_nothing_is_overstated_without_choice_or_noise() -> None:
-    """One configuration wins without luck; without noise the best is the best."""
+    """The expected optimism is 0 for one configuration, and for scores without noise."""
     assert pytest.approx(0, abs=1e-9) == expected_optimism(1, 3, 1.0, 1.0)
     assert 0 == expected_optimism(50, 3, 0.0, 1.0)
     assert 0 == expected_optimism(50, 3, 0.0, 0.0)
 
 
 def test_a_study_tells_its_model() -> None:
-    """Two configurations of two seeds by hand: variances 2 and 2, means 1 and 5, so τ² = 8 - 1."""
-    found = fit_tuning_model([[0, 2], [4, 6]])
-    assert (2, 2, 3) == (found.configurations, found.seeds, found.mean)
-    assert pytest.approx([sqrt(2), sqrt(7)]) == [found.noise, found.spread]
-    assert pytest.approx(3 + 7 / 8 * 2) == found.shrunken(5)
+    """By hand for two configurations of two seeds: variances 2 and 2, means 1 and 5, τ² = 8 - 1."""
+    model = fit_tuning_model([[0, 2], [4, 6]])
+    assert (2, 2, 3) == (model.configurations, model.seeds, model.mean)
+    assert pytest.approx([sqrt(2), sqrt(7)]) == [model.noise, model.spread]
+    assert pytest.approx(3 + 7 / 8 * 2) == model.shrunken(5)
 
 
 def test_noise_alone_is_not_taken_for_spread() -> None:
     """Means that vary less than their noise have no spread, and shrink to the mean of all."""
-    found = fit_tuning_model([[0, 4], [4, 0]])
-    assert 0 == found.spread == found.reliability
-    assert 2 == found.shrunken(9)
+    model = fit_tuning_model([[0, 4], [4, 0]])
+    assert 0 == model.spread == model.reliability
+    assert 2 == model.shrunken(9)
 
 
-def test_the_model_of_many_simulated_scores_is_theirs() -> None:
+def test_the_model_of_many_simulated_scores_is_recovered() -> None:
     """The model fitted to 4000 simulated configurations on 3 seeds is right within 5 %."""
     generator = np.random.default_rng(0)
     table = generator.normal(0, 2, (4000, 1)) + generator.normal(0, 1, (4000, 3))
-    found = fit_tuning_model(list(table))
-    assert pytest.approx([1, 2], rel=0.05) == [found.noise, found.spread]
+    model = fit_tuning_model(list(table))
+    assert pytest.approx([1, 2], rel=0.05) == [model.noise, model.spread]
 
 
 @given(st.lists(st.lists(st.floats(-9, 9), min_size=2, max_size=2), min_size=2), st.randoms())
@@ -148,7 +163,7 @@ def test_neither_configurations_nor_runs_have_an_order(
     ],
 )
 def test_studies_too_small_for_a_model_are_refused(table: list[list[float]], message: str) -> None:
-    """The message says what is missing."""
+    """A study that is too small or invalid for a model is refused with the reason."""
     with pytest.raises(ValueError, match=message):
         fit_tuning_model(table)
 

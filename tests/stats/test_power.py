@@ -1,4 +1,4 @@
-"""Power: by the golden numbers, by inversion, and by simulation."""
+"""Power equals golden numbers, its own inverse and simulations."""
 
 from math import ceil
 from typing import Any
@@ -23,8 +23,8 @@ from rlexp.stats.power import (
 @pytest.mark.parametrize("case", golden()["power_t_two_sided_equal_n"], ids=str)
 def test_power_is_the_golden_one(case: dict[str, Any]) -> None:
     """Power equals golden values of statsmodels."""
-    found = power(case["d"], case["n"], alpha=case["alpha"])
-    assert case["power_t"] == pytest.approx(found, abs=1e-12)
+    result = power(case["d"], case["n"], alpha=case["alpha"])
+    assert case["power_t"] == pytest.approx(result, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", golden()["n_for_power"], ids=str)
@@ -36,13 +36,13 @@ def test_seeds_are_the_golden_ones(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", golden()["mde"], ids=str)
 def test_the_detectable_effect_is_the_golden_one(case: dict[str, Any]) -> None:
     """Detectable effects equal golden values within the precision of the golden search."""
-    found = detectable_effect(case["n"], power=case["power"], alpha=case["alpha"])
-    assert case["d"] == pytest.approx(found, rel=3e-6)
+    effect = detectable_effect(case["n"], power=case["power"], alpha=case["alpha"])
+    assert case["d"] == pytest.approx(effect, rel=3e-6)
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.5, 64), (0.8, 26), (1.0, 17), (1.5, 9), (2.0, 6)])
 def test_known_numbers_of_seeds(effect: float, n: int) -> None:
-    """For power 0.8 at level 0.05; with one seed fewer it is not enough, in either direction."""
+    """Power 0.8 at level 0.05 needs n seeds for an effect of either sign; n - 1 are too few."""
     assert n == seeds_for_power(effect) == seeds_for_power(-effect)
     assert power(effect, n - 1) < 0.8 <= power(effect, n)
 
@@ -50,17 +50,17 @@ def test_known_numbers_of_seeds(effect: float, n: int) -> None:
 @given(st.floats(0.05, 5), st.integers(2, 500), st.sampled_from([0.001, 0.05, 0.2]))
 def test_power_grows(effect: float, n: int, alpha: float) -> None:
     """Power increases with seeds, effect and alpha, and is never below alpha."""
-    found = power(effect, n, alpha=alpha)
-    assert alpha <= found + 1e-12
-    assert found <= power(effect, n + 1, alpha=alpha) + 1e-12
-    assert found <= power(effect * 1.1, n, alpha=alpha) + 1e-12
-    assert found <= power(effect, n, alpha=alpha * 1.1) + 1e-12
+    base = power(effect, n, alpha=alpha)
+    assert alpha <= base + 1e-12
+    assert base <= power(effect, n + 1, alpha=alpha) + 1e-12
+    assert base <= power(effect * 1.1, n, alpha=alpha) + 1e-12
+    assert base <= power(effect, n, alpha=alpha * 1.1) + 1e-12
 
 
 @given(st.integers(2, 300), st.floats(0.1, 0.99))
-def test_the_detectable_effect_is_detected(n: int, wanted: float) -> None:
+def test_the_detectable_effect_is_detected(n: int, target: float) -> None:
     """The detectable effect has exactly the requested power."""
-    assert wanted == pytest.approx(power(detectable_effect(n, power=wanted), n), abs=1e-9)
+    assert target == pytest.approx(power(detectable_effect(n, power=target), n), abs=1e-9)
 
 
 @pytest.mark.parametrize("effect", [1e9, -1e300, 1e-12])
@@ -70,11 +70,13 @@ def test_extremes_are_numbers(effect: float) -> None:
 
 
 def test_power_is_how_often_a_test_rejects() -> None:
-    """By simulation of 1,000 pairs of 8 runs, one standard deviation apart."""
+    """Power is the share of tests that reject, in 1,000 simulated pairs of 8 runs."""
     generator = np.random.default_rng(6)
     pairs = [(generator.normal(1, 1, 8), generator.normal(0, 1, 8)) for _ in range(1000)]
-    found = sum((welch_test(label(a), label(b)).p or 1.0) <= 0.05 for a, b in pairs) / 1000
-    assert power(1.0, 8) == pytest.approx(found, abs=0.05)
+    rejection_rate = (
+        sum((welch_test(label(a), label(b)).p or 1.0) <= 0.05 for a, b in pairs) / 1000
+    )
+    assert power(1.0, 8) == pytest.approx(rejection_rate, abs=0.05)
 
 
 def test_degrees_of_freedom_may_be_fractional() -> None:
@@ -86,11 +88,11 @@ def test_degrees_of_freedom_may_be_fractional() -> None:
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 1e-5])
 def test_power_never_falls_with_the_difference(degrees_of_freedom: float, alpha: float) -> None:
     """Power does not decrease, even where SciPy's noncentral t is NaN."""
-    found = [
+    powers = [
         t_test_power(distance, degrees_of_freedom, alpha=alpha)
         for distance in np.geomspace(1e-3, 1e7, 40)
     ]
-    assert (np.diff(found) >= -1e-9).all()
+    assert (np.diff(powers) >= -1e-9).all()
 
 
 @pytest.mark.parametrize(("high", "expected"), [(10, 7), (7, 7), (6, None), (2, None)])
@@ -100,7 +102,7 @@ def test_the_fewest_seeds_are_searched_up_to_a_limit(high: int, expected: int | 
 
 
 def test_impossible_plans_are_refused() -> None:
-    """The message says what to change."""
+    """A plan with one seed, or for a difference of 0, is refused with advice."""
     with pytest.raises(ValueError, match="n = 2 seeds per label or more"):
         power(1.0, 1)
     with pytest.raises(ValueError, match="n = 2 seeds per label or more"):

@@ -1,4 +1,4 @@
-"""Performance profiles: golden bands, bands by enumeration, and what they do with bad data."""
+"""Performance profiles: golden bands, enumerated bands and refused data."""
 
 from itertools import product
 from typing import Any
@@ -22,28 +22,28 @@ RAGGED = [[0.0, 1.0, 2.0], [0.5, 1.5], [1.0, 1.0, 3.0, 4.0]]
 
 
 def name(case: dict[str, Any]) -> str:
-    """How pytest calls a golden case."""
+    """Name of a golden case in the output of pytest."""
     return str(case["id"])
 
 
 def scores_of(case: dict[str, Any]) -> TaskScores:
-    """The scores of a golden case, which are of shape (runs, tasks) there."""
+    """Scores of a golden case, whose table has the shape (runs, tasks)."""
     return TaskScores.from_tasks(list(np.asarray(case["scores"], np.float64).T))
 
 
-def ends(found: Profile) -> tuple[Array, Array]:
-    """Both ends of a band that there is."""
-    assert found.low is not None
-    assert found.high is not None
-    return found.low, found.high
+def ends(result: Profile) -> tuple[Array, Array]:
+    """Both ends of a band, which must exist."""
+    assert result.low is not None
+    assert result.high is not None
+    return result.low, result.high
 
 
-def enumerated(runs: list[list[float]], threshold: float, tail: float) -> list[float]:
-    """Ends of the band of a few runs, from all resamples that there are."""
+def enumerated_band(runs: list[list[float]], threshold: float, tail: float) -> list[float]:
+    """Ends of the band of a few runs, from all their resamples."""
     sums = np.zeros(1)
     for task in runs:
-        drawn = np.asarray(list(product(task, repeat=len(task))))
-        sums = np.add.outer(sums, (drawn > threshold).mean(axis=1)).ravel()
+        resamples = np.asarray(list(product(task, repeat=len(task))))
+        sums = np.add.outer(sums, (resamples > threshold).mean(axis=1)).ravel()
     ordered = np.sort(sums / len(runs))
     places = [int(np.ceil(q * len(ordered) - 1e-9)) - 1 for q in (tail, 1 - tail)]
     return [float(ordered[place]) for place in places]
@@ -52,30 +52,30 @@ def enumerated(runs: list[list[float]], threshold: float, tail: float) -> list[f
 @pytest.mark.parametrize("case", SPREAD, ids=name)
 def test_the_band_is_that_of_infinitely_many_resamples(case: dict[str, Any]) -> None:
     """The band equals the golden limit of infinitely many resamples."""
-    found = performance_profile(scores_of(case), case["tau"])
-    assert case["score_ci_exact_Binf"] == pytest.approx(np.asarray(ends(found)), rel=1e-12)
+    result = performance_profile(scores_of(case), case["tau"])
+    assert case["score_ci_exact_Binf"] == pytest.approx(np.asarray(ends(result)), rel=1e-12)
 
 
 @pytest.mark.parametrize("case", SPREAD, ids=name)
 def test_a_sampled_band_differs_by_a_run_at_most(case: dict[str, Any]) -> None:
     """The band differs from rliable's, of 2,000 resamples, by at most one run."""
-    found = performance_profile(scores_of(case), case["tau"])
-    difference = np.abs(np.asarray(case["score_ci_reps2000"]) - ends(found))
-    assert difference.max() <= 1 / found.n + 1e-12
+    result = performance_profile(scores_of(case), case["tau"])
+    difference = np.abs(np.asarray(case["score_ci_reps2000"]) - ends(result))
+    assert difference.max() <= 1 / result.n + 1e-12
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.7, 1.0, 1.2, 2.5, 3.5, 9.0])
 def test_tasks_with_different_runs_weigh_the_same(threshold: float) -> None:
     """The band is that of all resamples of 3, 2 and 4 runs."""
-    found = performance_profile(TaskScores.from_tasks(RAGGED), [threshold], level=0.8)
-    assert enumerated(RAGGED, threshold, 0.1) == pytest.approx(np.ravel(ends(found)))
-    assert "exact percentile stratified bootstrap" == found.method
+    result = performance_profile(TaskScores.from_tasks(RAGGED), [threshold], level=0.8)
+    assert enumerated_band(RAGGED, threshold, 0.1) == pytest.approx(np.ravel(ends(result)))
+    assert "exact percentile stratified bootstrap" == result.method
 
 
 def test_a_fraction_is_the_mean_of_the_tasks_fractions() -> None:
-    """Above 1: a third, a half and a half, whatever the numbers of runs."""
-    found = performance_profile(TaskScores.from_tasks(RAGGED), [1.0])
-    assert [(1 / 3 + 1 / 2 + 1 / 2) / 3] == pytest.approx(found.fractions)
+    """By hand: a third, a half and a half of the runs of each task lie above 1."""
+    result = performance_profile(TaskScores.from_tasks(RAGGED), [1.0])
+    assert [(1 / 3 + 1 / 2 + 1 / 2) / 3] == pytest.approx(result.fractions)
 
 
 def test_above_is_strictly_above() -> None:
@@ -84,33 +84,35 @@ def test_above_is_strictly_above() -> None:
     assert [1.0, 0.75, 0.5, 0.0] == performance_profile(scores, [0, 1, 2, 4]).fractions.tolist()
 
 
-@given(tasks(runs=2, most=4), st.randoms(use_true_random=False))
+@given(tasks(min_runs=2, max_runs=4), st.randoms(use_true_random=False))
 def test_the_order_of_runs_and_tasks_does_not_matter(runs: list[list[float]], random: Any) -> None:
     """Runs and tasks in another order give the same profile to the last bit."""
     shuffled = [random.sample(task, len(task)) for task in random.sample(runs, len(runs))]
-    at = np.linspace(-150, 150, 7)
-    a, b = (performance_profile(TaskScores.from_tasks(own), at) for own in (runs, shuffled))
+    thresholds = np.linspace(-150, 150, 7)
+    a, b = (
+        performance_profile(TaskScores.from_tasks(table), thresholds) for table in (runs, shuffled)
+    )
     assert a.fractions.tolist() == b.fractions.tolist()
     assert a.reason == b.reason
     if a.reason is None:
         assert [end.tolist() for end in ends(a)] == [end.tolist() for end in ends(b)]
 
 
-@given(tasks(runs=2, most=5))
+@given(tasks(min_runs=2, max_runs=5))
 def test_a_profile_falls_and_so_does_its_band(runs: list[list[float]]) -> None:
     """Profile and band do not increase, and the fraction is between the ends, within 0 and 1."""
-    found = performance_profile(TaskScores.from_tasks(runs), np.linspace(-150, 150, 31))
-    assert (np.diff(found.fractions) <= 0).all()
-    if found.reason is None:
-        low, high = ends(found)
+    result = performance_profile(TaskScores.from_tasks(runs), np.linspace(-150, 150, 31))
+    assert (np.diff(result.fractions) <= 0).all()
+    if result.reason is None:
+        low, high = ends(result)
         assert (np.diff([low, high], axis=1) <= 1e-9).all()
-        assert ((low <= found.fractions + 1e-9) & (found.fractions <= high + 1e-9)).all()
+        assert ((low <= result.fractions + 1e-9) & (result.fractions <= high + 1e-9)).all()
         assert (low >= 0).all()
         assert (high <= 1).all()
 
 
 def test_thresholds_keep_their_order() -> None:
-    """Each has its own fraction and band, whatever the others are."""
+    """Each threshold has its own fraction and band, in any order of thresholds."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0, 4.0, 5.0]])
     rising = performance_profile(scores, [0.5, 1.5, 3.5])
     mixed = performance_profile(scores, [3.5, 0.5, 1.5])
@@ -124,17 +126,17 @@ def test_thresholds_keep_their_order() -> None:
 def test_rounded_weights_and_the_normal_law_come_near(
     sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each says what it is: the one differs by less than 0.01, the other by less than 0.02."""
+    """Bands by rounded weights err by less than 0.01, by the normal law by less than 0.02."""
     generator = np.random.default_rng(1)
     scores = TaskScores.from_tasks([generator.normal(size=n) for n in sizes])
-    at = np.linspace(-1.5, 1.5, 13)
-    exact = np.asarray(ends(performance_profile(scores, at)))
-    with monkeypatch.context() as coarse:
+    thresholds = np.linspace(-1.5, 1.5, 13)
+    exact = np.asarray(ends(performance_profile(scores, thresholds)))
+    with monkeypatch.context() as patch:
         lattice = profile.Lattice(sizes, 997, exact=False)
-        coarse.setattr(profile, "_lattice", lambda own: lattice)
-        rounded = performance_profile(scores, at)
+        patch.setattr(profile, "_lattice", lambda _sizes: lattice)
+        rounded = performance_profile(scores, thresholds)
     monkeypatch.setattr(profile, "LATTICE", 2)
-    normal = performance_profile(scores, at)
+    normal = performance_profile(scores, thresholds)
     assert "weights rounded by less than 1 %" in rounded.method
     assert "normal approximation" in normal.method
     assert 0.01 > np.abs(ends(rounded) - exact).max()
@@ -153,7 +155,7 @@ def test_rounded_weights_and_the_normal_law_come_near(
     ],
 )
 def test_the_cost_is_bounded(sizes: tuple[int, ...], method: str) -> None:
-    """Where a band cannot be exact at that cost, its method says so."""
+    """A band that is too costly to compute exactly names its approximation."""
     generator = np.random.default_rng(2)
     scores = TaskScores.from_tasks([generator.normal(size=n) for n in sizes])
     assert method in performance_profile(scores, [0.0, 0.3]).method
@@ -168,14 +170,14 @@ def test_the_cost_is_bounded(sizes: tuple[int, ...], method: str) -> None:
     ],
 )
 def test_without_spread_there_is_no_band(runs: list[list[float]], reason: str) -> None:
-    """The fractions stand, and the reason is said."""
-    found = performance_profile(TaskScores.from_tasks(runs), [0.0, 1.5])
-    assert (None, None, "none", reason) == (found.low, found.high, found.method, found.reason)
-    assert 1.0 == found.fractions[0]
+    """Runs without spread have fractions and a reason, but no band."""
+    result = performance_profile(TaskScores.from_tasks(runs), [0.0, 1.5])
+    assert (None, None, "none", reason) == (result.low, result.high, result.method, result.reason)
+    assert 1.0 == result.fractions[0]
 
 
 def test_what_makes_no_profile_is_refused() -> None:
-    """NaN is no threshold, and 1 is no level."""
+    """A threshold of NaN and a level of 1 are refused."""
     scores = TaskScores.from_tasks([[1.0, 2.0]])
     with pytest.raises(ValueError, match="a threshold must be a finite number"):
         performance_profile(scores, [np.nan])

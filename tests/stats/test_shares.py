@@ -22,12 +22,12 @@ def test_an_interval_holds_its_estimate() -> None:
 
 
 def test_a_resample_without_effects_is_left_out() -> None:
-    """If all resamples lack effects, there is a reason instead of an interval."""
-    one = share_intervals(np.array([1.0]), [np.array([0.0]), np.array([1.0])], 30, 0)[0]
-    assert 1 == one.repetitions
-    none = share_intervals(np.array([1.0]), [np.array([0.0])], 30, 0)[0]
-    assert (None, None) == (none.low, none.high)
-    assert "all effects are 0 in every resample of the trials" == none.reason
+    """A resample without effects is left out; if all lack effects, there is a reason."""
+    interval = share_intervals(np.array([1.0]), [np.array([0.0]), np.array([1.0])], 30, 0)[0]
+    assert 1 == interval.repetitions
+    missing = share_intervals(np.array([1.0]), [np.array([0.0])], 30, 0)[0]
+    assert (None, None) == (missing.low, missing.high)
+    assert "all effects are 0 in every resample of the trials" == missing.reason
 
 
 def test_resamples_are_those_of_the_seed() -> None:

@@ -1,4 +1,4 @@
-"""What the spread of runs says: degrees of freedom and acceleration, by hand."""
+"""Degrees of freedom and acceleration follow from the spread of runs, by hand."""
 
 from math import sqrt
 
@@ -23,13 +23,13 @@ EQUAL = TaskScores.from_tasks([[0.0, 2.0, 4.0], [10.0, 12.0, 14.0]])
         ("mean", None, [[0.0, 2.0], [10.0, 14.0]], 25 / 17),
         # one task that varies, with three runs
         ("mean", None, [[0.0, 2.0, 4.0], [5.0, 5.0]], 2.0),
-        # 8/3 / 3 and 2 / 2 with two degrees and one
+        # variances of the means 8/3 / 4 and 2 / 2, with three degrees and one
         ("mean", None, [[0.0, 2.0, 2.0, 4.0], [0.0, 2.0]], (2 / 3 + 1) ** 2 / (4 / 27 + 1)),
         # capped at 2: the first task alone varies
         ("mean", 2.0, [[0.0, 2.0], [10.0, 14.0]], 1.0),
         # capped at 0: none varies, so the fewest runs decide
         ("mean", 0.0, [[0.0, 2.0, 3.0], [10.0, 14.0, 15.0]], 2.0),
-        # the median over two tasks is their mean, over more it hangs on one or two of them
+        # the median of two tasks is their mean; that of more tasks depends on one or two of them
         ("median", None, [[0.0, 2.0], [10.0, 14.0]], 25 / 17),
         ("median", None, [[0.0, 2.0], [10.0, 14.0], [3.0, 4.0]], 1.0),
     ],
@@ -38,16 +38,16 @@ def test_degrees_of_freedom(
     centre: Centre, cap: float | None, runs: list[list[float]], expected: float
 ) -> None:
     """Degrees of freedom equal Satterthwaite's formula by hand."""
-    found = degrees_of_freedom(TaskScores.from_tasks(runs), Aggregate(centre, cap))
-    assert expected == pytest.approx(found)
+    actual = degrees_of_freedom(TaskScores.from_tasks(runs), Aggregate(centre, cap))
+    assert expected == pytest.approx(actual)
 
 
 def test_an_interquartile_mean_winsorises() -> None:
-    """The middle of these is 3 to 9, so the tasks' variances are 10.25 and 8.25."""
+    """The middle half is 3 to 9, so the winsorised tasks have the variances 10.25 and 8.25."""
     scores = TaskScores.from_tasks([[0.0, 3.0, 8.0, 90.0], [1.0, 6.0, 9.0, 10.0]])
     expected = (10.25 + 8.25) ** 2 / ((10.25**2 + 8.25**2) / 3)
-    found = degrees_of_freedom(scores, Aggregate("interquartile mean"))
-    assert expected == pytest.approx(found)
+    actual = degrees_of_freedom(scores, Aggregate("interquartile mean"))
+    assert expected == pytest.approx(actual)
 
 
 def test_an_unknown_statistic_has_the_fewest_degrees_of_freedom() -> None:
@@ -55,31 +55,31 @@ def test_an_unknown_statistic_has_the_fewest_degrees_of_freedom() -> None:
     assert 1.0 == degrees_of_freedom(TaskScores.from_tasks([[1.0, 2.0], [1.0, 2.0, 3.0]]), None)
 
 
-@given(tasks(runs=2))
+@given(tasks(min_runs=2))
 def test_degrees_of_freedom_lie_between_one_task_and_all(runs: list[list[float]]) -> None:
-    """Never below those of the task with fewest runs, never above the sum."""
+    """Degrees of freedom are between those of the smallest task and those of all tasks."""
     scores = TaskScores.from_tasks(runs)
     for centre in ("mean", "median", "interquartile mean"):
-        found = degrees_of_freedom(scores, Aggregate(centre))
-        most = sum(len(task) - 1 for task in runs)
-        assert min(map(len, runs)) - 1 - 1e-9 <= found <= most + 1e-9
+        actual = degrees_of_freedom(scores, Aggregate(centre))
+        total = sum(len(task) - 1 for task in runs)
+        assert min(map(len, runs)) - 1 - 1e-9 <= actual <= total + 1e-9
 
 
-@given(tasks(runs=2))
+@given(tasks(min_runs=2))
 def test_resamples_of_unbiased_scores_vary_as_samples_do(runs: list[list[float]]) -> None:
-    """Their variance with divisor n is the sample variance, and their means are the same."""
+    """Unbiased scores have the sample variance with divisor n, and the same means."""
     for before, after in zip(runs, unbiased(TaskScores.from_tasks(runs)).by_task(), strict=True):
         assert np.var(before, ddof=1) == pytest.approx(after.var(), abs=1e-9)
         assert np.mean(before) == pytest.approx(after.mean(), abs=1e-9)
 
 
 def test_acceleration_of_a_mean_is_its_skewness() -> None:
-    """A sixth of the skewness of the runs over √n, where there is one task."""
+    """On one task the acceleration is the skewness of the runs, divided by 6 √n."""
     values = np.asarray([0.0, 1.0, 5.0, 6.0, 20.0])
     from_mean = values - values.mean()
     skewness = (from_mean**3).mean() / (from_mean**2).mean() ** 1.5
-    found = acceleration(TaskScores.from_tasks([values]), mean)
-    assert skewness / 6 / sqrt(5) == pytest.approx(found)
+    actual = acceleration(TaskScores.from_tasks([values]), mean)
+    assert skewness / 6 / sqrt(5) == pytest.approx(actual)
 
 
 def test_acceleration_of_two_tasks_adds_their_moments() -> None:

@@ -1,4 +1,4 @@
-"""Scores by task: what is refused, and what is kept."""
+"""Scores by task: accepted and refused values."""
 
 import pytest
 

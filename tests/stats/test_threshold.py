@@ -1,4 +1,4 @@
-"""Reaching a threshold: when, how many runs do, and whether labels differ in it."""
+"""Times to a threshold, shares of runs that reach it, and the test between two labels."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ runs = st.lists(st.tuples(st.integers(1, 9).map(float), st.booleans()), min_size
         ([0, 6, float("nan"), 7, 6], 2, (40.0, True)),
     ],
 )
-def test_the_first_evaluation_that_reaches_it_counts(
+def test_the_first_evaluation_at_the_threshold_counts(
     values: list[float], stays: int, expected: tuple[float, bool]
 ) -> None:
     """The first of the consecutive evaluations gives the time; else the run is censored."""
@@ -52,26 +52,26 @@ def test_the_first_evaluation_that_reaches_it_counts(
 def test_invalid_arguments_are_refused(
     curve: Any, threshold: float, stays: int, message: str
 ) -> None:
-    """A message of one line names the mistake."""
+    """Empty or unsorted curves, and invalid thresholds, are refused with the mistake."""
     with pytest.raises(ValueError, match=message):
         time_to_threshold(curve, threshold, stays=stays)
 
 
 def test_the_log_rank_test_is_that_of_statsmodels() -> None:
-    """χ² and p, with ties and censored runs."""
-    found = log_rank((CASE["time_a"], CASE["time_b"]), (CASE["event_a"], CASE["event_b"]))
-    assert CASE["logrank"] == pytest.approx([found.statistic, found.p_value], rel=1e-12)
-    assert 14 == found.n
+    """χ² and p equal those of statsmodels, with ties and censored runs."""
+    result = log_rank((CASE["time_a"], CASE["time_b"]), (CASE["event_a"], CASE["event_b"]))
+    assert CASE["logrank"] == pytest.approx([result.statistic, result.p_value], rel=1e-12)
+    assert 14 == result.n
 
 
 @given(runs, runs)
 def test_either_label_may_come_first(a: Any, b: Any) -> None:
     """Swapping the labels, and reordering their runs, changes no result."""
     (s, d), (t, e) = zip(*a, strict=True), zip(*b, strict=True)
-    there, back = log_rank((s, t), (d, e)), log_rank((t[::-1], s[::-1]), (e[::-1], d[::-1]))
-    assert there.reason == back.reason
-    if there.reason is None:
-        assert there.statistic == pytest.approx(back.statistic, abs=1e-9)
+    forward, swapped = log_rank((s, t), (d, e)), log_rank((t[::-1], s[::-1]), (e[::-1], d[::-1]))
+    assert forward.reason == swapped.reason
+    if forward.reason is None:
+        assert forward.statistic == pytest.approx(swapped.statistic, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -85,29 +85,31 @@ def test_without_events_that_differ_there_is_no_test(
     times: Any, observed: Any, reason: str
 ) -> None:
     """Without differing events there is a reason instead of a test."""
-    found = log_rank(times, observed)
-    assert (None, None, 3, reason) == (found.statistic, found.p_value, found.n, found.reason)
+    result = log_rank(times, observed)
+    assert (None, None, 3, reason) == (result.statistic, result.p_value, result.n, result.reason)
 
 
 def test_the_log_rank_test_keeps_its_level() -> None:
     """Of 1,500 pairs of equal labels of ten runs, 5 ± 2 % are found different."""
     generator = np.random.default_rng(1)
     times = generator.exponential(size=(1_500, 2, 10))
-    told = [log_rank((a, b), (a < 1.5, b < 1.5)) for a, b in np.minimum(times, 1.5)]
-    rejected = np.mean([found.p_value is not None and found.p_value < 0.05 for found in told])
-    assert 0.03 < rejected < 0.07
+    results = [log_rank((a, b), (a < 1.5, b < 1.5)) for a, b in np.minimum(times, 1.5)]
+    rejection_rate = np.mean(
+        [result.p_value is not None and result.p_value < 0.05 for result in results]
+    )
+    assert 0.03 < rejection_rate < 0.07
 
 
 @pytest.mark.parametrize("case", GOLDEN["proportion_ci"], ids=lambda c: f"{c['k']} of {c['n']}")
 def test_wilsons_interval_is_that_of_statsmodels(case: dict[str, Any]) -> None:
     """Wilson's interval agrees with statsmodels, and the estimate is the fraction of all runs."""
-    found = wilson(case["k"], case["n"])
-    assert case["wilson"] == pytest.approx([found.low, found.high], rel=1e-12, abs=1e-15)
-    assert (case["k"] / case["n"], case["n"]) == (found.estimate, found.n)
+    interval = wilson(case["k"], case["n"])
+    assert case["wilson"] == pytest.approx([interval.low, interval.high], rel=1e-12, abs=1e-15)
+    assert (case["k"] / case["n"], case["n"]) == (interval.estimate, interval.n)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(1, 0), (-1, 3), (4, 3), (0, 0)])
 def test_impossible_fractions_are_refused(successes: int, n: int) -> None:
-    """A message of one line names the mistake."""
+    """No runs, fewer than 0 successes, and more successes than runs are refused."""
     with pytest.raises(ValueError, match="count all runs"):
         wilson(successes, n)

@@ -1,4 +1,4 @@
-"""Verdicts in words: right in sign, at their level, and never without a reason."""
+"""Verdicts in words have the right sign, keep their level, and always have a reason."""
 
 from random import Random
 
@@ -23,70 +23,70 @@ MIRRORED = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
 
 
 def verdict(x: Label, y: Label, margin: float | None = None, **settings: object) -> Decision:
-    """On one pair."""
+    """Decision on one pair of labels."""
     primary = PrimaryTest(str(settings.get("primary", "permutation")))
     pairs = [(label(*x), label(*y))]
     return verdicts(pairs, FEW, margin=margin, primary=primary)[0]
 
 
 def every_pair(labels: list[TaskScores]) -> list[tuple[TaskScores, TaskScores]]:
-    """Of these labels."""
+    """All pairs of the labels."""
     return [(x, y) for i, x in enumerate(labels) for y in labels[i + 1 :]]
 
 
 def test_what_is_apart_is_better_or_worse() -> None:
     """By hand: 10 apart, standard error 1 on 8 degrees of freedom, 2 of 252 relabellings."""
-    found = verdicts([(HIGH, LOW), (LOW, HIGH)], FEW)
+    decisions = verdicts([(HIGH, LOW), (LOW, HIGH)], FEW)
     numbers = "p = 0.0159 after Holm over 2 pairs"
     assert [
         (Verdict.BETTER, f"higher: a difference of 10 (95% interval 7.694 to 12.31), {numbers}"),
         (Verdict.WORSE, f"lower: a difference of -10 (95% interval -12.31 to -7.694), {numbers}"),
-    ] == [(decision.verdict, decision.reason) for decision in found]
-    assert [None, None] == [decision.further for decision in found]
+    ] == [(decision.verdict, decision.reason) for decision in decisions]
+    assert [None, None] == [decision.further for decision in decisions]
 
 
 def test_few_seeds_can_decide_nothing() -> None:
-    """Three runs against three cannot be decided, four against four can."""
-    found = verdict([[1.0, 2.0, 3.0]], [[101.0, 102.0, 103.0]])
-    assert Verdict.UNDECIDED is found.verdict
+    """Three runs per label decide nothing, and the reason names the four that are needed."""
+    decision = verdict([[1.0, 2.0, 3.0]], [[101.0, 102.0, 103.0]])
+    assert Verdict.UNDECIDED is decision.verdict
     assert (
         "with 3 runs per label and task the smallest possible p-value is p = 0.1, above 0.05: "
         "at least 4 runs per label and task are needed"
-    ) == found.reason
-    assert found.further is not None
-    assert (1, 4) == (found.further.seeds, found.further.total)
+    ) == decision.reason
+    assert decision.further is not None
+    assert (1, 4) == (decision.further.seeds, decision.further.total)
 
 
 def test_more_pairs_need_more_seeds() -> None:
     """Four runs per label can decide one pair, and cannot decide two."""
-    four = (label([1.0, 2.0, 3.0, 4.0]), label([11.0, 12.0, 13.0, 14.0]))
-    assert Verdict.WORSE is verdicts([four], FEW)[0].verdict
-    found = verdicts([four, four], FEW)[0]
-    assert Verdict.UNDECIDED is found.verdict
-    assert "the smallest possible p-value is p = 0.0571 after Holm over 2 pairs" in found.reason
-    assert "at least 5 runs per label and task are needed" in found.reason
+    pair = (label([1.0, 2.0, 3.0, 4.0]), label([11.0, 12.0, 13.0, 14.0]))
+    assert Verdict.WORSE is verdicts([pair], FEW)[0].verdict
+    decision = verdicts([pair, pair], FEW)[0]
+    assert Verdict.UNDECIDED is decision.verdict
+    assert "the smallest possible p-value is p = 0.0571 after Holm over 2 pairs" in decision.reason
+    assert "at least 5 runs per label and task are needed" in decision.reason
 
 
 def test_one_run_is_no_test() -> None:
     """With one run per label, the reason names the fewest runs that are needed."""
     for y in ([[2.0]], [[2.0, 3.0, 4.0]]):
-        found = verdict([[1.0]], y, margin=5.0)
-        assert Verdict.UNDECIDED is found.verdict
+        decision = verdict([[1.0]], y, margin=5.0)
+        assert Verdict.UNDECIDED is decision.verdict
         assert (
             "one run of a label on each task shows no spread: no test is possible; "
             "at least 4 runs per label and task are needed"
-        ) == found.reason
-        assert found.further is not None
-        assert found.further.reason.endswith("at least 4 per label and task are needed")
+        ) == decision.reason
+        assert decision.further is not None
+        assert decision.further.reason.endswith("at least 4 per label and task are needed")
 
 
 def test_one_run_on_one_of_two_tasks_leaves_the_permutation_test() -> None:
-    """Welch's would need a spread of every task, and says so."""
+    """One run on a task allows a permutation test, and gives Welch's test a reason."""
     x, y = [[1.0, 2.0, 3.0, 4.0], [5.0]], [[11.0, 12.0, 13.0, 14.0], [6.0]]
     assert Verdict.WORSE is verdict(x, y).verdict
-    found = verdict(x, y, primary="welch")
-    assert Verdict.UNDECIDED is found.verdict
-    assert found.reason.startswith(
+    decision = verdict(x, y, primary="welch")
+    assert Verdict.UNDECIDED is decision.verdict
+    assert decision.reason.startswith(
         "no stratified Welch t test is possible: one run alone shows no spread"
     )
 
@@ -94,86 +94,86 @@ def test_one_run_on_one_of_two_tasks_leaves_the_permutation_test() -> None:
 def test_equal_runs_are_undecided_in_words() -> None:
     """Equal runs are undecided with and without a margin, because they show no spread."""
     for margin in (None, 1.0):
-        found = verdict([[1.0] * 5], [[1.0] * 5], margin)
-        assert Verdict.UNDECIDED is found.verdict
+        decision = verdict([[1.0] * 5], [[1.0] * 5], margin)
+        assert Verdict.UNDECIDED is decision.verdict
         assert (
             "all runs of a task are equal: there is no difference, and no spread to compare it with"
-        ) == found.reason
-        assert found.further is not None
-        assert "the number of further seeds cannot be estimated" in found.further.reason
+        ) == decision.reason
+        assert decision.further is not None
+        assert "the number of further seeds cannot be estimated" in decision.further.reason
 
 
 def test_equal_runs_of_different_labels_are_decided() -> None:
     """Labels with different, constant scores are decided by the permutation test alone."""
-    found = verdict([[1.0] * 5], [[2.0] * 5])
-    assert Verdict.WORSE is found.verdict
-    assert "(no interval: within each task all runs are equal" in found.reason
+    decision = verdict([[1.0] * 5], [[2.0] * 5])
+    assert Verdict.WORSE is decision.verdict
+    assert "(no interval: within each task all runs are equal" in decision.reason
 
 
 def test_within_the_margin_is_equivalent() -> None:
-    """A difference that is real is named, and does not matter."""
+    """A significant difference within the margin is equivalent, and is called real."""
     runs = np.linspace(0, 1, 40)
-    same, real = (
+    identical, shifted = (
         verdict([list(runs)], [list(runs)], 0.5),
         verdict([list(runs)], [list(runs + 0.3)], 0.8),
     )
-    assert (Verdict.EQUIVALENT, Verdict.EQUIVALENT) == (same.verdict, real.verdict)
-    assert same.reason.startswith("the difference of 0 (95% interval")
-    assert "is within ±0.5, p < 0.0001" in same.reason
-    assert "it is real" not in same.reason
-    assert "; it is real (p = " in real.reason
-    assert real.reason.endswith("), but too small to matter")
+    assert (Verdict.EQUIVALENT, Verdict.EQUIVALENT) == (identical.verdict, shifted.verdict)
+    assert identical.reason.startswith("the difference of 0 (95% interval")
+    assert "is within ±0.5, p < 0.0001" in identical.reason
+    assert "it is real" not in identical.reason
+    assert "; it is real (p = " in shifted.reason
+    assert shifted.reason.endswith("), but too small to matter")
 
 
 def test_chance_is_undecided_and_says_how_to_go_on() -> None:
     """An undecided pair has its p-value and an estimate of the further seeds."""
-    found = verdict([[1.0, 2.0, 3.0, 4.0, 5.0]], [[2.0, 3.0, 4.0, 5.0, 6.0]])
-    assert Verdict.UNDECIDED is found.verdict
+    decision = verdict([[1.0, 2.0, 3.0, 4.0, 5.0]], [[2.0, 3.0, 4.0, 5.0, 6.0]])
+    assert Verdict.UNDECIDED is decision.verdict
     assert (
         "a difference of -1 (95% interval -3.306 to 1.306) may be chance: p = 0.444, above 0.05"
-    ) == found.reason
-    assert found.further is not None
+    ) == decision.reason
+    assert decision.further is not None
     # Cohen's d is 1 / √2.5, for which 41 seeds a side have power 0.8.
-    assert (36, 41) == (found.further.seeds, found.further.total)
+    assert (36, 41) == (decision.further.seeds, decision.further.total)
 
 
 def test_for_many_pairs_more_seeds_are_needed() -> None:
-    """They are planned at the hardest step of Holm's."""
+    """More pairs need more further seeds, because Holm's strictest step is planned for."""
     pair = (LOW, label([2.0, 3.0, 4.0, 5.0, 6.0]))
-    one, many = verdicts([pair], FEW)[0].further, verdicts([pair] * 5, FEW)[0].further
-    assert one is not None
-    assert many is not None
-    assert one.total is not None
-    assert many.total is not None
-    assert one.total < many.total
+    single, several = verdicts([pair], FEW)[0].further, verdicts([pair] * 5, FEW)[0].further
+    assert single is not None
+    assert several is not None
+    assert single.total is not None
+    assert several.total is not None
+    assert single.total < several.total
 
 
 def test_too_few_relabellings_are_not_blamed_on_the_seeds() -> None:
-    """More of them are needed, and it says how many: with 39 of them 2 / 40 is possible."""
+    """If relabellings are too few to decide, the reason names how many are needed."""
     x, y = label(np.arange(20.0)), label(np.arange(20.0) + 100)
-    found = verdicts([(x, y)], Resampling(repetitions=38))[0]
-    assert Verdict.UNDECIDED is found.verdict
-    assert found.reason.startswith(
+    decision = verdicts([(x, y)], Resampling(repetitions=38))[0]
+    assert Verdict.UNDECIDED is decision.verdict
+    assert decision.reason.startswith(
         "with 38 random relabellings the smallest possible p-value is p = 0.0513"
     )
-    assert found.reason.endswith("at least 39 resamples are needed")
-    assert found.further is not None
-    assert found.further.seeds is None
+    assert decision.reason.endswith("at least 39 resamples are needed")
+    assert decision.further is not None
+    assert decision.further.seeds is None
     assert Verdict.WORSE is verdicts([(x, y)], Resampling(repetitions=39))[0].verdict
 
 
 def test_welchs_part_in_a_verdict_is_said() -> None:
-    """The reason names Welch's test if the numbers of runs differ, and only then."""
-    told = "(with unequal numbers of runs Welch's test must agree)"
+    """The reason names Welch's test only if the numbers of runs differ."""
+    note = "(with unequal numbers of runs Welch's test must agree)"
     decided = verdict([[11.0, 12.0, 13.0, 14.0, 15.0, 16.0]], [[1.0, 2.0, 3.0, 4.0, 5.0]])
     assert Verdict.BETTER is decided.verdict
-    assert decided.reason.endswith(f"p = 0.00433 {told}")
+    assert decided.reason.endswith(f"p = 0.00433 {note}")
     chance = verdict([[0.0, 10.0, 20.0, 30.0]], [[0.1 * k for k in range(12)]])
     assert Verdict.UNDECIDED is chance.verdict
-    assert chance.reason.endswith(f"p = 0.111 {told}, above 0.05")  # t = 14.45 / 6.456
-    assert told not in verdict([[0.0, 10.0]], [[1.0, 2.0]]).reason
-    alone = verdict([[1.0] * 5], [[2.0] * 6])
-    assert alone.reason.startswith(
+    assert chance.reason.endswith(f"p = 0.111 {note}, above 0.05")  # t = 14.45 / 6.456
+    assert note not in verdict([[0.0, 10.0]], [[1.0, 2.0]]).reason
+    impossible = verdict([[1.0] * 5], [[2.0] * 6])
+    assert impossible.reason.startswith(
         "no permutation test (exact) with Welch t test is possible: "
         "with unequal numbers of runs Welch's test must agree: within each task all runs are equal"
     )
@@ -198,38 +198,38 @@ def test_levels_and_margin_are_checked(alpha: float, power: float, margin: float
 def test_verdicts_mirror_and_do_not_depend_on_the_order_of_the_runs(
     both: tuple[Label, Label], primary: PrimaryTest, random: Random
 ) -> None:
-    """Better becomes worse, and shuffled runs give the same words."""
+    """Swapped labels swap better and worse, and shuffled runs give the same decisions."""
     x, y = map(unsorted_label, both)
     v, w = (unsorted_label([random.sample(task, len(task)) for task in side]) for side in both)
-    found, other = verdicts([(x, y), (y, x)], FEW, margin=1.0, primary=primary)
-    assert MIRRORED.get(found.verdict, found.verdict) == other.verdict
-    assert found.further == other.further
-    assert (found, other) == verdicts([(v, w), (w, v)], FEW, margin=1.0, primary=primary)
-    assert "nan" not in found.reason + (found.further.reason if found.further else "")
+    forward, swapped = verdicts([(x, y), (y, x)], FEW, margin=1.0, primary=primary)
+    assert MIRRORED.get(forward.verdict, forward.verdict) == swapped.verdict
+    assert forward.further == swapped.further
+    assert (forward, swapped) == verdicts([(v, w), (w, v)], FEW, margin=1.0, primary=primary)
+    assert "nan" not in forward.reason + (forward.further.reason if forward.further else "")
 
 
 def draw(generator: np.random.Generator, shape: tuple[int, int], shift: float = 0) -> TaskScores:
-    """Skewed scores of tasks × runs, as those of training often are."""
+    """Skewed scores of the shape (tasks, runs), like those of training."""
     scores: NDArray[np.float64] = generator.exponential(size=shape) + shift
     return label(*scores)
 
 
 @pytest.mark.parametrize(("tasks", "runs", "labels"), [(1, 5, 3), (2, 4, 4)])
 def test_the_family_wise_error_holds(tasks: int, runs: int, labels: int) -> None:
-    """Of families without a difference about a twentieth or fewer have any false verdict."""
+    """At most about 5 % of families without a difference have a false verdict."""
     generator = np.random.default_rng(2)
-    wrong = 0
+    false_families = 0
     for _ in range(FAMILIES):
-        same = [draw(generator, (tasks, runs)) for _ in range(labels)]
-        found = verdicts(every_pair(same), FEW)
-        wrong += any(decision.verdict is not Verdict.UNDECIDED for decision in found)
-    assert wrong / FAMILIES <= 0.05 + 3 * (0.05 * 0.95 / FAMILIES) ** 0.5
+        equal_labels = [draw(generator, (tasks, runs)) for _ in range(labels)]
+        decisions = verdicts(every_pair(equal_labels), FEW)
+        false_families += any(decision.verdict is not Verdict.UNDECIDED for decision in decisions)
+    assert false_families / FAMILIES <= 0.05 + 3 * (0.05 * 0.95 / FAMILIES) ** 0.5
 
 
 def test_verdicts_have_the_right_sign() -> None:
-    """Of 200 pairs that differ by one standard deviation most are found, and next to none wrongly."""
+    """Of 200 pairs a standard deviation apart, most are decided, and at most 2 wrongly."""
     generator = np.random.default_rng(21)
     pairs = [(draw(generator, (1, 15), 1.0), draw(generator, (1, 15))) for _ in range(200)]
-    found = [verdicts([pair], FEW)[0].verdict for pair in pairs]
-    assert found.count(Verdict.BETTER) > 120
-    assert found.count(Verdict.WORSE) <= 2
+    outcomes = [verdicts([pair], FEW)[0].verdict for pair in pairs]
+    assert outcomes.count(Verdict.BETTER) > 120
+    assert outcomes.count(Verdict.WORSE) <= 2

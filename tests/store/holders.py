@@ -1,4 +1,4 @@
-"""Processes that hold leases, for tests of what happens when they live and when they die."""
+"""Processes that hold leases, for tests of living and dying holders."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ class Holder:
     """A process that holds a lease until its input ends or it is killed."""
 
     def __init__(self, path: Path) -> None:
-        """Start it, and wait until it holds."""
+        """Start the process and wait until it holds the lease."""
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CODE, os.fspath(path)],
             stdin=subprocess.PIPE,
@@ -33,22 +33,22 @@ class Holder:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id of the holder."""
         return self._process.pid
 
     def ask(self) -> None:
-        """Make sure that it still lives."""
+        """Assert that the process still lives."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         self._answer()
 
     def wait(self) -> None:
-        """Wait until it is gone."""
+        """Wait until the process has ended."""
         self._process.wait(10)
 
     def close(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self._process.kill()
         self._process.communicate()
 

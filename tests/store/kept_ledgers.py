@@ -1,4 +1,4 @@
-"""Ledgers of every kind of entry, for tests of what becomes of them."""
+"""Ledgers with every kind of entry, for tests of damaged and continued ledgers."""
 
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,14 @@ ENTRIES: list[Entry] = [
 
 
 def read(paths: ExperimentPaths) -> Ledger:
-    """A ledger that is there."""
+    """Read the ledger of an experiment, which must exist."""
     ledger = read_ledger(paths)
     assert ledger is not None
     return ledger
 
 
-def kept(folder: Path) -> ExperimentPaths:
-    """An experiment with a ledger of every kind of entry."""
+def write_sample_ledger(folder: Path) -> ExperimentPaths:
+    """Write a ledger with every kind of entry into an experiment's folder."""
     paths = ExperimentPaths(folder)
     for document in (paths.definition, paths.selection):
         document.write_text("not what was entered")

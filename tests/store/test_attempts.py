@@ -23,20 +23,20 @@ SPEC = spec()
 
 @pytest.fixture
 def paths(tmp_path: Path) -> RunPaths:
-    """A run that is planned."""
+    """A planned run."""
     paths = RunPaths(tmp_path / "it's a study" / SPEC.name)
     write_run(paths, SPEC)
     return paths
 
 
 def attempt(paths: RunPaths, *events: Event) -> AttemptPaths:
-    """The next attempt, with these events."""
-    made = new_attempt(paths, {"timeout": None}, {"command": ["rlexp"]}, "")
-    writer = JournalWriter(made.journal)
+    """Create the next attempt of a run with these events."""
+    attempt_paths = new_attempt(paths, {"timeout": None}, {"command": ["rlexp"]}, "")
+    writer = JournalWriter(attempt_paths.journal)
     for event in events:
         writer.append(event)
     writer.close()
-    return made
+    return attempt_paths
 
 
 def test_attempts_are_folded_in_order(paths: RunPaths) -> None:
@@ -66,8 +66,8 @@ def test_a_run_that_ended_is_not_running_for_a_process_that_still_lives(paths: R
 
 def test_a_verdict_ends_an_attempt_that_could_not(paths: RunPaths) -> None:
     """The verdict of the supervisor ends an attempt whose journal has no end."""
-    made = attempt(paths, started(), evaluated(10, 1.0))
-    write_verdict(made, ended(10, failure=Failure.OUT_OF_MEMORY))
+    attempt_paths = attempt(paths, started(), evaluated(10, 1.0))
+    write_verdict(attempt_paths, ended(10, failure=Failure.OUT_OF_MEMORY))
     record = read_run(paths).record
     assert (State.FAILED, Failure.OUT_OF_MEMORY, 1, 1) == (
         record.state,
@@ -79,23 +79,23 @@ def test_a_verdict_ends_an_attempt_that_could_not(paths: RunPaths) -> None:
 
 def test_an_attempt_that_ended_itself_needs_no_verdict(paths: RunPaths) -> None:
     """The end in the journal outweighs a verdict."""
-    made = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
-    write_verdict(made, ended(failure=Failure.CRASHED))
+    attempt_paths = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
+    write_verdict(attempt_paths, ended(failure=Failure.CRASHED))
     assert 2.0 == read_run(paths).record.score
 
 
 def test_a_damaged_verdict_says_nothing(paths: RunPaths) -> None:
     """A run with a damaged verdict is lost, as without a verdict."""
-    made = attempt(paths, started())
-    made.verdict.write_text('{"schema": 1, "event": "ended"}')
+    attempt_paths = attempt(paths, started())
+    attempt_paths.verdict.write_text('{"schema": 1, "event": "ended"}')
     assert State.LOST is read_run(paths).record.state
 
 
 def test_an_attempt_that_died_before_its_first_line_is_judged_too(paths: RunPaths) -> None:
     """An attempt without a journal can have a verdict."""
-    made = new_attempt(paths, {}, {}, "")
+    attempt_paths = new_attempt(paths, {}, {}, "")
     assert State.LOST is read_run(paths).record.state
-    write_verdict(made, ended(0, failure=Failure.CRASHED))
+    write_verdict(attempt_paths, ended(0, failure=Failure.CRASHED))
     assert (State.FAILED, 1) == (read_run(paths).record.state, read_run(paths).record.attempts)
 
 
@@ -103,12 +103,12 @@ def test_a_late_line_of_an_earlier_attempt_is_refused(paths: RunPaths) -> None:
     """A line that an earlier attempt writes after the next attempt began does not count."""
     first = attempt(paths, started(1))
     attempt(paths, started(2), evaluated(10, 1.0))
-    with first.journal.open("ab") as late:
+    with first.journal.open("ab") as journal:
         source = JournalWriter(first.journal.with_name("late"))
         for event in (evaluated(100, 9.0, final=True), ended()):
             source.append(event)
         source.close()
-        late.write(first.journal.with_name("late").read_bytes())
+        journal.write(first.journal.with_name("late").read_bytes())
     record = read_run(paths).record
     assert (State.LOST, None, [1.0]) == (
         record.state,
@@ -117,30 +117,30 @@ def test_a_late_line_of_an_earlier_attempt_is_refused(paths: RunPaths) -> None:
     )
 
 
-def test_what_could_not_be_read_is_counted(paths: RunPaths) -> None:
+def test_unreadable_lines_are_counted(paths: RunPaths) -> None:
     """Torn and quarantined lines of all attempts are counted."""
     for number in (1, 2):
-        made = attempt(paths, started(number))
-        with made.journal.open("ab") as file:
+        attempt_paths = attempt(paths, started(number))
+        with attempt_paths.journal.open("ab") as file:
             file.write(b"damage\n{torn")
     stored = read_run(paths)
     assert (2, 2, State.LOST) == (stored.torn, stored.quarantined, stored.record.state)
 
 
-def test_an_end_that_was_torn_is_no_end(paths: RunPaths) -> None:
+def test_a_torn_end_is_no_end(paths: RunPaths) -> None:
     """A run whose last line is incomplete has not completed."""
-    made = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
-    content = made.journal.read_bytes()
+    attempt_paths = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
+    content = attempt_paths.journal.read_bytes()
     for size in range(content.rindex(b"\n", 0, -1) + 1, len(content)):
-        made.journal.write_bytes(content[:size])
+        attempt_paths.journal.write_bytes(content[:size])
         record = read_run(paths).record
         assert (State.LOST, None) == (record.state, record.score)
 
 
 def test_measurements_are_read_when_asked_for(paths: RunPaths) -> None:
-    """Measurements are read on request only; all other events are equal."""
-    made = attempt(paths, started())
-    with made.journal.open("ab") as file:
+    """Measurements are read on request only."""
+    attempt_paths = attempt(paths, started())
+    with attempt_paths.journal.open("ab") as file:
         file.write(b'{"event":"measured","time":1.0,"step":5,"metrics":{"loss":"nan"}}\n')
     assert () == read_run(paths).record.measurements
     (measured,) = read_run(paths, measurements=True).record.measurements
@@ -148,14 +148,14 @@ def test_measurements_are_read_when_asked_for(paths: RunPaths) -> None:
 
 
 def test_the_number_of_an_attempt_is_granted_once(paths: RunPaths) -> None:
-    """The number of a removed attempt is not given to another attempt: it is the fencing token."""
-    made = [attempt(paths), attempt(paths)]
-    made[0].folder.rename(made[0].folder.with_name("removed"))
-    made.append(attempt(paths))
-    assert [1, 2, 3] == [item.number for item in made]
+    """The number of a removed attempt is not used again, because it identifies the last writer."""
+    attempts = [attempt(paths), attempt(paths)]
+    attempts[0].folder.rename(attempts[0].folder.with_name("removed"))
+    attempts.append(attempt(paths))
+    assert [1, 2, 3] == [item.number for item in attempts]
 
 
-def test_an_attempt_says_what_it_was_asked_and_where_it_comes_from(paths: RunPaths) -> None:
+def test_an_attempt_holds_its_settings_and_provenance(paths: RunPaths) -> None:
     """An attempt holds its settings, its provenance and uncommitted changes."""
     clean = new_attempt(paths, {"timeout": 5.0}, {"command": ["a b"]}, "")
     dirty = new_attempt(paths, {}, {}, "diff\n")

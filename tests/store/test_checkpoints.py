@@ -1,4 +1,4 @@
-"""Checkpoints on disk: what is published is read back, and what is not needed any more goes."""
+"""Published checkpoints are read back unchanged, and checkpoints without use are removed."""
 
 import shutil
 from dataclasses import replace
@@ -43,7 +43,7 @@ def chunks_of(paths: RunPaths) -> set[str]:
 
 
 def test_what_is_published_is_read_back(paths: RunPaths) -> None:
-    """Files, origin and experience come back byte for byte, and nothing else is on disk."""
+    """Files and experience are read back byte for byte, and nothing else is on disk."""
     written = publish_checkpoint(paths, checkpoint(100), ABOUT)
     assert ([100], needed(100)) == (usable(paths), read_whole(paths, 100))
     assert written == sum(len(data) for data in files_of(paths).values())
@@ -57,7 +57,7 @@ def test_a_run_without_experience_has_no_replay_folder(paths: RunPaths) -> None:
 
 
 def test_a_run_without_checkpoints_has_none(paths: RunPaths) -> None:
-    """Neither a missing folder nor an empty one is an error; to read one that is missing is."""
+    """A run without checkpoints has none; reading a missing checkpoint is an error."""
     assert [] == checkpoint_steps(paths)
     paths.checkpoints.mkdir()
     assert [] == checkpoint_steps(paths)
@@ -73,18 +73,18 @@ def test_the_newest_two_are_kept_in_order_of_step(paths: RunPaths) -> None:
 
 
 def test_a_checkpoint_of_the_same_step_is_replaced(paths: RunPaths) -> None:
-    """Publishing the same step again replaces the files and doubles no transitions."""
+    """Publishing a step again replaces its files and repeats no transitions."""
     publish_up_to(paths, 200)
-    other = replace(checkpoint(200), files={"model.zip": b"new"})
-    publish_checkpoint(paths, other, {**ABOUT, "attempt": 2})
+    replacement = replace(checkpoint(200), files={"model.zip": b"new"})
+    publish_checkpoint(paths, replacement, {**ABOUT, "attempt": 2})
     saved = read_checkpoint(paths, 200, run_id=str(ABOUT["run"]))
     assert ({"model.zip": b"new"}, 2) == (saved.files, saved.about["attempt"])
     assert needed(200) == list(saved.transitions())
     assert {"100", "200"} == {path.name for path in paths.checkpoints.iterdir()}
 
 
-def test_what_comes_after_the_step_that_is_continued_from_goes(paths: RunPaths) -> None:
-    """Checkpoints newer than the one that is continued from are removed with their chunks."""
+def test_checkpoints_after_the_continued_step_are_removed(paths: RunPaths) -> None:
+    """Checkpoints newer than the continued one are removed together with their chunks."""
     publish_up_to(paths, 300)
     discard_after(paths, 200)
     assert ([200], {"0-100.npz", "100-200.npz"}) == (usable(paths), chunks_of(paths))
@@ -93,7 +93,7 @@ def test_what_comes_after_the_step_that_is_continued_from_goes(paths: RunPaths) 
     assert [300, 200] == usable(paths)
 
 
-def test_an_attempt_that_begins_anew_finds_nothing(paths: RunPaths) -> None:
+def test_an_attempt_that_begins_anew_removes_all_checkpoints(paths: RunPaths) -> None:
     """An attempt that begins anew removes all checkpoints and chunks of earlier attempts."""
     discard_after(paths, None)
     publish_up_to(paths, 300)
@@ -102,7 +102,7 @@ def test_an_attempt_that_begins_anew_finds_nothing(paths: RunPaths) -> None:
 
 
 def test_a_completed_run_keeps_policies_and_no_experience(paths: RunPaths) -> None:
-    """Its checkpoints are read as before, and say why no run can continue from them."""
+    """Completion removes the experience: policies can be read, and no run can continue."""
     publish_up_to(paths, 300)
     clear_replay(paths)
     assert ([300, 200], False) == (checkpoint_steps(paths), paths.replay.exists())
@@ -140,8 +140,8 @@ def test_a_checkpoint_of_another_step_is_refused(paths: RunPaths) -> None:
         read_whole(paths, 900)
 
 
-def test_a_checkpoint_that_was_set_aside_is_found(paths: RunPaths) -> None:
-    """A writer that died between two renames has left the old one; the next one takes its place."""
+def test_a_checkpoint_that_was_set_aside_is_restored(paths: RunPaths) -> None:
+    """The old checkpoint of a writer that died between two renames is restored."""
     publish_up_to(paths, 100)
     (paths.checkpoints / "100").rename(paths.checkpoints / ".100.old")
     discard_after(paths, 100)
@@ -150,7 +150,7 @@ def test_a_checkpoint_that_was_set_aside_is_found(paths: RunPaths) -> None:
     assert {"100"} == {path.name for path in paths.checkpoints.iterdir()}
 
 
-def test_leftovers_go_and_what_is_not_ours_stays(paths: RunPaths) -> None:
+def test_leftovers_are_removed_and_files_of_the_user_stay(paths: RunPaths) -> None:
     """Temporary files of dead writers and old chunks are removed; the user's files stay."""
     publish_up_to(paths, 100)
     stale = (".01234567.200", ".89abcdef.0-100.npz", "7-9.npz", ".100.old")
@@ -170,21 +170,21 @@ def test_leftovers_go_and_what_is_not_ours_stays(paths: RunPaths) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "manifest.json", "ü", "x" * 101])
 def test_a_file_that_could_not_be_read_back_is_not_published(paths: RunPaths, name: str) -> None:
-    """A name that no reader would accept is refused before anything is written."""
+    """A file name that readers refuse is refused before anything is written."""
     with pytest.raises(ValueError, match="is no file's name"):
         publish_checkpoint(paths, replace(checkpoint(100), files={name: b""}), ABOUT)
     assert {} == files_of(paths)
 
 
-def test_a_number_that_json_lacks_is_not_published(paths: RunPaths) -> None:
+def test_nan_is_not_published(paths: RunPaths) -> None:
     """A NaN in a manifest is refused, because other tools could not read it."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         publish_checkpoint(paths, checkpoint(100), {**ABOUT, "loss": float("nan")})
     assert {} == files_of(paths)
 
 
-def test_the_manifest_says_what_is_there(paths: RunPaths) -> None:
-    """The manifest holds the checksums, sizes and chunks that are computed by hand here."""
+def test_content_of_the_manifest(paths: RunPaths) -> None:
+    """The manifest has the checksums, sizes and chunks that are computed by hand here."""
     publish_checkpoint(paths, checkpoint(100), ABOUT)
     expected = Manifest(
         step=100,

@@ -1,4 +1,4 @@
-"""A checkpoint that is damaged, or was never one, is refused in one line; the one before is read."""
+"""A damaged checkpoint is refused in one line, and the checkpoint before it can be read."""
 
 import json
 import random
@@ -27,13 +27,13 @@ from rlexp.store.manifest import MANIFEST, _with_sum
 DEEP = 100_000
 HUGE = 10**30
 DIGEST = "0" * 64
-PLACES = 100 if IN_FULL else 20
-"""Where each file is damaged."""
+POSITIONS = 100 if IN_FULL else 20
+"""The number of positions at which each file is damaged."""
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with two checkpoints, which every test has a copy of."""
+    """A run with two checkpoints, which every test copies."""
     folder = tmp_path_factory.mktemp("published") / "run"
     publish_up_to(RunPaths(folder), 200)
     return folder
@@ -41,13 +41,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def paths(published: Path, tmp_path: Path) -> RunPaths:
-    """A run with two checkpoints."""
+    """A copy of a run with two checkpoints."""
     return RunPaths(Path(shutil.copytree(published, tmp_path / "run", symlinks=True)))
 
 
 @contextmanager
-def changed(path: Path, content: bytes) -> Iterator[None]:
-    """Give a file other content for a while."""
+def changed_content(path: Path, content: bytes) -> Iterator[None]:
+    """Give a file other content inside the block."""
     before = path.read_bytes()
     path.write_bytes(content)
     yield
@@ -55,25 +55,25 @@ def changed(path: Path, content: bytes) -> Iterator[None]:
 
 
 def test_a_file_cut_anywhere_is_refused(paths: RunPaths) -> None:
-    """Each file, at even distances and at both ends: it is named, the one before is read."""
+    """A checkpoint with a cut file is refused by the name of the file."""
     for path in only_second(paths):
         content = path.read_bytes()
-        even = {len(content) * part // PLACES for part in range(PLACES)}
-        for length in {*even, 1, len(content) - 1}:
-            with changed(path, content[:length]):
+        lengths = {len(content) * part // POSITIONS for part in range(POSITIONS)}
+        for length in {*lengths, 1, len(content) - 1}:
+            with changed_content(path, content[:length]):
                 assert f"{path} is damaged" in refusal(paths, 200)
         assert [200, 100] == usable(paths)
 
 
 def test_a_single_flipped_bit_is_refused(paths: RunPaths) -> None:
-    """Each file, at many random places, the manifest's included."""
-    places = random.Random(5)
+    """A single flipped bit in any file, including the manifest, is refused."""
+    generator = random.Random(5)
     for path in only_second(paths):
         content = path.read_bytes()
-        for _ in range(PLACES):
+        for _ in range(POSITIONS):
             flipped = bytearray(content)
-            flipped[places.randrange(len(content))] ^= 1 << places.randrange(8)
-            with changed(path, bytes(flipped)):
+            flipped[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+            with changed_content(path, bytes(flipped)):
                 assert str(path) in refusal(paths, 200)
         assert [200, 100] == usable(paths)
 
@@ -81,22 +81,22 @@ def test_a_single_flipped_bit_is_refused(paths: RunPaths) -> None:
 def test_a_file_that_grew_is_refused(paths: RunPaths) -> None:
     """A file with appended bytes is refused."""
     for path in only_second(paths):
-        with changed(path, path.read_bytes() + b"\n"):
+        with changed_content(path, path.read_bytes() + b"\n"):
             assert f"{path} is damaged" in refusal(paths, 200)
 
 
 def test_a_missing_file_is_refused(paths: RunPaths) -> None:
-    """A missing file is named; a folder without a manifest is no checkpoint."""
+    """A missing file is named; a folder without a manifest is a missing checkpoint."""
     for path in only_second(paths):
-        away = path.rename(paths.folder / "away")
+        moved = path.rename(paths.folder / "away")
         assert f"{paths.checkpoints / '200' if path.name == MANIFEST else path} is missing" in (
             refusal(paths, 200)
         )
         assert [100] == usable(paths)
-        away.rename(path)
+        moved.rename(path)
 
 
-def test_a_damaged_checkpoint_goes_when_the_one_before_is_continued_from(paths: RunPaths) -> None:
+def test_a_damaged_checkpoint_is_removed_when_the_run_continues(paths: RunPaths) -> None:
     """Continuing from the earlier checkpoint removes the damaged newer one."""
     (paths.checkpoints / "200" / "model.zip").write_bytes(b"")
     discard_after(paths, 100)
@@ -106,16 +106,16 @@ def test_a_damaged_checkpoint_goes_when_the_one_before_is_continued_from(paths: 
 
 
 def test_checkpoints_with_a_damaged_manifest_do_not_count_as_kept(paths: RunPaths) -> None:
-    """The last two that are whole stay, with what they need."""
+    """The two newest checkpoints with a valid manifest are kept, with their experience."""
     (paths.checkpoints / "200" / MANIFEST).write_bytes(b"{")
-    whole = checkpoint(300, learns_from=False)
-    publish_checkpoint(paths, whole, ABOUT)
+    on_policy = checkpoint(300, learns_from=False)
+    publish_checkpoint(paths, on_policy, ABOUT)
     assert [300, 100] == checkpoint_steps(paths)
     assert read_whole(paths, 100)
 
 
-def rewritten(paths: RunPaths, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the newest manifest and give it a right sum, as somebody hostile would."""
+def rewrite_manifest(paths: RunPaths, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the newest manifest and give it a correct checksum."""
     path = paths.checkpoints / "200" / MANIFEST
     document = json.loads(path.read_bytes())
     del document["sum"]
@@ -123,17 +123,17 @@ def rewritten(paths: RunPaths, change: Callable[[dict[str, Any]], object]) -> No
     path.write_bytes(_with_sum(document))
 
 
-def named(name: object) -> Callable[[dict[str, Any]], object]:
-    """Another name for a file."""
+def rename_file(name: object) -> Callable[[dict[str, Any]], object]:
+    """A change that gives a file of the manifest another name."""
     return lambda document: document["files"].update({name: document["files"].pop("model.zip")})
 
 
-def chunk(**changes: object) -> Callable[[dict[str, Any]], object]:
-    """Another last stretch of experience."""
+def change_chunk(**changes: object) -> Callable[[dict[str, Any]], object]:
+    """A change of the last stretch of experience in the manifest."""
     return lambda document: document["transitions"][-1].update(changes)
 
 
-outside = pytest.mark.parametrize(
+names_outside = pytest.mark.parametrize(
     "name",
     [
         "../../secret",
@@ -150,18 +150,18 @@ outside = pytest.mark.parametrize(
 )
 
 
-@outside
+@names_outside
 def test_a_file_outside_the_folder_is_refused(paths: RunPaths, name: str) -> None:
     """A manifest that names a file outside the checkpoint is refused."""
     (paths.folder / "secret").write_bytes(b"")
-    rewritten(paths, named(name))
+    rewrite_manifest(paths, rename_file(name))
     assert "is no file's name" in refusal(paths, 200)
 
 
-@outside
+@names_outside
 def test_a_chunk_outside_the_folder_is_refused(paths: RunPaths, name: str) -> None:
     """A manifest that names a chunk outside the replay folder is refused."""
-    rewritten(paths, chunk(name=name))
+    rewrite_manifest(paths, change_chunk(name=name))
     assert "is no chunk's name" in refusal(paths, 200)
 
 
@@ -191,11 +191,11 @@ def test_a_chunk_outside_the_folder_is_refused(paths: RunPaths, name: str) -> No
         lambda document: document["transitions"].reverse(),
         lambda document: document["transitions"].append(document["transitions"][-1]),
         lambda document: document["transitions"].pop(0),
-        chunk(begin=200, name="200-200.npz"),
-        chunk(begin=150, name="150-200.npz"),
-        chunk(end=10**18, name=f"100-{10**18}.npz"),
-        chunk(bytes=2**62),
-        chunk(sha256=None),
+        change_chunk(begin=200, name="200-200.npz"),
+        change_chunk(begin=150, name="150-200.npz"),
+        change_chunk(end=10**18, name=f"100-{10**18}.npz"),
+        change_chunk(bytes=2**62),
+        change_chunk(sha256=None),
         lambda document: document.update(resumable=1),
         lambda document: document.pop("resumable"),
         lambda document: document.clear(),
@@ -205,7 +205,7 @@ def test_a_manifest_of_wrong_values_is_refused(
     paths: RunPaths, change: Callable[[dict[str, Any]], object]
 ) -> None:
     """A manifest with invalid values is refused even if its checksum is right."""
-    rewritten(paths, change)
+    rewrite_manifest(paths, change)
     assert str(paths.folder) in refusal(paths, 200)
     assert [100] == usable(paths)
     discard_after(paths, 100)
@@ -215,9 +215,9 @@ def test_a_manifest_of_wrong_values_is_refused(
 
 @pytest.mark.parametrize("value", ["200", 200.0, -1, HUGE, None, True, [], {}])
 @pytest.mark.parametrize("key", ["step", "oldest"])
-def test_what_is_no_count_is_refused(paths: RunPaths, key: str, value: object) -> None:
+def test_invalid_counts_are_refused(paths: RunPaths, key: str, value: object) -> None:
     """A count in a manifest must be a whole number that fits 64 bits."""
-    rewritten(paths, lambda document: document.update({key: value}))
+    rewrite_manifest(paths, lambda document: document.update({key: value}))
     assert f"{MANIFEST} is damaged: {value!r} is no count" in refusal(paths, 200)
 
 
@@ -239,8 +239,8 @@ def test_what_is_no_count_is_refused(paths: RunPaths, key: str, value: object) -
         b"PK\x03\x04",
     ],
 )
-def test_a_manifest_that_is_none_is_refused(paths: RunPaths, content: bytes) -> None:
-    """A file that is no manifest is refused quickly."""
+def test_a_file_that_is_no_manifest_is_refused(paths: RunPaths, content: bytes) -> None:
+    """A manifest that is no JSON object is refused."""
     (paths.checkpoints / "200" / MANIFEST).write_bytes(content)
     assert f"{MANIFEST} is damaged" in refusal(paths, 200)
     assert [100] == usable(paths)

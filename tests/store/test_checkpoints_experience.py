@@ -1,4 +1,4 @@
-"""Experience on disk: written once, carried on while it is needed, never replaced or lost."""
+"""Experience on disk is written once, kept while it is needed, and never replaced or lost."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +37,15 @@ def chunks_of(paths: RunPaths) -> set[str]:
     return {path.name for path in paths.replay.iterdir()}
 
 
-def test_what_is_kept_never_loses_experience_while_the_ring_turns(paths: RunPaths) -> None:
-    """After each checkpoint both that are kept are whole, and no chunk lies there unneeded."""
+def test_kept_checkpoints_have_all_experience_at_every_step(paths: RunPaths) -> None:
+    """After each checkpoint, both kept ones are complete and no unneeded chunk exists."""
     for step in range(SPACING, 4 * CAPACITY, SPACING):
         publish_checkpoint(paths, checkpoint(step), ABOUT)
-        kept = [at for at in (step, step - SPACING) if at]
-        assert kept == usable(paths)
-        assert chunks_of(paths) == {f"{t.begin}-{t.end}.npz" for at in kept for t in needed(at)}
+        kept_steps = [kept_step for kept_step in (step, step - SPACING) if kept_step]
+        assert kept_steps == usable(paths)
+        assert chunks_of(paths) == {
+            f"{t.begin}-{t.end}.npz" for kept_step in kept_steps for t in needed(kept_step)
+        }
 
 
 def test_experience_is_written_once(paths: RunPaths) -> None:
@@ -57,8 +59,8 @@ def test_experience_is_written_once(paths: RunPaths) -> None:
     ]
 
 
-def test_nothing_new_carries_the_experience_on(paths: RunPaths) -> None:
-    """A checkpoint that received no transitions needs those of the one before."""
+def test_a_checkpoint_without_new_transitions(paths: RunPaths) -> None:
+    """A checkpoint without new transitions uses those of the checkpoint before."""
     publish_up_to(paths, 200)
     late = replace(checkpoint(300), oldest=100, transitions=None)
     publish_checkpoint(paths, late, ABOUT)
@@ -66,7 +68,7 @@ def test_nothing_new_carries_the_experience_on(paths: RunPaths) -> None:
 
 
 def test_the_same_experience_may_come_in_a_longer_stretch(paths: RunPaths) -> None:
-    """A writer that does not know that it published reaches further back: nothing is doubled."""
+    """Transitions that are published again in a longer stretch are not repeated."""
     publish_up_to(paths, 200)
     longer = Transitions(100, 300, b"both")
     publish_checkpoint(paths, replace(checkpoint(300), transitions=longer), ABOUT)
@@ -75,7 +77,7 @@ def test_the_same_experience_may_come_in_a_longer_stretch(paths: RunPaths) -> No
 
 
 def test_a_gap_in_the_experience_is_refused(paths: RunPaths) -> None:
-    """A checkpoint that nobody could continue from is not published; earlier ones stay."""
+    """A checkpoint whose experience has a gap is refused; earlier ones stay."""
     publish_up_to(paths, 100)
     with pytest.raises(
         RecordError, match=r"replay lacks what goes before: after transition 100 comes 200"
@@ -87,7 +89,7 @@ def test_a_gap_in_the_experience_is_refused(paths: RunPaths) -> None:
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"short")])
 def test_experience_that_was_lost_is_written_anew(paths: RunPaths, damage: object) -> None:
-    """Without an earlier chunk the next checkpoint is refused, but not with all the experience."""
+    """After the loss of a chunk, only a checkpoint with all the experience is accepted."""
     assert callable(damage)
     publish_up_to(paths, 200)
     damage(paths.replay / "0-100.npz")
@@ -100,7 +102,7 @@ def test_experience_that_was_lost_is_written_anew(paths: RunPaths, damage: objec
 
 
 def test_a_damaged_chunk_is_written_over(paths: RunPaths) -> None:
-    """The same stretch, published again, mends what was damaged."""
+    """Publishing the same stretch again replaces a damaged chunk."""
     publish_up_to(paths, 100)
     (paths.replay / "0-100.npz").write_bytes(b"x" * 3000)
     assert [] == usable(paths)
@@ -109,9 +111,9 @@ def test_a_damaged_chunk_is_written_over(paths: RunPaths) -> None:
 
 
 def test_a_chunk_that_is_needed_is_never_replaced_by_another(paths: RunPaths) -> None:
-    """Other transitions under the same numbers mean that something went wrong."""
+    """Other transitions with the same numbers as a needed chunk are refused."""
     publish_up_to(paths, 100)
-    other = Transitions(0, 100, b"other")
+    other_transitions = Transitions(0, 100, b"other")
     with pytest.raises(RecordError, match=r"0-100\.npz holds other transitions"):
-        publish_checkpoint(paths, replace(checkpoint(150), transitions=other), ABOUT)
+        publish_checkpoint(paths, replace(checkpoint(150), transitions=other_transitions), ABOUT)
     assert [100] == usable(paths)

@@ -1,4 +1,4 @@
-"""Whatever a run goes through, the newest checkpoints that were published can be continued from."""
+"""After any history of a run, the newest published checkpoints can be continued from."""
 
 import os
 import sys
@@ -25,31 +25,39 @@ from rlexp.store.checkpoints import (
 from rlexp.store.layout import RunPaths
 
 CAPACITY = 250
-ABOUT = {"run": "a run"}
-KILLED = 9
+ORIGIN = {"run": "a run"}
+KILLED_EXIT_CODE = 9
 STEPS = st.sampled_from([100, 0, 1, 60, 180, 250, 251, 600])
-"""Between two checkpoints; also more than the ring holds."""
-TOUCHING = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
+"""Steps between two checkpoints; some are more than the replay buffer holds."""
+DISK_EVENTS = {
+    "open",
+    "os.rename",
+    "os.mkdir",
+    "os.remove",
+    "os.rmdir",
+    "os.listdir",
+    "os.scandir",
+}
 
 
-def dies(moment: int, action: Callable[[], object]) -> bool:
-    """Let a copy of this process do it; it ends, without a word, at a call that touches the disk.
+def dies_at(moment: int, action: Callable[[], object]) -> bool:
+    """Run an action in a forked process that dies at its nth call that touches the disk.
 
     Returns:
-        Whether it died before it was done.
+        Whether the process died before the action was done.
     """
     child = os.fork()
     if child:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code in {0, KILLED}
-        return code == KILLED
+        assert code in {0, KILLED_EXIT_CODE}
+        return code == KILLED_EXIT_CODE
     calls = 0
 
     def watch(event: str, _: tuple[object, ...]) -> None:
         nonlocal calls
-        calls += event in TOUCHING
+        calls += event in DISK_EVENTS
         if calls == moment:
-            os._exit(KILLED)
+            os._exit(KILLED_EXIT_CODE)
 
     sys.addaudithook(watch)
     try:
@@ -60,43 +68,43 @@ def dies(moment: int, action: Callable[[], object]) -> bool:
 
 
 def experience(begin: int, end: int) -> bytes:
-    """A byte for each transition."""
+    """The content of these transitions, one byte for each."""
     return bytes(number * 7 % 251 for number in range(begin, end))
 
 
 class Run(RuleBasedStateMachine):
-    """A run that trains, publishes, dies, continues and completes; `kept` is what must be there."""
+    """A run that trains, publishes, dies and continues, with the steps of its checkpoints."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
         self.paths = RunPaths(Path(self.folder.name))
         self.step = 0
-        self.written = 0
-        self.kept: list[int] = []
+        self.written_step = 0
+        self.kept_steps: list[int] = []
 
     def teardown(self) -> None:
-        """Remove it."""
+        """Remove the folder of the run."""
         self.folder.cleanup()
 
     def checkpoint(self) -> Checkpoint:
-        """Of the training as it stands."""
+        """The checkpoint of the current step."""
         oldest = max(self.step - CAPACITY, 0)
-        begin = max(self.written, oldest)
-        new = Transitions(begin, self.step, experience(begin, self.step))
+        begin = max(self.written_step, oldest)
+        transitions = Transitions(begin, self.step, experience(begin, self.step))
         return Checkpoint(
             step=self.step,
             files={MODEL: str(self.step).encode()},
             oldest=oldest,
-            transitions=new if begin < self.step else None,
+            transitions=transitions if begin < self.step else None,
         )
 
     def publish(self) -> None:
-        """Publish it."""
-        publish_checkpoint(self.paths, self.checkpoint(), ABOUT)
+        """Publish the checkpoint of the current step."""
+        publish_checkpoint(self.paths, self.checkpoint(), ORIGIN)
 
     def is_usable(self, step: int) -> bool:
-        """Whether the run could go on from a checkpoint, which then must be right."""
+        """Whether the run can continue from a checkpoint; a usable checkpoint must be correct."""
         try:
             saved = read_checkpoint(self.paths, step, run_id="a run")
             stretches = list(saved.transitions())
@@ -111,84 +119,84 @@ class Run(RuleBasedStateMachine):
         return True
 
     def usable(self) -> list[int]:
-        """The steps that the run could go on from, newest first."""
+        """The steps that the run can continue from, newest first."""
         return [step for step in checkpoint_steps(self.paths) if self.is_usable(step)]
 
-    def go_on(self) -> None:
-        """What the next attempt does."""
-        self.kept = self.usable()[:KEPT_CHECKPOINTS]
-        self.step = self.written = self.kept[0] if self.kept else 0
-        discard_after(self.paths, self.kept[0] if self.kept else None)
+    def continue_run(self) -> None:
+        """Start the next attempt from the newest usable checkpoint."""
+        self.kept_steps = self.usable()[:KEPT_CHECKPOINTS]
+        self.step = self.written_step = self.kept_steps[0] if self.kept_steps else 0
+        discard_after(self.paths, self.kept_steps[0] if self.kept_steps else None)
 
     @rule(stretches=st.lists(STEPS, min_size=1, max_size=4))
-    def publishes(self, stretches: list[int]) -> None:
-        """Each time after so many steps; the newest two are kept."""
+    def publish_several(self, stretches: list[int]) -> None:
+        """Publish a checkpoint after each of these numbers of steps; the newest two are kept."""
         for steps in stretches:
             self.step += steps
             self.publish()
-            self.written = self.step
-            earlier = [step for step in self.kept if step < self.step]
-            self.kept = [self.step, *earlier][:KEPT_CHECKPOINTS]
+            self.written_step = self.step
+            earlier = [step for step in self.kept_steps if step < self.step]
+            self.kept_steps = [self.step, *earlier][:KEPT_CHECKPOINTS]
 
     @rule(steps=STEPS, moment=st.integers(1, 60))
-    def dies_while_it_publishes(self, steps: int, moment: int) -> None:
-        """What was the newest before is there, or what was being published."""
+    def die_while_publishing(self, steps: int, moment: int) -> None:
+        """After a death, the newest checkpoint is the one before or the new one."""
         self.step += steps
-        dies(moment, self.publish)
-        results = self.usable()
-        assert results[:1] in ([self.step], self.kept[:1])
-        assert {*results} <= {self.step, *self.kept}
-        assert {*self.kept[: KEPT_CHECKPOINTS - 1]} <= {*results}
-        self.go_on()
+        dies_at(moment, self.publish)
+        steps_on_disk = self.usable()
+        assert steps_on_disk[:1] in ([self.step], self.kept_steps[:1])
+        assert {*steps_on_disk} <= {self.step, *self.kept_steps}
+        assert {*self.kept_steps[: KEPT_CHECKPOINTS - 1]} <= {*steps_on_disk}
+        self.continue_run()
 
     @rule(moment=st.integers(1, 40))
-    def dies_while_it_continues(self, moment: int) -> None:
-        """What it continues from stays."""
-        newest = self.kept[0] if self.kept else None
-        dies(moment, lambda: discard_after(self.paths, newest))
-        assert self.kept == self.usable()
-        self.go_on()
+    def die_while_continuing(self, moment: int) -> None:
+        """A death while continuing leaves every expected checkpoint usable."""
+        newest = self.kept_steps[0] if self.kept_steps else None
+        dies_at(moment, lambda: discard_after(self.paths, newest))
+        assert self.kept_steps == self.usable()
+        self.continue_run()
 
-    @precondition(lambda self: self.kept)
+    @precondition(lambda self: self.kept_steps)
     @rule(data=st.data())
-    def finds_the_newest_damaged(self, data: st.DataObject) -> None:
-        """It goes on from the one before."""
-        files = sorted((self.paths.checkpoints / str(self.kept[0])).iterdir())
+    def damage_the_newest(self, data: st.DataObject) -> None:
+        """With a damaged newest checkpoint, the run continues from the one before."""
+        files = sorted((self.paths.checkpoints / str(self.kept_steps[0])).iterdir())
         path = data.draw(st.sampled_from(files))
         path.write_bytes(path.read_bytes()[:-1])
-        assert self.kept[1:] == self.usable()
-        self.go_on()
+        assert self.kept_steps[1:] == self.usable()
+        self.continue_run()
 
     def begin_anew(self) -> None:
-        """Nothing of what was before counts."""
+        """Start an attempt that discards all checkpoints."""
         discard_after(self.paths, None)
-        self.step = self.written = 0
-        self.kept = []
+        self.step = self.written_step = 0
+        self.kept_steps = []
 
     @rule(moment=st.integers(1, 40))
-    def completes(self, moment: int) -> None:
-        """Policies stay, experience goes; also where that takes two attempts."""
-        dies(moment, lambda: clear_replay(self.paths))
+    def complete(self, moment: int) -> None:
+        """Completion keeps policies and removes experience, even if it takes two attempts."""
+        dies_at(moment, lambda: clear_replay(self.paths))
         clear_replay(self.paths)
-        assert self.kept == checkpoint_steps(self.paths)
-        for step in self.kept:
+        assert self.kept_steps == checkpoint_steps(self.paths)
+        for step in self.kept_steps:
             saved = read_checkpoint(self.paths, step, run_id="a run")
             assert {MODEL: str(step).encode()} == saved.files
         assert not self.paths.replay.exists()
         self.begin_anew()
 
     @invariant()
-    def what_was_published_is_there_and_nothing_else(self) -> None:
-        """The kept checkpoints, whole; and no more chunks than they name."""
-        assert self.kept == self.usable()
-        needed: set[str] = set()
-        for step in self.kept:
+    def only_the_expected_checkpoints_exist(self) -> None:
+        """The expected checkpoints are complete, and no other chunks exist."""
+        assert self.kept_steps == self.usable()
+        expected_chunks: set[str] = set()
+        for step in self.kept_steps:
             saved = read_checkpoint(self.paths, step, run_id="a run")
-            needed |= {f"{t.begin}-{t.end}.npz" for t in saved.transitions()}
-        results: set[str] = set()
+            expected_chunks |= {f"{t.begin}-{t.end}.npz" for t in saved.transitions()}
+        chunks: set[str] = set()
         with suppress(FileNotFoundError):
-            results = {path.name for path in self.paths.replay.iterdir()}
-        assert needed == results
+            chunks = {path.name for path in self.paths.replay.iterdir()}
+        assert expected_chunks == chunks
 
 
 TestRun = Run.TestCase

@@ -1,4 +1,4 @@
-"""Nothing that lies in a checkpoint's place is followed, waited for or read without need."""
+"""Links, pipes and huge files in place of a checkpoint are neither followed nor read."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def test_a_huge_sparse_file_is_refused_without_being_read(paths: RunPaths) -> None:
-    """A terabyte that takes no space on disk would take all memory."""
+    """A sparse file of a terabyte is refused, because reading it would take all memory."""
     for path in only_second(paths):
         os.truncate(path, 2**40)
         assert f"{path} is damaged: it has more than" in refusal(paths, 200)
@@ -30,7 +30,7 @@ def test_a_huge_sparse_file_is_refused_without_being_read(paths: RunPaths) -> No
 
 
 def secret_file(paths: RunPaths) -> Path:
-    """A file of somebody else's."""
+    """A file of another user, outside the run."""
     path = paths.folder.parent / "elsewhere" / ".01234567.secret"
     path.parent.mkdir()
     path.write_text("mine")
@@ -49,7 +49,7 @@ def test_a_link_to_a_file_is_not_followed(paths: RunPaths) -> None:
 
 
 def test_a_link_to_a_checkpoint_is_not_followed(paths: RunPaths) -> None:
-    """It is refused, and goes without what it points to."""
+    """A link to a checkpoint is refused, and its target stays when the link is removed."""
     secret = secret_file(paths)
     copied = (paths.checkpoints / "200").rename(paths.folder.parent / "copied")
     for target in (copied, secret.parent, paths.folder / "nowhere"):

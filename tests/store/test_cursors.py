@@ -1,4 +1,4 @@
-"""How far services are is kept on disk; what is lost of it only lags."""
+"""The positions of trackers on disk; a damaged file only gives an earlier position."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,12 +25,12 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def cursors(paths: ExperimentPaths, location: str = "here") -> TrackerPositions:
-    """The cursors of MLflow at a place."""
+    """The positions of MLflow at a location."""
     return TrackerPositions(paths, "mlflow", location)
 
 
 def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
-    """The next process reads the position, for the same location only."""
+    """The next process reads the position for the same run and location only."""
     with cursors(paths).holding(0.0):
         pass
     first = cursors(paths)
@@ -43,7 +43,7 @@ def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_torn_line_only_lags(paths: ExperimentPaths, cut: int) -> None:
-    """A torn last line leaves the earlier position in force, and the next line is complete."""
+    """A torn last line leaves the earlier position valid, and the next line is complete."""
     with cursors(paths).holding(0.0):
         pass
     first = cursors(paths)
@@ -51,14 +51,14 @@ def test_a_torn_line_only_lags(paths: ExperimentPaths, cut: int) -> None:
     first.move("a", step=20)
     (file,) = paths.trackers.glob("*/cursors.jsonl")
     file.write_bytes(file.read_bytes()[:-cut])
-    again = cursors(paths)
-    assert again.of("a").step in {-1, 10}
-    again.move("a", step=30)
+    reread = cursors(paths)
+    assert reread.of("a").step in {-1, 10}
+    reread.move("a", step=30)
     assert 30 == cursors(paths).of("a").step
 
 
 def test_nonsense_in_the_file_only_lags(paths: ExperimentPaths) -> None:
-    """A damaged line leaves the earlier position in force."""
+    """Damaged lines are skipped, and the position of the valid line counts."""
     with cursors(paths).holding(0.0):
         pass
     cursors(paths).move("a", step=10)
@@ -71,16 +71,16 @@ def test_the_file_stays_small(paths: ExperimentPaths) -> None:
     """Outdated lines are removed from the file."""
     with cursors(paths).holding(0.0):
         pass
-    own = cursors(paths)
+    positions = cursors(paths)
     for step in range(3 * STALE_LINES):
-        own.move("a", step=step)
+        positions.move("a", step=step)
     (file,) = paths.trackers.glob("*/cursors.jsonl")
     assert len(file.read_bytes().splitlines()) <= STALE_LINES + 1
     assert 3 * STALE_LINES - 1 == cursors(paths).of("a").step
 
 
 def test_one_process_pushes_at_a_time(paths: ExperimentPaths) -> None:
-    """A second one is refused in one line; another place is free."""
+    """A second process for the same location is refused; another location is free."""
     with cursors(paths).holding(0.0):
         with pytest.raises(RecordError, match="in mlflow is in use by"), cursors(paths).holding(0):
             pass
@@ -90,18 +90,18 @@ def test_one_process_pushes_at_a_time(paths: ExperimentPaths) -> None:
 
 
 def test_an_experiment_has_one_identity(paths: ExperimentPaths) -> None:
-    """The identity is drawn once per folder; another folder has another identity."""
+    """The identity is drawn once for each folder, even by several threads at once."""
     with ThreadPoolExecutor(8) as pool:
-        results = set(pool.map(lambda _: experiment_identity(paths), range(32)))
-    assert 1 == len(results)
-    other = ExperimentPaths(paths.folder.with_name("other"))
-    other.folder.mkdir()
-    assert results != {experiment_identity(other)}
+        identities = set(pool.map(lambda _: experiment_identity(paths), range(32)))
+    assert 1 == len(identities)
+    other_experiment = ExperimentPaths(paths.folder.with_name("other"))
+    other_experiment.folder.mkdir()
+    assert identities != {experiment_identity(other_experiment)}
     assert not list(paths.trackers.glob(".*"))
 
 
 def test_a_damaged_identity_is_refused(paths: ExperimentPaths) -> None:
-    """Nothing is pushed under a name that somebody made up."""
+    """An identity that rlexp did not draw is refused with advice."""
     experiment_identity(paths)
     (paths.trackers / "identity.json").write_text('{"schema": 1, "id": "../../x"}')
     with pytest.raises(RecordError, match="to push everything anew"):

@@ -1,4 +1,4 @@
-"""Network file systems are known by what the kernel says of mounts."""
+"""Network file systems are recognised by the mounts that the kernel lists."""
 
 import os
 from pathlib import Path
@@ -29,25 +29,25 @@ not a mount
     ],
 )
 def test_the_innermost_mount_decides(tmp_path: Path, folder: str, expected: str | None) -> None:
-    """The longest mount point that holds the folder, the last of several on it."""
+    """The longest mount point that contains the folder decides; of equal ones, the last."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
     assert expected == network_file_system(Path(folder), mounts)
 
 
-def test_where_the_kernel_says_nothing_none_is_known(tmp_path: Path) -> None:
-    """Without that file, there is no warning."""
+def test_without_a_list_of_mounts_none_is_known(tmp_path: Path) -> None:
+    """Without the kernel's list of mounts, no network file system is reported."""
     assert network_file_system(tmp_path, tmp_path / "none") is None
 
 
-def test_this_machine_can_be_asked(tmp_path: Path) -> None:
-    """The real file is read without an error."""
+def test_mounts_of_this_machine_are_read(tmp_path: Path) -> None:
+    """The real list of mounts is read without an error."""
     assert network_file_system(tmp_path) in {None, "nfs", "nfs4", "9p", "lustre", "ceph"}
 
 
 @pytest.mark.parametrize(("number", "expected"), [(40, True), (41, False), (43, True), (9, False)])
 def test_a_file_system_is_known_by_its_number(tmp_path: Path, number: int, expected: bool) -> None:
-    """The one that files say they are on: no path is looked at."""
+    """A network file system is recognised by its device number, without its path."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
     assert expected == _is_network_device(os.makedev(0, number), mounts)
@@ -57,12 +57,12 @@ def test_a_file_system_is_known_by_its_number(tmp_path: Path, number: int, expec
 def test_the_user_says_that_a_folder_is_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, expected: bool
 ) -> None:
-    """For file systems that the kernel does not name; the folder need not exist."""
+    """RLEXP_SHARED=1 makes any folder shared, even one that does not exist."""
     monkeypatch.setenv("RLEXP_SHARED", value)
     expected = expected or network_file_system(tmp_path) is not None
     assert expected == is_shared(tmp_path / "runs" / "x" / ".lock")
 
 
-def test_own_folders_are_known_alike_by_path_and_by_number(tmp_path: Path) -> None:
-    """What the cheap question answers, the other does."""
+def test_path_and_number_agree_on_this_machine(tmp_path: Path) -> None:
+    """The check by device number gives the same answer as the check by path."""
     assert (network_file_system(tmp_path) is not None) == is_shared(tmp_path / "x")

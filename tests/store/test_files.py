@@ -1,4 +1,4 @@
-"""Publishing: a reader meets the old file or the new one, whenever the writer dies."""
+"""Published files: a reader gets the old file or the new one, whenever the writer dies."""
 
 import json
 import os
@@ -27,11 +27,11 @@ from rlexp.store.schemas import OTHER
 STRACE = shutil.which("strace")
 
 
-def execute(code: str, path: Path, *before: str) -> subprocess.CompletedProcess[bytes]:
-    """Run code in a fresh process, with `path` as a variable."""
+def execute(code: str, path: Path, *prefix: str) -> subprocess.CompletedProcess[bytes]:
+    """Run code in a new process, with `path` as a variable."""
     text = f"from pathlib import Path\npath = Path({str(path)!r})\n{dedent(code)}"
     return subprocess.run(
-        [*before, sys.executable, "-c", text],
+        [*prefix, sys.executable, "-c", text],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         check=False,
@@ -40,21 +40,21 @@ def execute(code: str, path: Path, *before: str) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file with an old content, in a folder with an odd name."""
+    """A file with old content in a folder with an odd name."""
     path = tmp_path / "a'; echo foo" / "result.json"
     path.parent.mkdir()
     path.write_text("old")
     return path
 
 
-def test_what_is_published_is_there(path: Path) -> None:
-    """The new content replaces the old, and nothing else is left behind."""
+def test_published_content_replaces_the_old(path: Path) -> None:
+    """The new content replaces the old one, and no other file remains."""
     publish(path, b"new")
     assert (b"new", [path]) == (path.read_bytes(), list(path.parent.iterdir()))
 
 
 def test_missing_folders_are_made(tmp_path: Path) -> None:
-    """A checkpoint's folder comes with its first file."""
+    """Missing folders above a published file are created."""
     publish(tmp_path / "a" / "b" / "c", b"x")
     assert b"x" == (tmp_path / "a" / "b" / "c").read_bytes()
 
@@ -63,7 +63,7 @@ def test_missing_folders_are_made(tmp_path: Path) -> None:
 def test_an_exception_leaves_the_old_file_and_no_other(
     path: Path, error: type[BaseException]
 ) -> None:
-    """Whatever goes wrong while writing, readers notice nothing."""
+    """After an exception while writing, the old file stays and no other file remains."""
 
     def write(temporary: Path) -> None:
         temporary.write_text("half")
@@ -75,30 +75,30 @@ def test_an_exception_leaves_the_old_file_and_no_other(
 
 
 def test_a_writer_that_writes_nothing_is_an_error(path: Path) -> None:
-    """The old file stays when there is no new one."""
+    """A writer that creates no file is an error, and the old file stays."""
     with pytest.raises(FileNotFoundError):
         publish_with(path, lambda _: None)
     assert ("old", [path]) == (path.read_text(), list(path.parent.iterdir()))
 
 
 def test_the_temporary_file_is_hidden_beside_the_target_with_its_ending(path: Path) -> None:
-    """Some libraries add an ending of their own to a name without it."""
-    seen: list[Path] = []
+    """The temporary file is hidden and has the target's ending, which some libraries need."""
+    temporary_paths: list[Path] = []
 
     def write(temporary: Path) -> None:
-        seen.append(temporary)
+        temporary_paths.append(temporary)
         temporary.write_bytes(b"")
 
     publish_with(path, write)
     publish_with(path, write)
-    assert {path.parent} == {temporary.parent for temporary in seen}
-    assert all(re.fullmatch(r"\..+\.json", temporary.name) for temporary in seen)
-    assert 2 == len(set(seen))
+    assert {path.parent} == {temporary.parent for temporary in temporary_paths}
+    assert all(re.fullmatch(r"\..+\.json", temporary.name) for temporary in temporary_paths)
+    assert 2 == len(set(temporary_paths))
 
 
 def test_kill_while_writing_leaves_the_old_file(path: Path) -> None:
-    """A process that is killed in the middle of a file has published nothing."""
-    done = execute(
+    """A process that is killed while writing has published nothing."""
+    process = execute(
         """
         import os, signal
         from rlexp.store.files import publish_with
@@ -111,7 +111,7 @@ def test_kill_while_writing_leaves_the_old_file(path: Path) -> None:
         """,
         path,
     )
-    assert (-signal.SIGKILL, "old") == (done.returncode, path.read_text())
+    assert (-signal.SIGKILL, "old") == (process.returncode, path.read_text())
     publish(path, b"new")
     assert b"new" == path.read_bytes()
 
@@ -119,31 +119,31 @@ def test_kill_while_writing_leaves_the_old_file(path: Path) -> None:
 PUBLISH = "from rlexp.store.files import publish; publish(path, b'new')"
 
 
-def _traced() -> bool:
-    """Whether processes may be traced here."""
+def _can_trace() -> bool:
+    """Whether strace may trace processes on this machine."""
     command = [STRACE or "", "-o", os.devnull, "true"]
     return STRACE is not None and subprocess.run(command, check=False).returncode == 0
 
 
-traced = pytest.mark.skipif(not _traced(), reason="strace is missing or may not trace")
+needs_strace = pytest.mark.skipif(not _can_trace(), reason="strace is missing or may not trace")
 
 
-@traced
+@needs_strace
 @pytest.mark.parametrize("call", ["fsync", "rename"])
 def test_kill_before_the_rename_leaves_the_old_file(path: Path, call: str) -> None:
-    """Killed at the first fsync or at the rename itself, the process has published nothing."""
+    """A process that is killed at its first fsync or rename has published nothing."""
     trace = path.with_name("trace")
     inject = f"inject={call}:signal=KILL:when=1"
     arguments = (STRACE or "", "-f", "-o", str(trace), "-e", f"trace={call}", "-e", inject)
-    done = execute(PUBLISH, path, *arguments)
+    process = execute(PUBLISH, path, *arguments)
     assert "killed by SIGKILL" in trace.read_text()
-    assert (0, "old") != (done.returncode, path.read_text())
+    assert (0, "old") != (process.returncode, path.read_text())
     assert "old" == path.read_text()
 
 
-@traced
+@needs_strace
 def test_content_is_durable_before_its_name_and_the_name_after(path: Path) -> None:
-    """File synced, then renamed, then folder synced: in this order a power cut loses nothing."""
+    """The file is synced, then renamed, then its folder is synced, so that a power cut is safe."""
     trace = path.with_name("trace")
     arguments = (STRACE or "", "-f", "-y", "-o", str(trace), "-e", "trace=fsync,rename")
     execute(PUBLISH, path, *arguments)
@@ -154,12 +154,12 @@ def test_content_is_durable_before_its_name_and_the_name_after(path: Path) -> No
     assert str(path.parent) == calls[2][1]
 
 
-@traced
+@needs_strace
 def test_a_failing_disk_leaves_the_old_file_and_no_other(path: Path) -> None:
-    """An fsync that fails means that nothing was published."""
+    """If fsync fails, the old file stays and no other file remains."""
     arguments = (STRACE or "", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO:when=1")
-    done = execute(PUBLISH, path, *arguments)
-    assert (1, "old") == (done.returncode, path.read_text())
+    process = execute(PUBLISH, path, *arguments)
+    assert (1, "old") == (process.returncode, path.read_text())
     assert [path] == list(path.parent.iterdir())
 
 
@@ -174,7 +174,7 @@ document = st.dictionaries(
 def test_a_mapping_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, mapping: dict[str, object]
 ) -> None:
-    """Also with surrogates, control characters and numbers of any size in it."""
+    """Any mapping is read back unchanged, even with surrogates and control characters."""
     path = tmp_path_factory.getbasetemp() / "mapping.json"
     publish_json(path, mapping)
     assert path.read_bytes().decode()
@@ -182,14 +182,14 @@ def test_a_mapping_comes_back_as_it_was(
 
 
 def test_json_says_its_schema(path: Path) -> None:
-    """The schema and the version of rlexp stand first, for readers of other versions."""
+    """The schema and the version of rlexp are the first keys of a JSON file."""
     publish_json(path, {"b": 1, "ä": 2})
     assert {**OTHER.head(), "b": 1, "ä": 2} == json.loads(path.read_text())
     assert path.read_text().startswith('{\n "schema": 1,\n "rlexp": "')
 
 
 def test_nan_is_never_published(path: Path) -> None:
-    """JSON has no NaN: other tools could not read the file."""
+    """NaN is refused, because other tools could not read the file."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         publish_json(path, {"loss": float("nan")})
     assert ("old", [path]) == (path.read_text(), list(path.parent.iterdir()))
@@ -209,8 +209,8 @@ def test_nan_is_never_published(path: Path) -> None:
         (b'{"schema": "1"}', "is not of schema version 1"),
     ],
 )
-def test_a_file_that_is_no_record_is_named(path: Path, content: bytes, message: str) -> None:
-    """Damaged, or of another version: one line with the file's name."""
+def test_a_damaged_record_is_named(path: Path, content: bytes, message: str) -> None:
+    """The error about a damaged record is one line that names the file."""
     path.write_bytes(content)
     with pytest.raises(RecordError, match=message) as caught:
         read_json(path)
@@ -219,25 +219,25 @@ def test_a_file_that_is_no_record_is_named(path: Path, content: bytes, message: 
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """What is not there is said not to be there."""
+    """The error about a missing file names the file."""
     with pytest.raises(RecordError, match=r"none\.json is missing"):
         read_json(tmp_path / "none.json")
 
 
 def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
-    """It cannot be read as a record."""
+    """A folder in place of a record gives an error."""
     with pytest.raises(RecordError, match="cannot be read"):
         read_json(tmp_path)
 
 
 def test_a_writable_folder_is_left_as_it_was(tmp_path: Path) -> None:
-    """Looking leaves nothing behind but the folder."""
+    """Checking that a folder is writable leaves no file in it."""
     probe_writable(tmp_path / "runs")
     assert [] == list((tmp_path / "runs").iterdir())
 
 
 def test_an_unwritable_folder_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    """With the reason, and the way out."""
+    """The error about an unwritable folder names RLEXP_RUNS, which sets another folder."""
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "runs", Path("/proc/rlexp")):
         with pytest.raises(RecordError, match=r"cannot write to .*RLEXP_RUNS"):

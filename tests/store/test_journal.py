@@ -1,4 +1,4 @@
-"""The journal: appended line by line, and readable up to its last whole line."""
+"""The journal of an attempt: appended line by line, and readable up to its last complete line."""
 
 import resource
 from pathlib import Path
@@ -20,12 +20,12 @@ EVENTS: list[Event] = [
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a journal is written."""
+    """The path of a journal that is not written yet."""
     return tmp_path / "events.jsonl"
 
 
 def write(path: Path, *events: Event) -> bytes:
-    """Write a journal; returns its content."""
+    """Write a journal and return its content."""
     writer = JournalWriter(path)
     for event in events:
         writer.append(event)
@@ -34,14 +34,14 @@ def write(path: Path, *events: Event) -> bytes:
 
 
 def test_events_are_read_as_they_were_written(path: Path) -> None:
-    """In their order, none lost."""
+    """All events are read in the order in which they were written."""
     write(path, *EVENTS)
     journal = read_journal(path)
     assert (EVENTS, 0, 0) == (journal.events, journal.torn, journal.quarantined)
 
 
-def test_an_event_is_there_before_the_next_one(path: Path) -> None:
-    """A process that is killed keeps every event that it appended."""
+def test_an_event_is_on_disk_before_the_next_one(path: Path) -> None:
+    """Each appended event can be read at once, so that a kill loses none."""
     writer = JournalWriter(path)
     for count, event in enumerate(EVENTS, 1):
         writer.append(event)
@@ -50,12 +50,12 @@ def test_an_event_is_there_before_the_next_one(path: Path) -> None:
 
 
 def test_a_journal_that_does_not_exist_is_empty(path: Path) -> None:
-    """An attempt that did not begin has no events."""
+    """The journal of an attempt that did not begin has no events."""
     assert ([], 0) == (read_journal(path).events, read_journal(path).torn)
 
 
 def test_a_journal_is_never_reopened(path: Path) -> None:
-    """Not by another attempt, nor by the same."""
+    """A second writer for an existing journal is refused."""
     before = write(path, *EVENTS)
     with pytest.raises(FileExistsError):
         JournalWriter(path)
@@ -63,20 +63,23 @@ def test_a_journal_is_never_reopened(path: Path) -> None:
 
 
 def test_a_journal_cut_at_any_byte_keeps_its_whole_lines(path: Path) -> None:
-    """Whatever a crash leaves of the last two lines, the lines before are read, and it says so."""
+    """After a cut in the last lines, all complete lines are read and the torn line is reported."""
     content = write(path, *EVENTS)
     lines = content.splitlines(keepends=True)
-    safe = len(b"".join(lines[:-2]))
-    for size in range(safe, len(content) + 1):
+    earlier_size = len(b"".join(lines[:-2]))
+    for size in range(earlier_size, len(content) + 1):
         path.write_bytes(content[:size])
         journal = read_journal(path)
-        whole = content[:size].count(b"\n")
-        assert EVENTS[:whole] == journal.events
-        assert (size != len(b"".join(lines[:whole])), 0) == (journal.torn, journal.quarantined)
+        complete_lines = content[:size].count(b"\n")
+        assert EVENTS[:complete_lines] == journal.events
+        assert (size != len(b"".join(lines[:complete_lines])), 0) == (
+            journal.torn,
+            journal.quarantined,
+        )
 
 
 def test_any_damaged_byte_spoils_no_other_line(path: Path) -> None:
-    """Bits that fell over in one line cost that line at most."""
+    """A damaged byte spoils at most the line that contains it."""
     content = write(path, *EVENTS)
     first, last = content.index(b"\n") + 1, content.rindex(b"\n", 0, -1)
     for position in range(first, last, 1 if IN_FULL else 3):
@@ -91,7 +94,7 @@ def test_any_damaged_byte_spoils_no_other_line(path: Path) -> None:
     "line", [b"", b"7", b"null", b"[]", b"{}", b'"x"', b"[" * 50_000, b'{"event":"later"}']
 )
 def test_a_line_that_is_no_event_is_quarantined(path: Path, line: bytes) -> None:
-    """Damage, or an event of a later version: counted, and the rest is read."""
+    """A line that is no known event is counted, and the other lines are read."""
     content = write(path, *EVENTS)
     path.write_bytes(line + b"\n" + content)
     journal = read_journal(path)
@@ -99,14 +102,14 @@ def test_a_line_that_is_no_event_is_quarantined(path: Path, line: bytes) -> None
 
 
 def test_measurements_can_be_left_out(path: Path) -> None:
-    """Most questions need no more than evaluations and ends."""
+    """Measurements can be left out while reading, because most readers do not need them."""
     write(path, *EVENTS)
     journal = read_journal(path, measurements=False)
     assert ([EVENTS[0], *EVENTS[2:]], 0) == (journal.events, journal.quarantined)
 
 
 def test_a_line_that_a_full_disk_cut_spoils_no_other(path: Path) -> None:
-    """The event after it, which says how the run ended, is read."""
+    """A line that a full disk cut does not affect the event after it."""
     writer = JournalWriter(path)
     writer.append(EVENTS[0])
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -129,8 +132,8 @@ def test_a_line_that_a_full_disk_cut_spoils_no_other(path: Path) -> None:
     )
 
 
-def test_nothing_is_written_of_an_event_that_cannot_be(path: Path) -> None:
-    """A value that is no JSON is an error of ours, never half a line."""
+def test_an_invalid_event_is_not_written(path: Path) -> None:
+    """An event that JSON cannot hold is refused, and no part of it is written."""
     writer = JournalWriter(path)
     with pytest.raises(TypeError):
         writer.append(Measured(time=0.0, step=0, metrics={"loss": object()}))  # type: ignore[dict-item]
@@ -139,29 +142,29 @@ def test_nothing_is_written_of_an_event_that_cannot_be(path: Path) -> None:
 
 
 def test_following_gives_every_line_once(path: Path) -> None:
-    """However the file grows between two looks, lines come whole, in order, and once."""
+    """Following a growing file gives each complete line once and in order."""
     content = write(path.with_name("whole"), *EVENTS)
-    results: list[Event] = []
+    events: list[Event] = []
     offset = 0
     for size in range(len(content) + 1):
         path.write_bytes(content[:size])
         lines, offset = follow(path, offset)
-        results.extend(events_of(lines))
-        assert content[:size].count(b"\n") == len(results)
-    assert (EVENTS, len(content)) == (results, offset)
+        events.extend(events_of(lines))
+        assert content[:size].count(b"\n") == len(events)
+    assert (EVENTS, len(content)) == (events, offset)
 
 
 def test_following_waits_for_the_file(path: Path) -> None:
-    """A journal that is not there yet has no lines."""
+    """Following a missing file gives no lines and no error."""
     assert ([], 0) == follow(path, 0)
 
 
-def test_following_passes_over_damage() -> None:
-    """A line that cannot be read is left out, whatever it holds."""
+def test_following_skips_damaged_lines() -> None:
+    """Lines that cannot be read are skipped."""
     lines = [b"{", b"7", b"\xff", b"[" * 50_000]
     assert [] == list(events_of(lines))
 
 
 def test_the_first_key_of_a_line_is_its_kind() -> None:
-    """So that a reader can pass over measurements without parsing them."""
+    """The kind is the first key, so that readers can skip measurements without parsing them."""
     assert "event" == next(iter(to_plain(EVENTS[1])))

@@ -1,4 +1,4 @@
-"""Paths under `runs/`, and the names that could lead out of it."""
+"""Paths under `runs/`, and names that could lead out of the folder."""
 
 import os
 from pathlib import Path
@@ -39,13 +39,13 @@ BAD = [
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_name_is_taken_as_it_is(name: str) -> None:
-    """Everything that names of algorithms and environments are made of."""
+    """Names with the characters of algorithms and environments are accepted unchanged."""
     assert name == check_name(name)
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_name_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    """Before any path is made of it; the message says what is allowed."""
+    """The error about a bad name is one line that says what is allowed."""
     with pytest.raises(ConfigError, match="cannot be a folder name: use up to 120") as caught:
         Layout(tmp_path).experiment(name)
     assert "\n" not in str(caught.value)
@@ -53,7 +53,7 @@ def test_a_bad_name_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
 
 @given(st.text(max_size=130) | st.from_regex(r"[\w./-]{1,10}", fullmatch=True))
 def test_no_accepted_name_leaves_the_folder(name: str) -> None:
-    """What is accepted is one component directly under `runs/`."""
+    """Every accepted name is a folder directly under `runs/`."""
     try:
         folder = Layout(Path("/runs")).experiment(name).folder
     except ConfigError:
@@ -63,33 +63,33 @@ def test_no_accepted_name_leaves_the_folder(name: str) -> None:
 
 
 def test_every_path_of_a_run_is_inside_it(tmp_path: Path) -> None:
-    """No two files of a run are the same file."""
+    """All files of a run have different paths inside its folder."""
     run = Layout(tmp_path).experiment("e").run("ppo-test-0-abc")
     attempt = run.attempt(3)
-    inside = [
+    files = [
         *(run.spec, run.lease, run.stop, run.model, run.normalisation, run.checkpoints),
         *(attempt.settings, attempt.provenance, attempt.patch, attempt.journal),
         *(attempt.verdict, attempt.log, attempt.progress),
     ]
-    assert len(inside) == len(set(inside))
-    assert [] == [p for p in inside if not p.is_relative_to(tmp_path / "e" / "ppo-test-0-abc")]
+    assert len(files) == len(set(files))
+    assert [] == [p for p in files if not p.is_relative_to(tmp_path / "e" / "ppo-test-0-abc")]
     assert (3, run.folder / "attempts" / "3") == (attempt.number, attempt.folder)
 
 
 def test_attempts_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    """Ten comes after nine, and what is no number is no attempt."""
+    """Attempts are ordered by number, and other folder names are ignored."""
     for name in ("10", "9", "1", "0", "²", "3x", ".4", "x"):
         (tmp_path / "attempts" / name).mkdir(parents=True)
     assert [1, 9, 10] == [attempt.number for attempt in RunPaths(tmp_path).attempts()]
 
 
 def test_experiments_and_runs_are_listed_by_name(tmp_path: Path) -> None:
-    """Folders that hold neither a definition nor a specification are something else."""
+    """Experiments and runs are listed by name; folders without their files are ignored."""
     for path in ("b/experiment.json", "a/experiment.json", "b/r2/spec.json", "b/r1/spec.json"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("{}")
-    for other in ("c", "b/notes", ".trash"):
-        (tmp_path / other).mkdir()
+    for other_folder in ("c", "b/notes", ".trash"):
+        (tmp_path / other_folder).mkdir()
     (tmp_path / "README.md").write_text("")
     layout = Layout(tmp_path)
     assert ["a", "b"] == [e.name for e in layout.experiments()]
@@ -97,15 +97,15 @@ def test_experiments_and_runs_are_listed_by_name(tmp_path: Path) -> None:
     assert [] == layout.experiment("a").runs()
 
 
-def test_what_does_not_exist_holds_nothing(tmp_path: Path) -> None:
-    """A study that ran nothing yet is empty, not an error."""
+def test_a_missing_folder_is_empty(tmp_path: Path) -> None:
+    """A missing folder has no experiments, runs or attempts, and raises no error."""
     layout = Layout(tmp_path / "runs")
     run = layout.experiment("x").run("y")
     assert [[], [], []] == [layout.experiments(), layout.experiment("x").runs(), run.attempts()]
 
 
 def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
-    """Runs that cannot be read are not taken for none."""
+    """A file in place of the folder of runs is an error."""
     (tmp_path / "runs").write_text("")
     with pytest.raises(RecordError, match="runs cannot be read"):
         Layout(tmp_path / "runs").experiments()

@@ -1,4 +1,4 @@
-"""Leases of either kind, held by real processes that really die."""
+"""Leases with locks and with heartbeats, held by real processes that are killed."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from rlexp.store.lease import hold, holder, holding, is_held, take
 
 @pytest.fixture(params=["locks", "heartbeats"], autouse=True)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What leases rest on, here and in every process that is started."""
+    """The mechanism of leases, in this process and in every started one."""
     if request.param == "heartbeats":
         monkeypatch.setenv("RLEXP_SHARED", "1")
     else:
@@ -28,19 +28,19 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the lock stands."""
+    """The path of the lease."""
     return tmp_path / "run" / ".lease"
 
 
 @pytest.fixture
-def other(path: Path) -> Iterator[Holder]:
+def other_holder(path: Path) -> Iterator[Holder]:
     """Another process that holds the lease."""
     with holder_of(path) as process:
         yield process
 
 
 def test_a_lease_is_held_while_its_block_runs(path: Path) -> None:
-    """Not before, and not after."""
+    """A lease is held inside its block only, and names its process."""
     assert not is_held(path)
     with hold(path, "run x", now=5.0):
         assert is_held(path)
@@ -51,65 +51,67 @@ def test_a_lease_is_held_while_its_block_runs(path: Path) -> None:
 
 
 def test_an_exception_frees_the_lease(path: Path) -> None:
-    """A command that fails can be repeated."""
+    """An exception in the block releases the lease."""
     with pytest.raises(ZeroDivisionError), hold(path, "run x", now=0.0):
         raise ZeroDivisionError
     assert (False, {}) == (is_held(path), holding(path))
 
 
-def test_who_comes_second_is_refused_with_the_name_of_the_first(path: Path, other: Holder) -> None:
-    """The message says who holds it and what to do."""
-    expected = f"run x is in use by process {other.pid} on .+; wait for it or stop it"
+def test_a_second_holder_is_refused_with_the_name_of_the_first(
+    path: Path, other_holder: Holder
+) -> None:
+    """The error about a held lease names its holder and says what to do."""
+    expected = f"run x is in use by process {other_holder.pid} on .+; wait for it or stop it"
     with pytest.raises(RecordError, match=expected), hold(path, "run x", now=0.0, patience=0.1):
         pass
     assert is_held(path)
-    assert f"process {other.pid}" in holder(path)
+    assert f"process {other_holder.pid}" in holder(path)
 
 
-def test_a_refusal_leaves_the_holder_named(path: Path, other: Holder) -> None:
-    """Who was refused did not overwrite who holds it."""
+def test_a_refusal_leaves_the_holder_named(path: Path, other_holder: Holder) -> None:
+    """A refused process does not replace the recorded holder."""
     with pytest.raises(RecordError), hold(path, "run x", now=0.0, patience=0.0):
         pass
-    assert other.pid == holding(path)["pid"]
+    assert other_holder.pid == holding(path)["pid"]
 
 
-def test_kill_frees_the_lease_at_once(path: Path, other: Holder) -> None:
-    """The kernel frees what a process that was killed with signal 9 held."""
-    os.kill(other.pid, signal.SIGKILL)
-    other.wait()
+def test_kill_frees_the_lease_at_once(path: Path, other_holder: Holder) -> None:
+    """The lease of a killed process can be taken at once."""
+    os.kill(other_holder.pid, signal.SIGKILL)
+    other_holder.wait()
     assert not is_held(path)
-    begin = time.monotonic()
+    start = time.monotonic()
     with hold(path, "run x", now=0.0):
         assert os.getpid() == holding(path)["pid"]
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - start < 2
 
 
-def test_patience_outlasts_a_dying_holder(path: Path, other: Holder) -> None:
-    """Who waits gets the lease when the other lets go."""
+def test_patience_outlasts_a_dying_holder(path: Path, other_holder: Holder) -> None:
+    """A process that waits gets the lease when its holder is killed."""
     killer = subprocess.Popen(
-        [sys.executable, "-c", f"import os,time; time.sleep(0.3); os.kill({other.pid}, 9)"]
+        [sys.executable, "-c", f"import os,time; time.sleep(0.3); os.kill({other_holder.pid}, 9)"]
     )
     with hold(path, "run x", now=0.0, patience=30.0):
         assert os.getpid() == holding(path)["pid"]
     killer.wait()
 
 
-def test_asking_takes_nothing(path: Path, other: Holder) -> None:
-    """However often it is asked, the holder keeps the lease."""
+def test_reading_a_lease_does_not_take_it(path: Path, other_holder: Holder) -> None:
+    """The holder keeps the lease, however often other processes read it."""
     assert [True] * 20 == [is_held(path) for _ in range(20)]
-    other.ask()
+    other_holder.ask()
     assert is_held(path)
 
 
-def test_asking_makes_no_file(path: Path) -> None:
-    """A run that nobody ever held stays as it is, also where nothing may be written."""
+def test_reading_a_lease_creates_no_file(path: Path) -> None:
+    """Reading a lease that was never held creates no file."""
     assert not is_held(path)
     assert not path.exists()
 
 
-def test_a_damaged_name_is_no_reason_to_fail(path: Path, other: Holder, kind: str) -> None:
-    """The holder is another process then."""
-    # An empty file is what a lock leaves: it is nobody's lease.
+def test_a_damaged_holder_is_another_process(path: Path, other_holder: Holder, kind: str) -> None:
+    """If the holder's file is damaged, the error says `another process`."""
+    # A lock leaves an empty file, which is no lease with heartbeats.
     contents = ("", "{", "[]", "7", "\0") if kind == "locks" else ("{", "[]", "7", "\0")
     for content in contents:
         path.with_name(".lease.holder" if kind == "locks" else ".lease").write_text(content)
@@ -118,8 +120,8 @@ def test_a_damaged_name_is_no_reason_to_fail(path: Path, other: Holder, kind: st
             hold(path, "run x", now=0.0, patience=0.0).__enter__()
 
 
-def test_an_old_name_does_not_hold_a_lease(path: Path) -> None:
-    """Only the lock counts, not what is written beside it."""
+def test_an_old_holder_file_does_not_hold_a_lease(path: Path) -> None:
+    """An old file with the name of a holder does not hold the lease."""
     path.parent.mkdir()
     path.with_name(".lease.holder").write_text(json.dumps({"pid": 1, "host": "h"}))
     assert not is_held(path)
@@ -128,7 +130,7 @@ def test_an_old_name_does_not_hold_a_lease(path: Path) -> None:
 
 
 def test_children_do_not_inherit_a_lease(path: Path) -> None:
-    """A process that was started under the lease and outlives it does not hold it."""
+    """A child that was started under the lease and outlives it does not hold the lease."""
     with hold(path, "run x", now=0.0):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
@@ -139,29 +141,29 @@ def test_children_do_not_inherit_a_lease(path: Path) -> None:
 
 
 def test_a_lease_can_be_taken_without_waiting(path: Path) -> None:
-    """It is this process's until it is released, and nobody is waited for."""
-    held = take(path, "run x", now=5.0)
-    assert held is not None
-    assert (False, True) == (held.lost, is_held(path))
-    begin = time.monotonic()
+    """A taken lease is held until it is released; taking it again fails at once."""
+    own_lease = take(path, "run x", now=5.0)
+    assert own_lease is not None
+    assert (False, True) == (own_lease.lost, is_held(path))
+    start = time.monotonic()
     assert take(path, "run x", now=5.0) is None
-    assert time.monotonic() - begin < 0.5
-    held.release()
+    assert time.monotonic() - start < 0.5
+    own_lease.release()
     assert (False, {}) == (is_held(path), holding(path))
 
 
-def test_another_holder_is_waited_for_by_nobody_who_takes(path: Path, other: Holder) -> None:
-    """There is no lease then, and the holder stays."""
+def test_taking_a_held_lease_fails_without_waiting(path: Path, other_holder: Holder) -> None:
+    """Taking a lease that another process holds fails, and the holder keeps it."""
     assert take(path, "run x", now=5.0) is None
-    assert other.pid == holding(path)["pid"]
+    assert other_holder.pid == holding(path)["pid"]
 
 
 def test_over_takes_the_lease_only_where_the_kernel_does_not_lock(
-    path: Path, other: Holder, kind: str
+    path: Path, other_holder: Holder, kind: str
 ) -> None:
-    """Of a living process, for one that knows better."""
-    held = take(path, "run x", now=5.0, over=True)
-    assert (kind == "heartbeats") == (held is not None)
-    if held is not None:
+    """With `over=True`, a living holder loses a lease with heartbeats and keeps a lock."""
+    own_lease = take(path, "run x", now=5.0, over=True)
+    assert (kind == "heartbeats") == (own_lease is not None)
+    if own_lease is not None:
         assert os.getpid() == holding(path)["pid"]
-        held.release()
+        own_lease.release()

@@ -1,4 +1,4 @@
-"""The ledger: a chain of lines, appended and read."""
+"""The ledger: a chain of lines that are appended and read."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from in_full import IN_FULL
-from kept_ledgers import ENTRIES, attempt, kept, read
+from kept_ledgers import ENTRIES, attempt, read, write_sample_ledger
 
 from rlexp.records.ledger import (
     DOCUMENTS,
@@ -30,11 +30,11 @@ from rlexp.store.ledger import (
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
     """An experiment with a ledger of every kind of entry."""
-    return kept(tmp_path)
+    return write_sample_ledger(tmp_path)
 
 
 def test_what_was_entered_is_read_back(paths: ExperimentPaths) -> None:
-    """Every entry, in order; the head is the sha256 of the last line."""
+    """All entries are read in order, and the head is the sha256 of the last line."""
     ledger = read(paths)
     assert tuple(ENTRIES) == ledger.entries
     assert ((), False) == (ledger.breaks, ledger.torn)
@@ -42,15 +42,15 @@ def test_what_was_entered_is_read_back(paths: ExperimentPaths) -> None:
     assert hashlib.sha256(last).hexdigest() == ledger.head
 
 
-def test_the_first_line_says_that_nothing_is_before_it(paths: ExperimentPaths) -> None:
-    """Each further one holds the sum of the one before."""
+def test_each_line_has_the_sum_of_the_line_before(paths: ExperimentPaths) -> None:
+    """Each line has the sha256 of the line before; the first line has a fixed value."""
     lines = paths.ledger.read_bytes().splitlines()
     expected = [NOTHING, *(hashlib.sha256(line).hexdigest() for line in lines[:-1])]
     assert expected == [json.loads(line)["before"] for line in lines]
 
 
-def test_no_ledger_is_none(tmp_path: Path) -> None:
-    """It is not the same as an empty one."""
+def test_a_missing_ledger_differs_from_an_empty_one(tmp_path: Path) -> None:
+    """A missing ledger is read as None, and an empty one as a ledger without entries."""
     assert None is read_ledger(ExperimentPaths(tmp_path))
     (tmp_path / "ledger.jsonl").touch()
     assert Ledger() == read_ledger(ExperimentPaths(tmp_path))
@@ -58,32 +58,34 @@ def test_no_ledger_is_none(tmp_path: Path) -> None:
 
 
 def test_a_ledger_cut_at_any_byte_keeps_its_whole_lines(paths: ExperimentPaths) -> None:
-    """No cut in the last two lines is taken for tampering; the next entry follows on cleanly."""
+    """A cut in the last two lines is a torn line and no break, and the next entry follows."""
     content = paths.ledger.read_bytes()
-    starts = [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
-    near = {start + shift for start in starts for shift in (-2, -1, 0, 1)}
-    few = sorted({*range(starts[-3], len(content), 1 if IN_FULL else 5), *near})
-    for cut in (at for at in few if starts[-3] <= at < len(content)):
+    line_starts = [position + 1 for position, byte in enumerate(content) if byte == ord("\n")]
+    positions_near_starts = {start + shift for start in line_starts for shift in (-2, -1, 0, 1)}
+    cuts = sorted(
+        {*range(line_starts[-3], len(content), 1 if IN_FULL else 5), *positions_near_starts}
+    )
+    for cut in (position for position in cuts if line_starts[-3] <= position < len(content)):
         paths.ledger.write_bytes(content[:cut])
-        whole = content[:cut].count(b"\n")
+        complete_lines = content[:cut].count(b"\n")
         ledger = read(paths)
-        assert (tuple(ENTRIES[:whole]), ()) == (ledger.entries, ledger.breaks)
-        assert (cut not in starts) == ledger.torn
+        assert (tuple(ENTRIES[:complete_lines]), ()) == (ledger.entries, ledger.breaks)
+        assert (cut not in line_starts) == ledger.torn
         append_entry(paths, ENTRIES[1])
-        again = read(paths)
-        assert (*ENTRIES[:whole], ENTRIES[1]) == again.entries
-        assert ((), False) == (again.breaks, again.torn)
+        extended = read(paths)
+        assert (*ENTRIES[:complete_lines], ENTRIES[1]) == extended.entries
+        assert ((), False) == (extended.breaks, extended.torn)
 
 
 def test_zeros_at_the_end_are_a_torn_line(paths: ExperimentPaths) -> None:
-    """A power cut can leave them in place of what was being written."""
+    """Zeros at the end are a torn line, because a power cut can leave them."""
     content = paths.ledger.read_bytes()
     for tail in (b"\0\0\0", b'{"schema":1,"bef\0\0'):
         paths.ledger.write_bytes(content + tail)
         assert ((), True) == (read(paths).breaks, read(paths).torn)
 
 
-FULL = """
+APPEND_ON_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from rlexp.records.ledger import RemovedRun
@@ -101,11 +103,9 @@ except OSError:
 
 
 @pytest.mark.parametrize("room", [0, 1, 50])
-def test_a_line_that_finds_no_room_is_an_error_and_costs_nothing(
-    paths: ExperimentPaths, room: int
-) -> None:
-    """The entries before it stay, and the next one follows on them."""
-    command = [sys.executable, "-c", FULL, str(paths.folder), str(room)]
+def test_an_entry_on_a_full_disk(paths: ExperimentPaths, room: int) -> None:
+    """An entry without room is an error; earlier entries stay, and the next entry follows."""
+    command = [sys.executable, "-c", APPEND_ON_FULL_DISK, str(paths.folder), str(room)]
     assert 7 == subprocess.run(command, check=False).returncode
     assert (tuple(ENTRIES), (), room > 0) == (
         read(paths).entries,
@@ -117,7 +117,7 @@ def test_a_line_that_finds_no_room_is_an_error_and_costs_nothing(
 
 
 def test_a_document_is_entered_once(tmp_path: Path) -> None:
-    """Writing the same again enters nothing; other content does."""
+    """Writing the same document again adds no entry; other content adds one."""
     paths = ExperimentPaths(tmp_path / "new")
     for seeds in (1, 1, 2):
         publish_document(paths, paths.definition, {"seeds": seeds})
@@ -130,7 +130,7 @@ def test_a_document_is_entered_once(tmp_path: Path) -> None:
 
 
 def test_a_document_is_entered_before_it_is_written(tmp_path: Path) -> None:
-    """So that a crash in between leaves an entry, and no file that nothing tells of."""
+    """A document that cannot be written is in the ledger, so that no file lacks an entry."""
     paths = ExperimentPaths(tmp_path)
     (paths.definition / "in the way").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
@@ -139,27 +139,27 @@ def test_a_document_is_entered_before_it_is_written(tmp_path: Path) -> None:
 
 
 def test_writing_over_an_edited_document_is_entered(tmp_path: Path) -> None:
-    """What was there is told by its sum, unless it was entered before, or there was no ledger."""
+    """An entry has the checksum of a document that was edited by hand and is replaced."""
     paths = ExperimentPaths(tmp_path)
     paths.definition.write_text("from before there was a ledger")
     publish_document(paths, paths.definition, {"seeds": 1})
     publish_document(paths, paths.definition, {"seeds": 2})
     paths.definition.write_text("edited")
     publish_document(paths, paths.definition, {"seeds": 4})
-    results = [e.instead_of for e in read(paths).entries if isinstance(e, SealedDocument)]
-    assert [None, None, hashlib.sha256(b"edited").hexdigest()] == results
+    replaced_sums = [e.instead_of for e in read(paths).entries if isinstance(e, SealedDocument)]
+    assert [None, None, hashlib.sha256(b"edited").hexdigest()] == replaced_sums
 
 
 def sums(paths: ExperimentPaths, name: str) -> list[str | None]:
-    """What was entered of a document, in order; the chain is whole."""
+    """The checksums that were entered for a document, in order."""
     ledger = read(paths)
     assert () == ledger.breaks
     return [e.sha256 for e in ledger.entries if isinstance(e, SealedDocument) and e.name == name]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_document_that_was_not_written_is_entered_as_it_is(tmp_path: Path, name: str) -> None:
-    """Before anything else is entered, itself included; where there was none, that is entered."""
+def test_a_removed_or_restored_document_is_entered(tmp_path: Path, name: str) -> None:
+    """A document that was removed or restored is entered before the next entry."""
     paths = ExperimentPaths(tmp_path)
     path = paths.folder / name
     publish_document(paths, path, {"seeds": 1})
@@ -179,42 +179,44 @@ def test_a_document_that_was_not_written_is_entered_as_it_is(tmp_path: Path, nam
     assert 6 == len(sums(paths, name))
 
 
-@pytest.mark.parametrize("there", ["edited", "link", "written"])
-def test_a_document_that_is_something_else_is_not_entered(tmp_path: Path, there: str) -> None:
-    """What no command wrote stays told apart from what one did."""
+@pytest.mark.parametrize("state", ["edited", "link", "written"])
+def test_an_edited_document_is_not_entered(tmp_path: Path, state: str) -> None:
+    """A document that no command wrote, or that is a link, is not entered."""
     paths = ExperimentPaths(tmp_path)
     publish_document(paths, paths.adaptive, {"looks": 1})
-    if there == "edited":
+    if state == "edited":
         paths.adaptive.write_text("edited")
-    elif there == "link":
+    elif state == "link":
         paths.adaptive.rename(tmp_path / "other")
         paths.adaptive.symlink_to("other")
     append_entry(paths, attempt())
     assert 1 == len(sums(paths, "adaptive.json"))
 
 
-def test_the_account_is_what_should_be_there() -> None:
-    """Removed runs are not; those that were found to be gone are remembered."""
-    account = ExpectedRecords.of(ENTRIES[:4])
-    assert {"one": {1}, "two": {1, 2}} == {n: set(own) for n, own in account.runs.items()}
-    account = ExpectedRecords.of(ENTRIES)
-    assert {} == account.runs
-    assert {"two": {1, 2}} == {n: set(own) for n, own in account.gone.items()}
-    assert ENTRIES[-1] is account.last
-    account = ExpectedRecords.of([*ENTRIES, attempt("two", 1), RemovedRun(run="two")])
-    assert ({}, {}) == (account.runs, account.gone)
+def test_expected_records_of_a_ledger() -> None:
+    """Removed runs are not expected; runs that were found missing are remembered."""
+    expected = ExpectedRecords.of(ENTRIES[:4])
+    assert {"one": {1}, "two": {1, 2}} == {
+        n: set(attempts) for n, attempts in expected.runs.items()
+    }
+    expected = ExpectedRecords.of(ENTRIES)
+    assert {} == expected.runs
+    assert {"two": {1, 2}} == {n: set(attempts) for n, attempts in expected.gone.items()}
+    assert ENTRIES[-1] is expected.last
+    expected = ExpectedRecords.of([*ENTRIES, attempt("two", 1), RemovedRun(run="two")])
+    assert ({}, {}) == (expected.runs, expected.gone)
 
 
-def test_an_attempt_that_is_entered_again_stands_for_those_it_follows() -> None:
-    """Its number was free again: what had it, and what came after, is gone."""
-    account = ExpectedRecords.of(
+def test_an_attempt_that_is_entered_again_replaces_later_ones() -> None:
+    """A second entry of an attempt replaces the first one and all later attempts."""
+    expected = ExpectedRecords.of(
         [attempt("two", 1), attempt("two", 2), attempt("two", 1, id="other")]
     )
-    assert {1: attempt("two", 1, id="other")} == account.runs["two"]
-    assert {"two"} == account.anew
+    assert {1: attempt("two", 1, id="other")} == expected.runs["two"]
+    assert {"two"} == expected.anew
 
 
 def test_attempts_may_be_entered_in_any_order() -> None:
-    """A late one may be the earlier one; neither replaces the other."""
-    account = ExpectedRecords.of([attempt("two", 2), attempt("two", 1, late=True)])
-    assert ({1, 2}, set()) == (set(account.runs["two"]), account.anew)
+    """A late entry of an earlier attempt replaces no other attempt."""
+    expected = ExpectedRecords.of([attempt("two", 2), attempt("two", 1, late=True)])
+    assert ({1, 2}, set()) == (set(expected.runs["two"]), expected.anew)

@@ -1,4 +1,4 @@
-"""The ledger notices what was changed, moved, taken out or put in."""
+"""The ledger notices lines that were changed, moved, removed or inserted."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kept_ledgers import ENTRIES, SUM, attempt, kept, read
+from kept_ledgers import ENTRIES, SUM, attempt, read, write_sample_ledger
 
 from rlexp.errors import RecordError
 from rlexp.records.ledger import (
@@ -23,7 +23,7 @@ from rlexp.store.ledger import (
     read_ledger,
 )
 
-HOSTILE: list[dict[str, Any]] = [
+HOSTILE_ENTRIES: list[dict[str, Any]] = [
     {"kind": "attempt", "run": "../other"},
     {"kind": "attempt", "run": "/etc"},
     {"kind": "attempt", "run": ".lock"},
@@ -52,94 +52,96 @@ HOSTILE: list[dict[str, Any]] = [
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
     """An experiment with a ledger of every kind of entry."""
-    return kept(tmp_path)
+    return write_sample_ledger(tmp_path)
 
 
-def without(lines: list[bytes]) -> list[bytes]:
-    """A line is cut out."""
+def remove_line(lines: list[bytes]) -> list[bytes]:
+    """Remove the third line."""
     return [*lines[:2], *lines[3:]]
 
 
-def swapped(lines: list[bytes]) -> list[bytes]:
-    """Two lines change places."""
+def swap_lines(lines: list[bytes]) -> list[bytes]:
+    """Swap the third and the fourth line."""
     return [*lines[:2], lines[3], lines[2], *lines[4:]]
 
 
-def changed(lines: list[bytes]) -> list[bytes]:
-    """A sum is another one."""
+def change_sum(lines: list[bytes]) -> list[bytes]:
+    """Change a checksum in the third line."""
     return [*lines[:2], lines[2].replace(b"0001", b"0002"), *lines[3:]]
 
 
-def doubled(lines: list[bytes]) -> list[bytes]:
-    """A line is there twice."""
+def repeat_line(lines: list[bytes]) -> list[bytes]:
+    """Repeat the third line."""
     return [*lines[:3], lines[2], *lines[3:]]
 
 
-def headless(lines: list[bytes]) -> list[bytes]:
-    """The first line is gone."""
+def remove_first_line(lines: list[bytes]) -> list[bytes]:
+    """Remove the first line."""
     return lines[1:]
 
 
-def blank(lines: list[bytes]) -> list[bytes]:
-    """A line is empty."""
+def insert_empty_line(lines: list[bytes]) -> list[bytes]:
+    """Insert an empty line after the third one."""
     return [*lines[:3], b"", *lines[3:]]
 
 
-def garbage(lines: list[bytes]) -> list[bytes]:
-    """A line is none of ours."""
+def append_garbage(lines: list[bytes]) -> list[bytes]:
+    """Append a line that is no entry."""
     return [*lines, b"garbage"]
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (without, ["line 3 does not follow from line 2"]),
+        (remove_line, ["line 3 does not follow from line 2"]),
         (
-            swapped,
+            swap_lines,
             [
                 "line 3 does not follow from line 2",
                 "line 4 does not follow from line 3",
                 "line 5 does not follow from line 4",
             ],
         ),
-        (changed, ["line 4 does not follow from line 3"]),
-        (doubled, ["line 4 does not follow from line 3"]),
-        (headless, ["line 1 does not follow from nothing"]),
-        (blank, ["line 4 cannot be read", "line 5 does not follow from line 4"]),
-        (garbage, ["line 8 cannot be read"]),
+        (change_sum, ["line 4 does not follow from line 3"]),
+        (repeat_line, ["line 4 does not follow from line 3"]),
+        (remove_first_line, ["line 1 does not follow from nothing"]),
+        (insert_empty_line, ["line 4 cannot be read", "line 5 does not follow from line 4"]),
+        (append_garbage, ["line 8 cannot be read"]),
     ],
 )
 def test_a_broken_chain_says_where(
     paths: ExperimentPaths, change: Callable[[list[bytes]], list[bytes]], expected: list[str]
 ) -> None:
-    """What was taken out, moved, changed or put in; what is entered later does not mend it."""
+    """A changed ledger names the broken lines, even after later entries."""
     lines = change(paths.ledger.read_bytes().splitlines())
     paths.ledger.write_bytes(b"".join(line + b"\n" for line in lines))
     for _ in range(2):
-        results = read(paths).breaks
-        assert len(expected) == len(results)
-        assert all(text.startswith(start) for text, start in zip(results, expected, strict=True))
+        breaks = read(paths).breaks
+        assert len(expected) == len(breaks)
+        assert all(text.startswith(start) for text, start in zip(breaks, expected, strict=True))
         append_entry(paths, ENTRIES[1])
 
 
-def test_a_tail_that_is_no_line_of_ours_is_said(paths: ExperimentPaths) -> None:
-    """It is not what a power cut leaves."""
+def test_an_unknown_tail_is_reported(paths: ExperimentPaths) -> None:
+    """Bytes after the last line that no power cut leaves are reported as a break."""
     paths.ledger.write_bytes(paths.ledger.read_bytes() + b"garbage")
     assert ("7 bytes behind line 7 are not of this ledger",) == read(paths).breaks
     head = read(paths).head
-    other = json.dumps({"schema": 1, "before": NOTHING}, separators=(",", ":"))
-    paths.ledger.write_bytes(paths.ledger.read_bytes()[:-7] + other.encode())
+    other_line = json.dumps({"schema": 1, "before": NOTHING}, separators=(",", ":"))
+    paths.ledger.write_bytes(paths.ledger.read_bytes()[:-7] + other_line.encode())
     assert (True, head) == (bool(read(paths).breaks), read(paths).head)
 
 
-@pytest.mark.parametrize("document", HOSTILE, ids=str)
-def test_an_entry_that_makes_no_sense_is_none(document: dict[str, Any]) -> None:
-    """It names no file outside a run's folder, and raises nothing else."""
-    fitting = {"attempt": attempt().plain(), "document": ENTRIES[5].plain()}
+@pytest.mark.parametrize("document", HOSTILE_ENTRIES, ids=str)
+def test_invalid_entries_are_refused(document: dict[str, Any]) -> None:
+    """An entry with invalid values or a path outside the run's folder is refused."""
+    valid_entries = {"attempt": attempt().plain(), "document": ENTRIES[5].plain()}
     kind = document.get("kind")
-    whole = {**fitting.get(kind, {}), **document} if isinstance(kind, str) else document
+    plain_entry = (
+        {**valid_entries.get(kind, {}), **document} if isinstance(kind, str) else document
+    )
     with pytest.raises(RecordError, match="not an entry"):
-        entry_from_plain(whole)
+        entry_from_plain(plain_entry)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,8 @@ def test_an_entry_that_makes_no_sense_is_none(document: dict[str, Any]) -> None:
     [b"[" * 100_000, b"[]", b"1", b"null", b'{"schema":2,"before":""}', b"\xff", b'{"schema":1}'],
     ids=lambda line: str(line[:12]),
 )
-def test_a_hostile_line_cannot_be_read(paths: ExperimentPaths, line: bytes) -> None:
-    """It is said in one short line, and costs no other entry."""
+def test_a_hostile_line_is_reported(paths: ExperimentPaths, line: bytes) -> None:
+    """A line that cannot be read is reported shortly, and the other entries are read."""
     paths.ledger.write_bytes(paths.ledger.read_bytes() + line + b"\n")
     ledger = read(paths)
     assert (*ENTRIES, None) == ledger.entries
@@ -158,8 +160,8 @@ def test_a_hostile_line_cannot_be_read(paths: ExperimentPaths, line: bytes) -> N
     assert "\n" not in text
 
 
-def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    """A folder in its place, say; nothing is written then."""
+def test_an_unreadable_ledger(tmp_path: Path) -> None:
+    """A folder in place of the ledger is an error, and no document is written."""
     paths = ExperimentPaths(tmp_path)
     paths.ledger.mkdir()
     with pytest.raises(RecordError, match=r"ledger\.jsonl cannot be read"):
@@ -170,7 +172,7 @@ def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    """What it leads to is neither cut nor written."""
+    """A ledger that is a link is refused, and the target of the link stays unchanged."""
     target = tmp_path / "mine.txt"
     target.write_text("mine, without an end of line")
     paths = ExperimentPaths(tmp_path / "foreign")
@@ -185,15 +187,15 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from(ENTRIES), max_size=8), st.integers(0, 7), st.binary(min_size=1))
 def test_no_change_of_a_line_goes_unnoticed(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], number: int, other: bytes
+    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], number: int, replacement: bytes
 ) -> None:
-    """Whatever a line that others follow is replaced by, unless by itself."""
+    """Any replacement of a line before the last one breaks the chain."""
     paths = ExperimentPaths(tmp_path_factory.mktemp("chain"))
     for entry in [*entries, *ENTRIES[:2]]:
         append_entry(paths, entry)
     lines = paths.ledger.read_bytes().splitlines()
-    at = number % (len(lines) - 1)
-    if other != lines[at]:
-        lines[at] = other
+    index = number % (len(lines) - 1)
+    if replacement != lines[index]:
+        lines[index] = replacement
         paths.ledger.write_bytes(b"\n".join([*lines, b""]))
         assert read(paths).breaks

@@ -1,4 +1,4 @@
-"""Runs on disk: what is written is read, and the states of runs whose processes die."""
+"""Experiments and runs on disk: written files are read back, and damaged ones are refused."""
 
 import json
 from dataclasses import replace
@@ -26,43 +26,43 @@ SPEC = spec()
 
 @pytest.fixture
 def paths(tmp_path: Path) -> RunPaths:
-    """A run that is planned."""
+    """A planned run."""
     paths = RunPaths(tmp_path / "it's a study" / SPEC.name)
     write_run(paths, SPEC)
     return paths
 
 
 @pytest.fixture
-def question(tmp_path: Path) -> ExperimentPaths:
-    """Where an experiment is written."""
+def experiment_paths(tmp_path: Path) -> ExperimentPaths:
+    """The paths of an experiment that is not written yet."""
     return ExperimentPaths(tmp_path / "question")
 
 
-def change(path: Path, **changes: Any) -> None:
-    """Write other values into a file of JSON; `...` takes a key away."""
+def change_json(path: Path, **changes: Any) -> None:
+    """Change values in a JSON file; the value `...` removes a key."""
     document = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({k: v for k, v in document.items() if v is not ...}))
 
 
-def test_an_experiment_is_read_as_it_was_asked(question: ExperimentPaths) -> None:
-    """But for how it is executed, which is no part of the question."""
+def test_an_experiment_is_read_as_it_was_written(experiment_paths: ExperimentPaths) -> None:
+    """An experiment is read back unchanged, without settings of the execution such as timeouts."""
     seeds = SeedPlan(root=5, tuning=(7, 3), selection=0, test=4)
-    both = experiment(configuration("ppo"), configuration("a2c"))
-    requested = replace(both, name="question", seeds=seeds)
-    write_experiment(question, requested)
-    read = read_experiment(question)
-    assert (requested, requested.fingerprint) == (read, read.fingerprint)
-    operational = replace(requested, configurations=(configuration(timeout=1.0),))
-    write_experiment(question, operational)
-    assert (configuration(),) == read_experiment(question).configurations
+    two_labels = experiment(configuration("ppo"), configuration("a2c"))
+    requested = replace(two_labels, name="question", seeds=seeds)
+    write_experiment(experiment_paths, requested)
+    stored = read_experiment(experiment_paths)
+    assert (requested, requested.fingerprint) == (stored, stored.fingerprint)
+    with_timeout = replace(requested, configurations=(configuration(timeout=1.0),))
+    write_experiment(experiment_paths, with_timeout)
+    assert (configuration(),) == read_experiment(experiment_paths).configurations
 
 
-def test_an_experiment_has_the_name_of_its_folder(question: ExperimentPaths) -> None:
-    """A folder may be renamed or copied: nothing else needs to be changed."""
-    write_experiment(question, experiment())
-    question.folder.rename(question.folder.with_name("renamed"))
-    moved = ExperimentPaths(question.folder.with_name("renamed"))
-    assert "renamed" == read_experiment(moved).name
+def test_an_experiment_has_the_name_of_its_folder(experiment_paths: ExperimentPaths) -> None:
+    """An experiment in a renamed folder has the new name."""
+    write_experiment(experiment_paths, experiment())
+    experiment_paths.folder.rename(experiment_paths.folder.with_name("renamed"))
+    renamed_paths = ExperimentPaths(experiment_paths.folder.with_name("renamed"))
+    assert "renamed" == read_experiment(renamed_paths).name
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,16 @@ def test_an_experiment_has_the_name_of_its_folder(question: ExperimentPaths) -> 
     ],
 )
 def test_a_damaged_configuration_is_named(
-    question: ExperimentPaths, changes: dict[str, Any]
+    experiment_paths: ExperimentPaths, changes: dict[str, Any]
 ) -> None:
-    """What is no name and no score reaches no report."""
-    write_experiment(question, experiment())
-    document = json.loads(question.definition.read_text())
-    change(question.definition, configurations=[{**document["configurations"][0], **changes}])
+    """An invalid label, task or reference score in a definition is refused."""
+    write_experiment(experiment_paths, experiment())
+    document = json.loads(experiment_paths.definition.read_text())
+    change_json(
+        experiment_paths.definition, configurations=[{**document["configurations"][0], **changes}]
+    )
     with pytest.raises(RecordError, match=r"experiment.json is damaged"):
-        read_experiment(question)
+        read_experiment(experiment_paths)
 
 
 @pytest.mark.parametrize(
@@ -101,32 +103,36 @@ def test_a_damaged_configuration_is_named(
         {"failures": "zero"},
     ],
 )
-def test_a_damaged_experiment_is_named(question: ExperimentPaths, changes: dict[str, Any]) -> None:
-    """Whatever is missing from it or of another kind."""
-    write_experiment(question, experiment())
-    change(question.definition, **changes)
-    with pytest.raises(RecordError, match=r"experiment.json is damaged"):
-        read_experiment(question)
-
-
-def test_a_question_that_contradicts_itself_is_an_error_of_one_line(
-    question: ExperimentPaths,
+def test_a_damaged_experiment_is_named(
+    experiment_paths: ExperimentPaths, changes: dict[str, Any]
 ) -> None:
-    """Even where somebody edited the file by hand."""
-    write_experiment(question, experiment())
-    change(question.definition, seeds={"root": 0, "tuning": [1], "selection": 0, "test": [1]})
+    """A definition with missing values or values of a wrong type is refused."""
+    write_experiment(experiment_paths, experiment())
+    change_json(experiment_paths.definition, **changes)
+    with pytest.raises(RecordError, match=r"experiment.json is damaged"):
+        read_experiment(experiment_paths)
+
+
+def test_a_contradictory_experiment_is_an_error(
+    experiment_paths: ExperimentPaths,
+) -> None:
+    """A definition whose seeds contradict each other gives an error of one line."""
+    write_experiment(experiment_paths, experiment())
+    change_json(
+        experiment_paths.definition, seeds={"root": 0, "tuning": [1], "selection": 0, "test": [1]}
+    )
     with pytest.raises((RecordError, ConfigError)) as caught:
-        read_experiment(question)
+        read_experiment(experiment_paths)
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_is_known_by_its_specification(paths: RunPaths) -> None:
-    """What was written is read."""
+def test_a_specification_is_read_as_it_was_written(paths: RunPaths) -> None:
+    """The specification of a run is read back unchanged."""
     assert SPEC == read_spec(paths)
 
 
-def test_a_run_that_is_there_stays_as_it_is(paths: RunPaths) -> None:
-    """A command that is repeated rewrites nothing."""
+def test_an_existing_specification_is_not_rewritten(paths: RunPaths) -> None:
+    """Writing the same specification again does not touch the file."""
     before = paths.spec.stat().st_mtime_ns, paths.spec.read_bytes()
     write_run(paths, SPEC)
     assert before == (paths.spec.stat().st_mtime_ns, paths.spec.read_bytes())
@@ -148,25 +154,25 @@ def test_a_run_that_is_there_stays_as_it_is(paths: RunPaths) -> None:
 def test_a_specification_that_was_changed_is_refused(
     paths: RunPaths, changes: dict[str, Any], message: str
 ) -> None:
-    """A score never stands under a configuration that did not make it."""
-    change(paths.spec, **changes)
+    """A changed specification is refused, so that no score gets a wrong configuration."""
+    change_json(paths.spec, **changes)
     with pytest.raises(RecordError, match=message):
         read_run(paths)
 
 
 def test_a_run_without_attempts_is_planned(paths: RunPaths) -> None:
-    """Its folder is all there is."""
+    """A run that has only its specification is planned."""
     stored = read_run(paths)
     assert (State.PLANNED, 0, paths) == (stored.record.state, stored.record.attempts, stored.paths)
 
 
-def test_the_phase_is_a_phase_again(paths: RunPaths) -> None:
-    """A record of a test is never taken for anything else."""
+def test_the_phase_is_read_as_an_enum(paths: RunPaths) -> None:
+    """The phase of a stored specification is read as a `Phase`."""
     assert Phase.TEST is read_spec(paths).phase
 
 
 def test_the_size_of_a_folder_is_that_of_its_files(tmp_path: Path) -> None:
-    """Links count as themselves, so that a loop has an end."""
+    """The size of a folder counts its files, and counts a link without following it."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").write_bytes(b"12345")
     (tmp_path / "y").write_bytes(b"123")

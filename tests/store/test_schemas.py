@@ -1,4 +1,4 @@
-"""The schema of each kind of file, and what is said of a file of another one."""
+"""The schema of each kind of file, and the error for a file of another schema."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ MESSAGE = (
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
-    """An experiment with a run that was attempted, and a trial."""
+    """An experiment with an attempted run and a trial."""
     paths = ExperimentPaths(tmp_path / "sample")
     write_experiment(paths, experiment())
     run = paths.run(spec().name)
@@ -42,19 +42,19 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def first_line(path: Path) -> dict[str, Any]:
-    """What stands in a file, or in its first line."""
+    """The document in a file, or in the first line of the file."""
     text = path.read_text()
     document: dict[str, Any] = json.loads(text if path.suffix == ".json" else text.split("\n")[0])
     return document
 
 
 def make_later(path: Path) -> None:
-    """Let a file be one that a later version wrote."""
+    """Change a file as if a later version of rlexp had written it."""
     path.write_text(json.dumps({**first_line(path), **LATER}) + "\n")
 
 
 def test_every_file_says_its_schema_and_what_wrote_it(paths: ExperimentPaths) -> None:
-    """Each kind has a number of its own."""
+    """Every kind of file holds its schema number and the version of rlexp."""
     run = paths.run(spec().name)
     attempt = run.attempt(1)
     expected = {
@@ -72,7 +72,7 @@ def test_every_file_says_its_schema_and_what_wrote_it(paths: ExperimentPaths) ->
 
 
 def test_a_later_file_names_the_version_that_wrote_it(paths: ExperimentPaths) -> None:
-    """One line says which version wrote it and what to do, for every kind of file."""
+    """The error for a file of a later version names that version and the upgrade command."""
     run = paths.run(spec().name)
     readers: dict[Path, Callable[[], object]] = {
         paths.definition: lambda: read_definition(paths),
@@ -89,17 +89,17 @@ def test_a_later_file_names_the_version_that_wrote_it(paths: ExperimentPaths) ->
         assert "\n" not in str(caught.value)
 
 
-def test_a_later_manifest_is_no_checkpoint_of_ours() -> None:
-    """The reason names the version, so that the refusal in the journal does."""
+def test_a_later_manifest_is_refused() -> None:
+    """A manifest of a later version is refused with the name of that version."""
     content = json.loads(Manifest(step=1, about={}, files={}).encode())
     with pytest.raises(ValueError, match=MESSAGE):
         decode_manifest(json.dumps({**content, **LATER}).encode())
 
 
-@pytest.mark.parametrize("results", [0, -1, "2", 2.0, True, None, [2]])
-def test_what_is_no_schema_is_refused(results: object) -> None:
-    """Only whole numbers that were ever written are schemas."""
+@pytest.mark.parametrize("schema", [0, -1, "2", 2.0, True, None, [2]])
+def test_invalid_schemas_are_refused(schema: object) -> None:
+    """Only whole numbers of known schemas are accepted."""
     with pytest.raises(
         RecordError, match="it is not of schema version 1 or 2, which this version"
     ):
-        schemas.SPEC.check({"schema": results}, "it")
+        schemas.SPEC.check({"schema": schema}, "it")

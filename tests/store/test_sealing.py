@@ -1,4 +1,4 @@
-"""What ended is entered in the ledger, once, and by whichever command can."""
+"""Ended attempts are entered in the ledger once, by any command that can write it."""
 
 import os
 import shutil
@@ -28,10 +28,10 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return ExperimentPaths(tmp_path / "x")
 
 
-def tried(
+def add_attempt(
     paths: ExperimentPaths, seed: int, events: Sequence[Event], *, patch: str = ""
 ) -> RunPaths:
-    """A run with one attempt more."""
+    """Add an attempt with these events to a run."""
     run = paths.run(spec(seed).name)
     write_run(run, spec(seed))
     attempt = new_attempt(run, {}, {}, patch)
@@ -42,7 +42,7 @@ def tried(
 
 
 def entries(paths: ExperimentPaths) -> list[Entry | None]:
-    """What the ledger holds; its chain is whole."""
+    """The entries of the ledger, whose chain must be complete."""
     ledger = read_ledger(paths)
     if ledger is None:
         return []
@@ -50,31 +50,31 @@ def entries(paths: ExperimentPaths) -> list[Entry | None]:
     return list(ledger.entries)
 
 
-def sealed(paths: ExperimentPaths) -> list[tuple[str, int, str, bool]]:
-    """Run, attempt, ending and lateness of every attempt that was entered, in order."""
-    results = [e for e in entries(paths) if isinstance(e, SealedAttempt)]
-    return [(e.run, e.attempt, e.ending, e.late) for e in results]
+def sealed_attempts(paths: ExperimentPaths) -> list[tuple[str, int, str, bool]]:
+    """The run, number, ending and lateness of each attempt in the ledger, in order."""
+    attempts = [e for e in entries(paths) if isinstance(e, SealedAttempt)]
+    return [(e.run, e.attempt, e.ending, e.late) for e in attempts]
 
 
 def test_a_completed_attempt_is_entered_with_all_its_files(paths: ExperimentPaths) -> None:
-    """The policy is one of them; the log and the progress are none."""
-    run = tried(paths, 0, ENDED, patch="a change")
+    """The entry of a completed attempt has the checksums of its files, without the log."""
+    run = add_attempt(paths, 0, ENDED, patch="a change")
     for name in ("model.zip", "normalisation.npz", "attempts/1/log.txt"):
         (run.folder / name).write_text(name)
     LedgerWriter(paths).enter(run, 1)
     (entry,) = entries(paths)
     assert isinstance(entry, SealedAttempt)
     names = ("events.jsonl", "attempt.json", "provenance.json", "diff.patch")
-    own = {"spec.json", "model.zip", "normalisation.npz", *(f"attempts/1/{n}" for n in names)}
-    assert own == set(entry.files)
-    assert {n: sum_of_file(run.folder / n) for n in own} == entry.files
+    files = {"spec.json", "model.zip", "normalisation.npz", *(f"attempts/1/{n}" for n in names)}
+    assert files == set(entry.files)
+    assert {n: sum_of_file(run.folder / n) for n in files} == entry.files
     assert (run.folder.name, spec(0).id, 1) == (entry.run, entry.id, entry.attempt)
     assert ("completed", False) == (entry.ending, entry.late)
 
 
-def test_what_did_not_complete_has_no_policy(paths: ExperimentPaths) -> None:
-    """One that lies there may be overwritten by the next attempt; the verdict counts."""
-    run = tried(paths, 0, [])
+def test_a_failed_attempt_is_entered_without_its_policy(paths: ExperimentPaths) -> None:
+    """The policy of a failed attempt is not entered, because the next attempt may replace it."""
+    run = add_attempt(paths, 0, [])
     (run.folder / "model.zip").write_text("half-way")
     write_verdict(run.attempt(1), ended(40, failure=Failure.CRASHED))
     LedgerWriter(paths).enter(run, 1)
@@ -88,115 +88,118 @@ def test_what_did_not_complete_has_no_policy(paths: ExperimentPaths) -> None:
 def test_an_attempt_that_nobody_saw_end_is_entered_with_its_successor(
     paths: ExperimentPaths,
 ) -> None:
-    """Before that, its process may still be dying."""
-    run = tried(paths, 0, [evaluated(10, 1.0)])
-    seals = LedgerWriter(paths)
-    seals.enter_late()
-    assert [] == sealed(paths)
-    tried(paths, 0, ENDED)
-    seals.enter(run, 2)
+    """An attempt without an end is entered as lost only once a later attempt has ended."""
+    run = add_attempt(paths, 0, [evaluated(10, 1.0)])
+    writer = LedgerWriter(paths)
+    writer.enter_late()
+    assert [] == sealed_attempts(paths)
+    add_attempt(paths, 0, ENDED)
+    writer.enter(run, 2)
     name = run.folder.name
-    assert [(name, 1, LOST, True), (name, 2, "completed", False)] == sealed(paths)
+    assert [(name, 1, LOST, True), (name, 2, "completed", False)] == sealed_attempts(paths)
 
 
 def test_an_attempt_without_an_end_is_not_over_while_the_run_is_held(
     paths: ExperimentPaths,
 ) -> None:
-    """Its process may be the one that holds it: the one after may have been refused."""
-    run = tried(paths, 0, [])
-    tried(paths, 0, [ended(0, failure=Failure.CRASHED)])
+    """An attempt without an end does not count as ended while a process holds the run."""
+    run = add_attempt(paths, 0, [])
+    add_attempt(paths, 0, [ended(0, failure=Failure.CRASHED)])
     with hold(run.lease, "run", now=time.time()):
         assert [2] == [a.paths.number for a in ended_attempts(run)]
     assert [1, 2] == [a.paths.number for a in ended_attempts(run)]
 
 
-def test_what_ended_unseen_is_entered_late_and_once(paths: ExperimentPaths) -> None:
-    """By the next command that drives the experiment, and by no other one after it."""
-    first, second = tried(paths, 0, ENDED), tried(paths, 1, [ended(5, Ending.INTERRUPTED)])
+def test_a_missed_attempt_is_entered_late_and_once(paths: ExperimentPaths) -> None:
+    """An attempt that ended unnoticed is entered late by the next command, and only once."""
+    first, second = (
+        add_attempt(paths, 0, ENDED),
+        add_attempt(paths, 1, [ended(5, Ending.INTERRUPTED)]),
+    )
     LedgerWriter(paths).enter(first, 1)
     for _ in range(2):
         LedgerWriter(paths).enter_late()
         assert [
             (first.folder.name, 1, "completed", False),
             (second.folder.name, 1, "interrupted", True),
-        ] == sealed(paths)
+        ] == sealed_attempts(paths)
 
 
 def test_an_attempt_that_was_edited_is_not_entered_again(paths: ExperimentPaths) -> None:
-    """The first entry is the one that counts."""
-    run = tried(paths, 0, ENDED)
+    """An attempt that was edited after its entry is not entered again."""
+    run = add_attempt(paths, 0, ENDED)
     LedgerWriter(paths).enter(run, 1)
     run.attempt(1).journal.write_text("edited")
     LedgerWriter(paths).enter_late()
     assert 1 == len(entries(paths))
 
 
-def test_a_run_that_is_gone_is_entered_as_that(paths: ExperimentPaths) -> None:
-    """Once; when it is made anew, its attempts are entered anew."""
-    run = tried(paths, 0, ENDED)
+def test_a_removed_run_is_entered_as_removed(paths: ExperimentPaths) -> None:
+    """A removed run is entered once as removed; new attempts of the run are entered again."""
+    run = add_attempt(paths, 0, ENDED)
     LedgerWriter(paths).enter(run, 1)
     shutil.rmtree(run.folder)
     for _ in range(2):
         LedgerWriter(paths).enter_late()
     assert [RemovedRun(run=run.folder.name, late=True)] == entries(paths)[1:]
-    tried(paths, 0, ENDED)
+    add_attempt(paths, 0, ENDED)
     LedgerWriter(paths).enter_late()
-    assert 2 == len(sealed(paths))
+    assert 2 == len(sealed_attempts(paths))
 
 
-def test_a_run_that_cannot_be_read_hinders_no_other(paths: ExperimentPaths) -> None:
-    """Neither a specification that is damaged nor a journal that is a folder."""
-    (tried(paths, 0, ENDED).folder / "spec.json").write_text("{")
-    journal = tried(paths, 1, ENDED).attempt(1).journal
+def test_an_unreadable_run_does_not_stop_other_entries(paths: ExperimentPaths) -> None:
+    """A damaged specification or journal of one run does not stop entries of other runs."""
+    (add_attempt(paths, 0, ENDED).folder / "spec.json").write_text("{")
+    journal = add_attempt(paths, 1, ENDED).attempt(1).journal
     journal.unlink()
     journal.mkdir()
-    name = tried(paths, 2, ENDED).folder.name
+    name = add_attempt(paths, 2, ENDED).folder.name
     LedgerWriter(paths).enter_late()
-    assert [(name, 1, "completed", True)] == sealed(paths)
+    assert [(name, 1, "completed", True)] == sealed_attempts(paths)
 
 
-def test_what_cannot_be_entered_now_is_entered_later(paths: ExperimentPaths) -> None:
-    """A ledger that cannot be written stops nothing."""
-    first, second = tried(paths, 0, ENDED), tried(paths, 1, ENDED)
+def test_an_entry_that_failed_is_repeated_later(paths: ExperimentPaths) -> None:
+    """An attempt is entered later if the ledger cannot be written now."""
+    first, second = add_attempt(paths, 0, ENDED), add_attempt(paths, 1, ENDED)
     paths.ledger.mkdir()
-    seals = LedgerWriter(paths)
-    seals.enter_late()
-    seals.enter(first, 1)
+    writer = LedgerWriter(paths)
+    writer.enter_late()
+    writer.enter(first, 1)
     paths.ledger.rmdir()
-    assert [] == sealed(paths)
-    seals.enter(second, 1)
+    assert [] == sealed_attempts(paths)
+    writer.enter(second, 1)
     LedgerWriter(paths).enter_late()
-    assert [False, True] == [late for *_, late in sealed(paths)]
+    assert [False, True] == [late for *_, late in sealed_attempts(paths)]
 
 
 def test_a_command_that_has_nothing_to_run_enters_too(paths: ExperimentPaths) -> None:
-    """Unless another one drives the experiment, which does it itself."""
-    tried(paths, 0, ENDED)
+    """A command without runs enters attempts, unless another command drives the experiment."""
+    add_attempt(paths, 0, ENDED)
     with hold(paths.lock, "experiment", now=time.time()):
         seal_ended_attempts(paths, now=time.time())
-        assert [] == sealed(paths)
+        assert [] == sealed_attempts(paths)
     seal_ended_attempts(paths, now=time.time())
-    assert 1 == len(sealed(paths))
+    assert 1 == len(sealed_attempts(paths))
 
 
-def test_a_run_with_more_attempts_than_are_entered_is_looked_at(paths: ExperimentPaths) -> None:
-    """One whose attempts are as many as the ledger has is not."""
-    run = tried(paths, 0, ENDED)
+def test_runs_with_missing_entries_are_found_by_count(paths: ExperimentPaths) -> None:
+    """A run is skipped only if its counted attempts are all in the ledger and on disk."""
+    run = add_attempt(paths, 0, ENDED)
     LedgerWriter(paths).enter(run, 1)
-    tried(paths, 0, ENDED)
+    add_attempt(paths, 0, ENDED)
     seal_ended_attempts(paths, now=time.time(), counted={run.folder.name: 1})
-    assert 1 == len(sealed(paths))
+    assert 1 == len(sealed_attempts(paths))
     seal_ended_attempts(paths, now=time.time(), counted={run.folder.name: 2})
-    assert 2 == len(sealed(paths))
+    assert 2 == len(sealed_attempts(paths))
     shutil.rmtree(run.attempt(1).folder)
-    tried(paths, 0, ENDED)
+    add_attempt(paths, 0, ENDED)
     seal_ended_attempts(paths, now=time.time(), counted={run.folder.name: 2})
-    assert 3 == len(sealed(paths))
+    assert 3 == len(sealed_attempts(paths))
 
 
-def test_where_everything_is_entered_nothing_is_written(paths: ExperimentPaths) -> None:
-    """Not even the lock is taken."""
-    LedgerWriter(paths).enter(tried(paths, 0, ENDED), 1)
+def test_a_complete_ledger_is_not_written(paths: ExperimentPaths) -> None:
+    """If all attempts are entered, no file is written and the lock is not taken."""
+    LedgerWriter(paths).enter(add_attempt(paths, 0, ENDED), 1)
     paths.lock.unlink(missing_ok=True)
     before = {p: p.stat().st_mtime_ns for p in paths.folder.rglob("*")}
     seal_ended_attempts(paths, now=time.time())

@@ -1,4 +1,4 @@
-"""Secrets: known by their names, gone from whatever is written."""
+"""Secrets are recognised by their names and masked in everything that is written."""
 
 import string
 import time
@@ -29,21 +29,21 @@ SECRET = "s3cr3t-value"
         "A_B_C_D_E_F_G_H_API_KEY",
     ],
 )
-def test_a_name_tells_a_secret(name: str) -> None:
-    """Names of variables and keys, however they are written."""
+def test_secret_names(name: str) -> None:
+    """Names of secrets are recognised in any spelling."""
     assert is_secret_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["num_tokens", "monkey", "keys", "PATH", "learning_rate", "token_count", "", "bypass"]
 )
-def test_a_name_that_only_looks_alike_is_none(name: str) -> None:
-    """Hyperparameters are not hidden."""
+def test_names_that_resemble_secret_names(name: str) -> None:
+    """Names of hyperparameters and paths are not secret."""
     assert not is_secret_name(name)
 
 
 def test_secret_values_are_those_of_secret_names() -> None:
-    """Short values are left: masking them would tear every text apart."""
+    """Values of secret names are secret, except very short ones."""
     environment = {"API_KEY": SECRET, "TOKEN": "1", "HOME": "/home/someone", "X_TOKEN": "abcdef"}
     assert {SECRET, "abcdef"} == secret_values(environment)
 
@@ -68,24 +68,24 @@ def test_secret_values_are_those_of_secret_names() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:
-    """The rest of the text stays readable."""
+    """A secret value in a text is masked, and the other parts stay readable."""
     assert expected == mask(text)
 
 
 @given(st.text(), st.text())
 def test_a_known_value_is_masked_wherever_it_stands(before: str, after: str) -> None:
-    """Whatever surrounds it."""
+    """A known secret is masked inside any text."""
     assert SECRET not in mask(before + SECRET + after, frozenset({SECRET}))
 
 
 def test_a_value_within_another_leaves_nothing_of_the_longer() -> None:
-    """The longest is masked first."""
+    """If one secret contains another, the longer one is masked completely."""
     assert MASK == mask("abcdef-ghi", frozenset({"abcdef", "abcdef-ghi"}))
 
 
 @given(st.text())
 def test_masking_again_changes_nothing(text: str) -> None:
-    """What was masked once is safe, and stays as it is."""
+    """Masking a masked text again leaves it unchanged."""
     assert mask(text) == mask(mask(text))
 
 
@@ -98,14 +98,14 @@ structures = st.recursive(
 
 @given(structures)
 def test_no_depth_hides_a_secret(structure: Any) -> None:
-    """Structures keep their shape and lose the value."""
+    """Secrets are masked in structures of any depth, and the structure keeps its type."""
     masked = mask_all(structure, frozenset({SECRET}))
     assert SECRET not in repr(masked)
     assert type(structure) is type(masked)
 
 
-def test_a_value_under_a_secret_name_is_masked_whatever_it_is() -> None:
-    """Numbers, which cannot be told from settings, are left."""
+def test_texts_under_a_secret_name_are_masked() -> None:
+    """Any text under a secret name is masked; a number is left, because it may be a setting."""
     document = {"api_key": "abc", "max_token": 5, "list": [{"password": ""}], "pair": ("a", "b")}
     assert {
         "api_key": MASK,
@@ -116,8 +116,8 @@ def test_a_value_under_a_secret_name_is_masked_whatever_it_is() -> None:
 
 
 @pytest.mark.parametrize("unit", ["a", "a-", "ab_", "key", "a://", "-", "key_", "x="])
-def test_a_long_line_takes_no_time(unit: str) -> None:
-    """A minified file in a diff must not stop a command."""
+def test_a_long_line_is_masked_fast(unit: str) -> None:
+    """A line of 100,000 characters is masked in less than two seconds."""
     text = unit * (100_000 // len(unit))
     begin = time.process_time()
     mask(text)
@@ -125,7 +125,7 @@ def test_a_long_line_takes_no_time(unit: str) -> None:
 
 
 def test_code_is_masked_only_where_a_literal_stands() -> None:
-    """A patch keeps its annotations and loses its passwords."""
+    """In code, only literals are masked; annotations and calls stay."""
     code = 'key: int = 3\ntoken = read()\nAPI_KEY = "abcdef123"\n"password": \'hunter22\',\n'
     expected = f'key: int = 3\ntoken = read()\nAPI_KEY = "{MASK}"\n"password": "{MASK}",\n'
     assert expected == mask_code(code)
@@ -134,17 +134,17 @@ def test_code_is_masked_only_where_a_literal_stands() -> None:
 @pytest.mark.parametrize(
     "text", ["Authorization: Bearer abcdefgh12345", "basic QWxhZGRpbjpvcGVu=="]
 )
-def test_a_bearer_is_masked(text: str) -> None:
-    """What follows the word is gone."""
+def test_authorization_headers_are_masked(text: str) -> None:
+    """The credentials after `Bearer` or `basic` are masked."""
     assert mask(text).endswith(MASK)
 
 
 @pytest.mark.parametrize("name", ["PGPASSWORD", "MYSQL_PWD"])
 def test_names_of_database_passwords_are_secret(name: str) -> None:
-    """Names without an underscore before `password` count too."""
+    """Names of database passwords without an underscore are secret."""
     assert is_secret_name(name)
 
 
 def test_the_working_folder_is_no_secret() -> None:
-    """Shells keep it in PWD; masking its value would mask every path."""
+    """PWD is not secret, because it holds a path."""
     assert not is_secret_name("PWD")

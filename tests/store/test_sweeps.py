@@ -1,4 +1,4 @@
-"""What a sweep's folder holds: proposals and the choice, written before they are acted on."""
+"""Trials and the selection of a sweep are written to its folder and read back."""
 
 import json
 from dataclasses import replace
@@ -55,8 +55,8 @@ SELECTION = Selection(
 )
 
 
-def question() -> Experiment:
-    """A sweep that has proposed nothing."""
+def sweep_experiment() -> Experiment:
+    """A sweep that has proposed no trial."""
     sweep = Sweep(
         name="mine",
         space=SPACE,
@@ -68,14 +68,16 @@ def question() -> Experiment:
 
 
 def trial(number: int, **changes: Any) -> StoredTrial:
-    """A proposal of PPO with a hyperparameter of its own."""
-    own = configuration(f"trial {number}")
-    own = replace(own, algorithm={**own.algorithm, "x": number})
+    """A trial of PPO with its own value of a hyperparameter."""
+    trial_configuration = configuration(f"trial {number}")
+    trial_configuration = replace(
+        trial_configuration, algorithm={**trial_configuration.algorithm, "x": number}
+    )
     values: dict[str, Any] = {
         "number": number,
         "parameters": {"algorithm": "ppo", "algorithm.learning_rate": 0.001 * number},
         "steps": 100,
-        "configuration": own,
+        "configuration": trial_configuration,
     }
     return StoredTrial(**{**values, **changes})
 
@@ -84,35 +86,35 @@ def trial(number: int, **changes: Any) -> StoredTrial:
 def paths(tmp_path: Path) -> ExperimentPaths:
     """A sweep with three trials, the last of which cannot be run."""
     paths = ExperimentPaths(tmp_path / "sample")
-    write_experiment(paths, question())
+    write_experiment(paths, sweep_experiment())
     for number in range(2):
         append_trial(paths, trial(number, seconds=0.5))
     append_trial(paths, trial(2, configuration=None, refused="too large", parent=1))
     return paths
 
 
-def test_a_question_comes_back_as_it_was_written(paths: ExperimentPaths) -> None:
-    """Space, plan, tuner and pruner are read as they were written; trials are no part of it."""
-    there, requested = read_definition(paths), question()
-    assert requested.sweep == there.sweep
-    assert requested.fingerprint == there.fingerprint
+def test_a_sweep_is_read_as_it_was_written(paths: ExperimentPaths) -> None:
+    """The definition of a sweep is read back unchanged, and trials keep its fingerprint."""
+    stored, requested = read_definition(paths), sweep_experiment()
+    assert requested.sweep == stored.sweep
+    assert requested.fingerprint == stored.fingerprint
     assert requested.fingerprint == read_experiment(paths).fingerprint
 
 
-def test_trials_come_back_as_they_were_written(paths: ExperimentPaths) -> None:
-    """Each proposal keeps its configuration, or why it has none."""
-    results = read_trials(paths)
-    assert [trial(0, seconds=0.5), trial(1, seconds=0.5)] == results[:2]
+def test_trials_are_read_as_they_were_written(paths: ExperimentPaths) -> None:
+    """Each trial is read with its configuration, or with the reason why it has none."""
+    trials = read_trials(paths)
+    assert [trial(0, seconds=0.5), trial(1, seconds=0.5)] == trials[:2]
     assert (None, "too large", 1) == (
-        results[2].configuration,
-        results[2].refused,
-        results[2].parent,
+        trials[2].configuration,
+        trials[2].refused,
+        trials[2].parent,
     )
 
 
 @pytest.mark.parametrize("cut", [1, 2, 40, 200])
 def test_a_torn_line_is_written_over(paths: ExperimentPaths, cut: int) -> None:
-    """What a crash left of a last line is no trial, and the next one takes its place."""
+    """A torn last line is no trial, and the next trial replaces it."""
     content = paths.trials.read_bytes()
     last = content[:-1].rindex(b"\n") + 1
     paths.trials.write_bytes(content[: max(last, len(content) - cut)])
@@ -122,7 +124,7 @@ def test_a_torn_line_is_written_over(paths: ExperimentPaths, cut: int) -> None:
 
 
 def test_a_torn_line_longer_than_a_block_is_written_over(paths: ExperimentPaths) -> None:
-    """The end of the last whole line is found however much was torn."""
+    """A torn line of any length is replaced by the next trial."""
     with paths.trials.open("ab") as file:
         file.write(b"x" * 200_000)
     append_trial(paths, trial(3))
@@ -132,24 +134,24 @@ def test_a_torn_line_longer_than_a_block_is_written_over(paths: ExperimentPaths)
 @pytest.mark.parametrize(
     "line", [b"{}", b"nonsense", b'{"schema": 2}', b"[1]", b"\xff", b'{"schema":1,"number":"x"}']
 )
-def test_a_damaged_line_is_said(paths: ExperimentPaths, line: bytes) -> None:
-    """A whole line that is no trial is damage, named with its file."""
+def test_a_damaged_line_is_refused(paths: ExperimentPaths, line: bytes) -> None:
+    """A complete line that is no trial is an error that names the file."""
     with paths.trials.open("ab") as file:
         file.write(line + b"\n")
     with pytest.raises(RecordError, match=r"trials\.jsonl is"):
         read_trials(paths)
 
 
-def test_a_lost_line_is_said(paths: ExperimentPaths) -> None:
-    """Trials that are not numbered one after the other are damage."""
+def test_a_lost_line_is_refused(paths: ExperimentPaths) -> None:
+    """Trials that are not numbered without gaps are refused."""
     lines = paths.trials.read_bytes().splitlines(keepends=True)
     paths.trials.write_bytes(lines[0] + lines[2])
     with pytest.raises(RecordError, match="not numbered"):
         read_trials(paths)
 
 
-def test_the_choice_is_made_once(paths: ExperimentPaths) -> None:
-    """A second choice and a further trial are refused, and the first choice stays."""
+def test_the_selection_is_made_once(paths: ExperimentPaths) -> None:
+    """After the selection, a second selection and a further trial are refused."""
     assert read_selection(paths) is None
     write_selection(paths, SELECTION)
     with pytest.raises(ProtocolError, match="a winner is chosen once"):
@@ -159,8 +161,8 @@ def test_the_choice_is_made_once(paths: ExperimentPaths) -> None:
     assert SELECTION == read_selection(paths)
 
 
-def test_the_store_refuses_test_runs_before_the_choice(paths: ExperimentPaths) -> None:
-    """Before the choice no test run can be written, after it no run to choose by."""
+def test_test_runs_before_the_selection_are_refused(paths: ExperimentPaths) -> None:
+    """Test runs are refused before the selection, and other runs are refused after it."""
     specs = {phase: configuration().spec(phase, 0, 0) for phase in Phase}
     with pytest.raises(ProtocolError, match="test runs come after that"):
         write_run(paths.run("early"), specs[Phase.TEST])
@@ -172,19 +174,19 @@ def test_the_store_refuses_test_runs_before_the_choice(paths: ExperimentPaths) -
             write_run(paths.run(f"late-{phase}"), specs[phase])
 
 
-def test_after_the_choice_winner_and_default_are_tested(paths: ExperimentPaths) -> None:
-    """Test runs are those of the default until the choice, then of the winner, too."""
+def test_winner_and_default_are_tested_after_the_selection(paths: ExperimentPaths) -> None:
+    """The default has test runs before the selection, and the winner and the default after it."""
     assert ["default"] == [c.label for c in read_experiment(paths).configurations]
     write_selection(paths, SELECTION)
-    results = read_experiment(paths)
-    assert ["tuned", "default"] == [c.label for c in results.configurations]
-    assert 1 == results.configurations[0].algorithm["x"]
-    assert ["trial 1"] == [c.label for c in results.of_phase(Phase.SELECTION)]
-    assert ["trial 0", "trial 1"] == [c.label for c in results.of_phase(Phase.TUNING)]
+    stored = read_experiment(paths)
+    assert ["tuned", "default"] == [c.label for c in stored.configurations]
+    assert 1 == stored.configurations[0].algorithm["x"]
+    assert ["trial 1"] == [c.label for c in stored.of_phase(Phase.SELECTION)]
+    assert ["trial 0", "trial 1"] == [c.label for c in stored.of_phase(Phase.TUNING)]
 
 
 def test_a_default_that_wins_is_tested_alone(paths: ExperimentPaths) -> None:
-    """Where trial 0 wins there is one configuration to test."""
+    """If trial 0 wins, only the default is tested."""
     write_selection(
         paths, replace(SELECTION, winner=0, finalists=(Finalist(number=0, tuning=(1.0,)),))
     )
@@ -192,16 +194,18 @@ def test_a_default_that_wins_is_tested_alone(paths: ExperimentPaths) -> None:
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"schema": 1, "winner": 5}', "x"])
-def test_a_damaged_choice_is_said(paths: ExperimentPaths, content: str) -> None:
-    """A choice that makes no sense is damage, not no choice."""
+def test_a_damaged_selection_is_refused(paths: ExperimentPaths, content: str) -> None:
+    """A damaged selection is an error, and does not count as a missing one."""
     paths.selection.write_text(content)
     with pytest.raises(RecordError, match=r"selection\.json"):
         read_selection(paths)
 
 
 @pytest.mark.parametrize("rule", [None, 7, 0.5, ["best"], {}])
-def test_a_choice_whose_rule_is_no_text_is_damaged(paths: ExperimentPaths, rule: object) -> None:
-    """The report quotes the rule, so it has to be text."""
+def test_a_selection_whose_rule_is_no_text_is_damaged(
+    paths: ExperimentPaths, rule: object
+) -> None:
+    """A selection whose rule is no text is refused, because the report quotes the rule."""
     write_selection(paths, SELECTION)
     paths.selection.chmod(0o600)
     document = json.loads(paths.selection.read_text())
@@ -211,24 +215,24 @@ def test_a_choice_whose_rule_is_no_text_is_damaged(paths: ExperimentPaths, rule:
 
 
 @pytest.mark.parametrize("steps", [0, -1, 10**400])
-def test_a_trial_of_impossible_length_is_damage(paths: ExperimentPaths, steps: int) -> None:
-    """Every sum over trials can be computed with the lengths that are read."""
-    first, *others = paths.trials.read_text().splitlines(keepends=True)
-    changed = json.dumps({**json.loads(first), "steps": steps}) + "\n"
-    paths.trials.write_text("".join([changed, *others]))
+def test_a_trial_with_invalid_steps_is_refused(paths: ExperimentPaths, steps: int) -> None:
+    """A trial with zero, negative or too many steps is refused."""
+    first, *other_lines = paths.trials.read_text().splitlines(keepends=True)
+    changed_line = json.dumps({**json.loads(first), "steps": steps}) + "\n"
+    paths.trials.write_text("".join([changed_line, *other_lines]))
     with pytest.raises(RecordError, match=r"trials\.jsonl is damaged"):
         read_trials(paths)
 
 
-def test_limits_are_no_part_of_the_question() -> None:
-    """More trials are the same question; another lag, space or number of tuning seeds is not."""
-    requested = question()
-    assert requested.sweep is not None
-    longer = replace(
-        requested, sweep=replace(requested.sweep, plan=replace(PLAN, trials=9, hours=2.0))
+def test_limits_do_not_change_the_fingerprint() -> None:
+    """Limits and test seeds do not change the fingerprint; the lag and tuning seeds do."""
+    original = sweep_experiment()
+    assert original.sweep is not None
+    more_trials = replace(
+        original, sweep=replace(original.sweep, plan=replace(PLAN, trials=9, hours=2.0))
     )
-    lagging = replace(requested, sweep=replace(requested.sweep, plan=replace(PLAN, lag=4)))
-    seeds = replace(requested, seeds=replace(requested.seeds, tuning=4))
-    tests = replace(requested, seeds=replace(requested.seeds, test=9))
-    assert requested.fingerprint == longer.fingerprint == tests.fingerprint
-    assert len({requested.fingerprint, lagging.fingerprint, seeds.fingerprint}) == 3
+    longer_lag = replace(original, sweep=replace(original.sweep, plan=replace(PLAN, lag=4)))
+    more_tuning_seeds = replace(original, seeds=replace(original.seeds, tuning=4))
+    more_test_seeds = replace(original, seeds=replace(original.seeds, test=9))
+    assert original.fingerprint == more_trials.fingerprint == more_test_seeds.fingerprint
+    assert len({original.fingerprint, longer_lag.fingerprint, more_tuning_seeds.fingerprint}) == 3

@@ -1,4 +1,4 @@
-"""No choice is made where test scores may be known, and no damage outlives its run."""
+"""No winner is chosen once test scores may be known, and damaged specifications are repaired."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ SPECS = {phase: configuration().spec(phase, 0, 0) for phase in Phase}
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
-    """A sweep that has chosen and has a test run."""
+    """A sweep that has chosen its winner and has a test run."""
     paths = ExperimentPaths(tmp_path / "sample")
     write_experiment(paths, experiment(configuration()))
     append_trial(
@@ -34,16 +34,16 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return paths
 
 
-def test_a_removed_choice_is_not_made_again(paths: ExperimentPaths) -> None:
-    """Who deletes the choice after the tests cannot choose by knowing them."""
+def test_a_removed_selection_is_not_made_again(paths: ExperimentPaths) -> None:
+    """A selection that was deleted after test runs cannot be made again."""
     paths.selection.unlink()
     with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
         write_selection(paths, SELECTION)
     assert not paths.selection.exists()
 
 
-def test_a_damaged_run_folder_does_not_hinder_a_choice(paths: ExperimentPaths) -> None:
-    """Runs that do not say their phase are no test runs."""
+def test_a_damaged_run_does_not_prevent_a_selection(paths: ExperimentPaths) -> None:
+    """A run whose specification does not name its phase is not a test run."""
     paths.selection.unlink()
     for content in ("[]", "x", '{"schema": 1, "phase": "other"}'):
         paths.run(SPECS[Phase.TEST].name).spec.write_text(content)
@@ -52,8 +52,8 @@ def test_a_damaged_run_folder_does_not_hinder_a_choice(paths: ExperimentPaths) -
 
 
 @pytest.mark.parametrize("content", ["", "[]", "x", '{"schema": 1}'])
-def test_a_damaged_spec_is_put_right(paths: ExperimentPaths, content: str) -> None:
-    """A run is defined by who asks for it, so that damage in its folder fails no attempt."""
+def test_a_damaged_spec_is_replaced(paths: ExperimentPaths, content: str) -> None:
+    """A damaged specification is written again, so that it fails no attempt."""
     spec = SPECS[Phase.TEST]
     run = paths.run(spec.name)
     run.spec.write_text(content)
@@ -61,25 +61,25 @@ def test_a_damaged_spec_is_put_right(paths: ExperimentPaths, content: str) -> No
     assert spec == read_spec(run)
 
 
-def test_the_spec_of_another_run_is_put_right(paths: ExperimentPaths) -> None:
-    """A folder that holds a copy of another run becomes the one that its name says."""
+def test_the_spec_of_another_run_is_replaced(paths: ExperimentPaths) -> None:
+    """A folder with the specification of another run gets the right one."""
     run = paths.run(SPECS[Phase.TEST].name)
-    other = configuration().spec(Phase.TEST, 0, 1)
-    run.spec.write_text(json.dumps({**SPEC.head(), "id": other.id, **other.plain()}))
+    other_spec = configuration().spec(Phase.TEST, 0, 1)
+    run.spec.write_text(json.dumps({**SPEC.head(), "id": other_spec.id, **other_spec.plain()}))
     write_run(run, SPECS[Phase.TEST])
     assert SPECS[Phase.TEST] == read_spec(run)
 
 
 def test_seconds_of_all_attempts_are_spent() -> None:
-    """What an attempt took counts, though another followed; what none said does not."""
+    """The spent seconds and steps are those of all attempts; NaN seconds do not count."""
     spec = SPECS[Phase.TUNING]
-    started = [RunStarted(time=0.0, attempt=k, pid=1, host="here") for k in (1, 2, 3)]
+    starts = [RunStarted(time=0.0, attempt=k, pid=1, host="here") for k in (1, 2, 3)]
     crash = RunEnded(time=9.0, step=50, ending=Ending.FAILED, seconds=4.0, failure=Failure.CRASHED)
-    done = RunEnded(time=20.0, step=100, ending=Ending.COMPLETED, seconds=7.0)
-    lost = RunEnded(
+    completed = RunEnded(time=20.0, step=100, ending=Ending.COMPLETED, seconds=7.0)
+    hung = RunEnded(
         time=9.0, step=10, ending=Ending.FAILED, seconds=float("nan"), failure=Failure.HUNG
     )
     record = RunRecord.fold(
-        spec, [[started[0], crash], [started[1], lost], [started[2], done], []]
+        spec, [[starts[0], crash], [starts[1], hung], [starts[2], completed], []]
     )
     assert (11.0, 160) == (record.seconds_spent, record.spent)

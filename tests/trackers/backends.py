@@ -1,4 +1,4 @@
-"""What the behaviour suite of trackers asks of the real service behind each of them."""
+"""The interface of the real service behind each tracker, for the behaviour suite of trackers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,20 +9,19 @@ from typing import Protocol
 from rlexp.trackers import MetricRow, TrackedExperiment, TrackedRun, Tracker
 
 Point = tuple[str, int, float]
-"""A metric's name, the environment step, the value."""
+"""The name of a metric, the environment step and the value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ShownRun:
     """A run as the service shows it.
 
     Attributes:
-        points: Every point of the metrics that were pushed as rows, those that are there twice
-            twice, in any order.
-        score: The score it shows for the run, if it does.
-        state: What it shows of `Ended.state`.
-        group: What it groups the run by.
-        settings: A few of the configuration's values, by dotted key.
+        points: Every point of the pushed metrics in any order; a repeated point is repeated here.
+        score: The score of the run, if the service shows one.
+        state: The state of the run's end.
+        group: The group of the run.
+        settings: Values of the configuration, by dotted key.
     """
 
     points: Sequence[Point]
@@ -36,30 +35,30 @@ class Backend(Protocol):
     """A real service, or real files, on this machine."""
 
     def tracker(self) -> Tracker:
-        """A tracker that mirrors to it, with short timeouts."""
+        """A tracker that mirrors to this backend, with short timeouts."""
         ...
 
-    def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
-        """Every run that it has under the run's id: one, if all is well."""
+    def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
+        """Every run that the service has under the run's id; exactly one is correct."""
         ...
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
-        """The interquartile mean that it shows for each label or group."""
+        """The interquartile mean that the service shows for each label or group."""
         ...
 
     def stop(self) -> None:
-        """Make it unreachable; does nothing where it is only files."""
+        """Make the service unreachable; files stay reachable."""
         ...
 
     def start(self) -> None:
-        """Make it reachable again, with all that it had."""
+        """Make the service reachable again, with all its data."""
         ...
 
 
 BackendOf = Callable[[Path], AbstractContextManager[Backend]]
-"""Opens a backend that keeps what it keeps in a folder."""
+"""Opens a backend whose files lie in a folder."""
 
 
 def rows_of(steps: Sequence[int], **metrics: float) -> list[MetricRow]:
-    """Rows at steps, with the same metrics."""
+    """Rows at these steps, each with the same metrics."""
     return [MetricRow(step=s, time=1_800_000_000.0 + s, metrics=metrics) for s in steps]

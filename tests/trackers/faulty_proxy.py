@@ -1,4 +1,4 @@
-"""A small HTTP proxy in front of a real server, which can be told to misbehave."""
+"""A small HTTP proxy in front of a real server that injects faults on request."""
 
 import http.client
 import socket
@@ -20,14 +20,14 @@ class Mode:
     """What the proxy does with a request.
 
     Attributes:
-        kind: `pass` hands it on; `slow` does so after a while; `lost` hands it on and breaks the
-            connection off instead of handing back the answer; `hole` never answers; `status`
-            answers with a status and a body; `garbage` with a page, as if all were well; `refuse`
-            is for the port: nobody listens.
-        seconds: How slow.
-        code: The status.
-        body: What it answers.
-        headers: Further headers of its answer.
+        kind: `pass` forwards the request; `slow` forwards it after a delay; `lost` forwards it and
+            breaks the connection instead of returning the answer; `hole` never answers; `status`
+            answers with a status and a body; `garbage` answers with a page and status 200;
+            `refuse` closes the port.
+        seconds: The delay.
+        code: The status of the answer.
+        body: The body of the answer.
+        headers: Further headers of the answer.
     """
 
     kind: Literal["pass", "slow", "lost", "hole", "status", "garbage", "refuse"] = "pass"
@@ -45,13 +45,13 @@ REFUSE = Mode("refuse")
 
 
 def status(code: int, body: bytes = b"it broke", **headers: str) -> Mode:
-    """Answer with a status."""
-    told = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Mode("status", code=code, body=body, headers=told)
+    """A mode that answers with a status."""
+    header_items = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Mode("status", code=code, body=body, headers=header_items)
 
 
 def slow(seconds: float) -> Mode:
-    """Hand every request on, but late."""
+    """A mode that forwards every request after a delay."""
     return Mode("slow", seconds=seconds)
 
 
@@ -66,7 +66,7 @@ class Request:
 
 
 class FaultyProxy:
-    """Forwards what comes to a port of 127.0.0.1 to another one, and counts it."""
+    """Forwards requests from a port of 127.0.0.1 to another port, and records them."""
 
     def __init__(self, upstream: int) -> None:
         """Listen on a free port."""
@@ -80,43 +80,43 @@ class FaultyProxy:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address of the proxy."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def mode(self) -> Mode:
-        """What it does with every request for which `once` holds nothing."""
+        """The mode for every request that is not covered by a mode in `once`."""
         return self._mode
 
     @mode.setter
     def mode(self, mode: Mode) -> None:
-        was, self._mode = self._mode, mode
-        if mode.kind == "refuse" and was.kind != "refuse":
-            self._deafen()
-        if was.kind == "refuse" and mode.kind != "refuse":
+        previous, self._mode = self._mode, mode
+        if mode.kind == "refuse" and previous.kind != "refuse":
+            self._stop_listening()
+        if previous.kind == "refuse" and mode.kind != "refuse":
             self._server = self._listen(self.port)
 
     def count(self, part: str = "") -> int:
-        """How many requests had this in their path."""
+        """The number of requests whose path contains this text."""
         return sum(part in request.path for request in self.requests)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Stop listening and release waiting requests."""
         self.closing.set()
         if self._mode.kind != "refuse":
-            self._deafen()
+            self._stop_listening()
 
     def _listen(self, port: int) -> ThreadingHTTPServer:
         proxy = self
 
         class Handler(_Handler):
-            told = proxy
+            owner = proxy
 
         server = _Server(("127.0.0.1", port), Handler)
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         return server
 
-    def _deafen(self) -> None:
+    def _stop_listening(self) -> None:
         self._server.shutdown()
         self._server.server_close()
 
@@ -126,17 +126,17 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is nothing to print."""
+        """A client that went away needs no message."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    told: FaultyProxy
+    owner: FaultyProxy
 
     def handle_request(self) -> None:
-        """Answer as the proxy is told."""
+        """Answer in the mode of the proxy."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        proxy = self.told
+        proxy = self.owner
         proxy.requests.append(Request(self.command, self.path, str(self.headers), body))
         mode = proxy.once.popleft() if proxy.once else proxy.mode
         if mode.kind == "hole":
@@ -153,11 +153,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        with suppress(OSError):  # whoever asked may have given up
+        with suppress(OSError):  # the client may have given up
             self._answer(code, headers, content)
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        upstream = http.client.HTTPConnection("127.0.0.1", self.told.upstream, timeout=60)
+        upstream = http.client.HTTPConnection("127.0.0.1", self.owner.upstream, timeout=60)
         try:
             headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP_BY_HOP}
             upstream.request(self.command, self.path, body, headers)
@@ -178,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing is printed."""
+        """Print nothing."""
 
 
 for _method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"):
@@ -187,7 +187,7 @@ for _method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"):
 
 @contextmanager
 def proxy_of(upstream: int) -> Iterator[FaultyProxy]:
-    """A proxy in front of a port of 127.0.0.1."""
+    """A proxy in front of a port of 127.0.0.1, closed at the end."""
     proxy = FaultyProxy(upstream)
     try:
         yield proxy

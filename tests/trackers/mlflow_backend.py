@@ -1,4 +1,4 @@
-"""MLflow as the trackers' tests see it: a SQLite file, or a real server with PostgreSQL."""
+"""MLflow for the tests of trackers: a SQLite file, or a real server with PostgreSQL."""
 
 import atexit
 import math
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from backends import Point, Seen
+from backends import Point, ShownRun
 from faulty_proxy import PASS, REFUSE, FaultyProxy, proxy_of
 from postgresql_server import Server, binaries, free_port, running_server
 from warm_processes import Forked, Warm, warm_process
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 LARGEST = 1.7976931348623157e308
-"""How MLflow's databases hold what is infinite."""
-START = 180.0
+"""The number that MLflow's databases store in place of infinity."""
+START_TIMEOUT = 180.0
 """Seconds that a server may take to start on a busy machine."""
-ALONE = {
+SERVER_VARIABLES = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    # It would start eight processes that nothing here needs.
+    # Job execution would start eight processes that no test needs.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
 PRELOAD = (
     *("mlflow.cli", "mlflow.server.handlers", "mlflow.store.tracking.sqlalchemy_store"),
     *("mlflow.store.db.utils", "uvicorn.main", "fastapi", "psycopg", "alembic.command"),
 )
-"""What a server imports."""
+"""The modules that a server imports."""
 SERVE = """\
 import os, mlflow.server, uvicorn
 from mlflow.cli import cli
@@ -56,43 +56,43 @@ def serve(command, extra_env, **_):
 mlflow.server._exec_cmd = serve
 cli(prog_name="mlflow")
 """
-"""What `python -m mlflow` does, without a second process in which a server imports everything anew."""
+"""The same as `python -m mlflow`, without a second process that imports every module again."""
 
 
 @dataclass(slots=True)
-class Shown:
-    """What MLflow shows, read by its own client and not through the tracker."""
+class MlflowReader:
+    """The data in MLflow, read by its own client and not through the tracker."""
 
     uri: str
 
     def runs(self, key: str, value: str) -> list["Run"]:
-        """Every run with a tag, of any experiment."""
+        """All runs with this tag, in any experiment."""
         client = self.client()
         experiments = [e.experiment_id for e in client.search_experiments()]
         return list(client.search_runs(experiments, f"tags.`{key}` = '{value}'"))
 
     def points(self, run: "Run") -> list[Point]:
-        """Every point of a run but its score."""
+        """Every point of a run except its score."""
         client = self.client()
         keys = [key for key in run.data.metrics if key != "score"]
         histories = [client.get_metric_history(run.info.run_id, key) for key in keys]
         return [(m.key, m.step, _value(m.value)) for history in histories for m in history]
 
-    def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
-        """See `Backend.seen`."""
+    def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
+        """See `Backend.shown_runs`."""
         return [
-            Seen(
-                points=self.points(one),
-                score=one.data.metrics.get("score"),
-                state=one.data.tags.get("state", one.info.status),
-                group=one.data.tags["rlexp.group"],
-                settings=one.data.params,
+            ShownRun(
+                points=self.points(mlflow_run),
+                score=mlflow_run.data.metrics.get("score"),
+                state=mlflow_run.data.tags.get("state", mlflow_run.info.status),
+                group=mlflow_run.data.tags["rlexp.group"],
+                settings=mlflow_run.data.params,
             )
-            for one in self.runs("rlexp.run", run.id)
+            for mlflow_run in self.runs("rlexp.run", run.id)
         ]
 
     def parents(self, experiment: TrackedExperiment) -> dict[str, "Run"]:
-        """The runs that stand for groups, by group."""
+        """The runs that represent groups, by group."""
         runs = self.runs("rlexp.experiment", experiment.id)
         parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
         assert set(Counter(run.data.tags["rlexp.group"] for run in parents).values()) <= {1}
@@ -104,61 +104,61 @@ class Shown:
         return {g: r.data.metrics["iqm"] for g, r in parents.items() if "iqm" in r.data.metrics}
 
     def artifact(self, run: "Run", path: str) -> bytes:
-        """What an artifact holds."""
+        """The content of an artifact."""
         with tempfile.TemporaryDirectory() as folder:
             client = self.client()
             return Path(client.download_artifacts(run.info.run_id, path, folder)).read_bytes()
 
     def artifacts(self, run: "Run", folder: str | None = None) -> list[str]:
-        """The paths of artifacts."""
+        """The paths of a run's artifacts."""
         return [f.path for f in self.client().list_artifacts(run.info.run_id, folder)]
 
     def client(self) -> "MlflowClient":
-        """A client of its own."""
+        """A new client of MLflow."""
         from mlflow import MlflowClient
 
         return MlflowClient(self.uri, self.uri)
 
 
 @dataclass(slots=True)
-class Embedded(Shown):
-    """A SQLite file in a folder."""
+class SqliteBackend(MlflowReader):
+    """MLflow's SQLite file in a folder."""
 
     project: Path
 
     def tracker(self, **settings: Any) -> MLflow:
-        """A tracker that writes to it."""
+        """A tracker that writes to the file."""
         return MLflow(uri=self.uri, **settings)
 
     def stop(self) -> None:
-        """It is only a file."""
+        """A file cannot be stopped."""
 
     def start(self) -> None:
-        """It is only a file."""
+        """A file needs no start."""
 
 
 @dataclass(slots=True)
-class Served(Shown):
-    """A server, reached through a proxy."""
+class ServerBackend(MlflowReader):
+    """A server that is reached through a proxy."""
 
     proxy: FaultyProxy
 
     def tracker(self, **settings: Any) -> MLflow:
-        """A tracker that pushes to it."""
+        """A tracker that pushes to the proxy of the server."""
         return MLflow(**{"uri": self.proxy.url, "timeout": 5.0, **settings})
 
     def stop(self) -> None:
-        """Let nobody listen."""
+        """Let the proxy refuse connections."""
         self.proxy.mode = REFUSE
 
     def start(self) -> None:
-        """Listen again."""
+        """Let the proxy accept connections again."""
         self.proxy.mode = PASS
 
 
 @dataclass(slots=True)
 class MlflowServer:
-    """A real `mlflow server`, whose database is a PostgreSQL server of its own."""
+    """A real `mlflow server` that uses its own PostgreSQL server."""
 
     database: Server
     folder: Path
@@ -167,21 +167,21 @@ class MlflowServer:
 
     @property
     def uri(self) -> str:
-        """Its address."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self._process = self._launch(log)
-        end = time.monotonic() + START
+        end = time.monotonic() + START_TIMEOUT
         while not self._answers():
             assert self._process.poll() is None, (self.folder / "log").read_text()[-3000:]
             assert time.monotonic() < end, "it did not start"
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """Kill it as a crash would, with its workers."""
+        """Kill the server and its workers, as a crash would."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -189,14 +189,14 @@ class MlflowServer:
 
     def _launch(self, log: IO[bytes]) -> Forked:
         store = self.database.url.replace("postgresql://", "postgresql+psycopg://")
-        plain = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
         return warm_mlflow().Popen(
             [
                 *(sys.executable, "-c", SERVE, "server", "--host", "127.0.0.1"),
                 *("--port", str(self.port), "--workers", "1"),
                 *("--artifacts-destination", str(self.folder / "artifacts")),
             ],
-            env={**plain, **ALONE, "MLFLOW_BACKEND_STORE_URI": store},
+            env={**inherited, **SERVER_VARIABLES, "MLFLOW_BACKEND_STORE_URI": store},
             stdin=subprocess.DEVNULL,
             stdout=log.fileno(),
             stderr=log.fileno(),
@@ -213,24 +213,24 @@ class MlflowServer:
 
 
 @contextmanager
-def mlflow_backend(folder: Path) -> Iterator[Embedded]:
-    """A SQLite database in a folder, copied from one that was made once."""
+def mlflow_backend(folder: Path) -> Iterator[SqliteBackend]:
+    """A SQLite database in a folder, copied from an empty template."""
     file = folder / "mlflow.db"
     file.write_bytes(template())
-    yield Embedded(f"sqlite:///{file}", folder)
+    yield SqliteBackend(f"sqlite:///{file}", folder)
 
 
 @contextmanager
-def mlflow_server_backend(folder: Path) -> Iterator[Served]:
-    """A server that all tests of a process share; what they keep in it is told apart by ids."""
+def mlflow_server_backend(folder: Path) -> Iterator[ServerBackend]:
+    """A server that all tests of a process share; each test uses its own ids."""
     server = shared_server()
     with proxy_of(server.port) as proxy:
-        yield Served(server.uri, proxy)
+        yield ServerBackend(server.uri, proxy)
 
 
 @cache
 def template() -> bytes:
-    """An empty database of MLflow's."""
+    """The content of an empty database of MLflow."""
     from rlexp.trackers.mlflow_service import _make_tables
 
     with tempfile.TemporaryDirectory() as folder:
@@ -241,22 +241,22 @@ def template() -> bytes:
 
 def warm_mlflow() -> Warm:
     """A process that has imported MLflow, from which servers are forked."""
-    with patch.dict(os.environ, ALONE):
+    with patch.dict(os.environ, SERVER_VARIABLES):
         return warm_process(PRELOAD)
 
 
 @cache
 def shared_server() -> MlflowServer:
-    """A running server, until the tests end."""
+    """A server that runs until the tests end."""
     programs = binaries()
     assert programs is not None
-    warm_mlflow()  # It ends after the server, for it is asked how that ended.
-    held = ExitStack()
-    atexit.register(held.close)
+    warm_mlflow()  # Started first, because it must end after the server, its child.
+    stack = ExitStack()
+    atexit.register(stack.close)
     folder = Path(tempfile.mkdtemp(prefix="mlflow-"))
-    held.callback(shutil.rmtree, folder, ignore_errors=True)
-    server = MlflowServer(held.enter_context(running_server(programs)), folder)
-    held.callback(server.kill)
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    server = MlflowServer(stack.enter_context(running_server(programs)), folder)
+    stack.callback(server.kill)
     server.start()
     return server
 
@@ -267,7 +267,7 @@ def _value(stored: float) -> float:
     return stored
 
 
-def the_one(backend: Shown, experiment: TrackedExperiment, run: TrackedRun) -> Seen:
-    """The one run that it has under the run's id."""
-    (found,) = backend.seen(experiment, run)
-    return found
+def only_run(backend: MlflowReader, experiment: TrackedExperiment, run: TrackedRun) -> ShownRun:
+    """The one run that the backend has under the run's id."""
+    (shown_run,) = backend.shown_runs(experiment, run)
+    return shown_run

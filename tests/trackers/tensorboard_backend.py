@@ -1,4 +1,4 @@
-"""TensorBoard for the behaviour suite: its own loader reads the event files."""
+"""TensorBoard for the behaviour suite of trackers; its own loader reads the event files."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backends import Point, Seen
+from backends import Point, ShownRun
 
 from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker
 from rlexp.trackers.tensorboard import TensorBoard
@@ -22,28 +22,28 @@ class TensorBoardBackend:
     def tracker(self) -> Tracker:
         return TensorBoard(folder=str(self.folder))
 
-    def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
+    def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
         files = sorted((self._of(experiment) / run.name).glob("*tfevents*"))
-        return [_seen(path) for path in files]
+        return [_shown_run(path) for path in files]
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
         folder = self._of(experiment) / "summary"
-        found = {}
+        iqms = {}
         for path in sorted(folder.glob("*/*tfevents*")):
             label = path.parent.name.split(" ", maxsplit=1)[0]
-            (found[label],) = [v for k, _, v in _points(path) if k == "aggregate/iqm"]
-        return found
+            (iqms[label],) = [v for k, _, v in _points(path) if k == "aggregate/iqm"]
+        return iqms
 
     def _of(self, experiment: TrackedExperiment) -> Path:
-        """The folder that says that it belongs to the experiment."""
+        """The folder whose owner file names the experiment."""
         (owner,) = [p for p in self.folder.glob("*/.experiment") if p.read_text() == experiment.id]
         return owner.parent
 
     def stop(self) -> None:
-        """Files are always there."""
+        """Files cannot be stopped."""
 
     def start(self) -> None:
-        """Files are always there."""
+        """Files need no start."""
 
 
 @contextmanager
@@ -52,11 +52,11 @@ def tensorboard_backend(folder: Path) -> Iterator[TensorBoardBackend]:
     yield TensorBoardBackend(folder / "tensorboard")
 
 
-def _seen(path: Path) -> Seen:
+def _shown_run(path: Path) -> ShownRun:
     points = _points(path)
     settings = _hyperparameters(path)
     scores = [v for k, _, v in points if k == "score"]
-    return Seen(
+    return ShownRun(
         points=[p for p in points if p[0] != "score"],
         score=scores[-1] if scores else None,
         state=settings.pop("state"),
@@ -78,21 +78,21 @@ def _points(path: Path) -> list[Point]:
 
 
 def _hyperparameters(path: Path) -> dict[str, str]:
-    """What its hyperparameter plug-in reads, and how the session ended."""
+    """The values that the hyperparameter plug-in reads, and the state of the session."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.plugins.hparams import metadata
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for event in EventFileLoader(str(path)).Load():
         for value in event.summary.value:
             content = value.metadata.plugin_data.content
             if value.tag == metadata.SESSION_START_INFO_TAG:
                 start = metadata.parse_session_start_info_plugin_data(content)
-                for key, one in start.hparams.items():
-                    kind = one.WhichOneof("kind")
-                    number = getattr(one, kind)
-                    found[key] = number if kind == "string_value" else json.dumps(number)
+                for key, parameter in start.hparams.items():
+                    kind = parameter.WhichOneof("kind")
+                    number = getattr(parameter, kind)
+                    values[key] = number if kind == "string_value" else json.dumps(number)
             if value.tag == metadata.SESSION_END_INFO_TAG:
                 end = metadata.parse_session_end_info_plugin_data(content)
-                found["state"] = {1: "completed", 2: "failed"}.get(end.status, "unknown")
-    return found
+                values["state"] = {1: "completed", 2: "failed"}.get(end.status, "unknown")
+    return values

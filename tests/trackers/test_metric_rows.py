@@ -1,4 +1,4 @@
-"""Conversion of events into rows, one for each environment step."""
+"""Conversion of events into rows, one row for each environment step."""
 
 import math
 
@@ -11,16 +11,16 @@ from rlexp.trackers.metric_rows import merge_rows, rows_of
 
 
 def measured(step: int, **metrics: float) -> Measured:
-    """What the learner logged at a step."""
+    """An event with metrics of the learner at a step."""
     return Measured(time=float(step), step=step, metrics=metrics)
 
 
-def test_what_happened_at_one_step_is_one_row() -> None:
-    """A measurement and an evaluation at one step are joined, sorted by step."""
-    found = rows_of(
+def test_events_of_one_step_are_one_row() -> None:
+    """A measurement and an evaluation at one step are one row; rows are sorted by step."""
+    rows = rows_of(
         [started(), measured(20, loss=0.5), evaluated(20, 1.0, 3.0), evaluated(10, 4.0)]
     )
-    assert [(row.step, dict(row.metrics)) for row in found] == [
+    assert [(row.step, dict(row.metrics)) for row in rows] == [
         (10, {"eval/mean_reward": 4.0, "eval/std_reward": 0.0, "eval/mean_ep_length": 1.0}),
         (
             20,
@@ -41,8 +41,8 @@ def test_the_final_evaluation_is_no_point_of_the_curve() -> None:
     assert "eval/mean_reward" not in row.metrics
 
 
-def test_an_evaluation_without_a_number_has_none() -> None:
-    """NaN and infinite returns are kept unchanged."""
+def test_an_evaluation_with_a_nan_return() -> None:
+    """A NaN return makes the mean and the standard deviation NaN."""
     (row,) = rows_of([evaluated(10, 1.0, math.nan)])
     assert math.isnan(row.metrics["eval/mean_reward"])
     assert math.isnan(row.metrics["eval/std_reward"])
@@ -55,5 +55,10 @@ def test_rows_in_two_parts_are_those_of_the_whole(
     """Rows of a journal cut at any event equal those of the whole journal."""
     events: list[Event] = [measured(step, **{name: value}) for step, name, value in values]
     cut = data.draw(st.integers(0, len(events)))
-    whole, parts = rows_of(events), merge_rows(rows_of(events[:cut]), rows_of(events[cut:]))
-    assert [(r.step, dict(r.metrics)) for r in whole] == [(r.step, dict(r.metrics)) for r in parts]
+    all_rows, merged_rows = (
+        rows_of(events),
+        merge_rows(rows_of(events[:cut]), rows_of(events[cut:])),
+    )
+    assert [(r.step, dict(r.metrics)) for r in all_rows] == [
+        (r.step, dict(r.metrics)) for r in merged_rows
+    ]

@@ -1,11 +1,11 @@
-"""Everything written to MLflow respects its limits."""
+"""All keys, values and requests that are written to MLflow respect its limits."""
 
 import json
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tracked_samples import BEGUN
+from tracked_samples import START_TIME
 
 from rlexp.trackers import MetricRow
 from rlexp.trackers.mlflow_limits import (
@@ -26,7 +26,7 @@ NAMES = st.one_of(
 
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> None:
-    """These tests ask MLflow what it takes."""
+    """Skip these tests without MLflow, whose own checks they call."""
     pytest.importorskip("mlflow")
 
 
@@ -50,26 +50,32 @@ def test_keys_stay_apart(names: list[str]) -> None:
 
 
 def test_long_values_stay_apart() -> None:
-    """A cut value is marked, and differs from one that differs after the cut."""
-    one, other = (readable("x" * 10_000 + end, 6000) for end in "ab")
-    assert (len(one), len(other)) == (6000, 6000)
-    assert "… sha256:" in one
-    assert one != other
+    """A cut value is marked, and differs from a value with another cut part."""
+    first, second = (readable("x" * 10_000 + end, 6000) for end in "ab")
+    assert (len(first), len(second)) == (6000, 6000)
+    assert "… sha256:" in first
+    assert first != second
     assert readable("short", 6000) == "short"
 
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=50))
 def test_values_can_be_stored(text: str) -> None:
-    """No lone surrogate and no NUL remains, which databases refuse."""
+    """Lone surrogates and NUL are replaced, because databases refuse them."""
     stored = readable(text, 6000)
     assert stored.encode().decode() == stored
     assert "\x00" not in stored
 
 
 def test_parameters_are_values_by_dotted_keys() -> None:
-    """Texts stay texts, and numbers are written as JSON."""
-    told = parameters_of({"a": {"b": 1e-3, "c": "word"}, "d": [64, None], "e": {}})
-    assert told == [("a.b", "0.001"), ("a.c", "word"), ("d.0", "64"), ("d.1", "null"), ("e", "{}")]
+    """Parameters have dotted keys; texts stay texts, and numbers are written as JSON."""
+    parameters = parameters_of({"a": {"b": 1e-3, "c": "word"}, "d": [64, None], "e": {}})
+    assert parameters == [
+        ("a.b", "0.001"),
+        ("a.c", "word"),
+        ("d.0", "64"),
+        ("d.1", "null"),
+        ("e", "{}"),
+    ]
 
 
 def test_unknown_tags_are_left_out() -> None:
@@ -80,22 +86,24 @@ def test_unknown_tags_are_left_out() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 2500), max_size=8))
 def test_rows_in_requests(sizes: list[int]) -> None:
-    """Requests have every value once, in order and within limits, and name the complete rows."""
+    """Requests contain every value once, in order and within limits, and name complete rows."""
     rows = [
         MetricRow(
-            step=n, time=BEGUN, metrics={f"{'ü' * (i % 230)}{i}": float(i) for i in range(size)}
+            step=n,
+            time=START_TIME,
+            metrics={f"{'ü' * (i % 230)}{i}": float(i) for i in range(size)},
         )
         for n, size in enumerate(sizes)
     ]
-    told: list[tuple[int, float]] = []
-    whole = -1
+    sent: list[tuple[int, float]] = []
+    last_row = -1
     for portion in metric_batches(rows):
-        told += [(m.step, m.value) for m in portion.metrics]
+        sent += [(m.step, m.value) for m in portion.metrics]
         content = [[m.key, m.value, m.time, m.step, " " * 60] for m in portion.metrics]
         assert len(portion.metrics) <= METRICS
         assert len(json.dumps(content)) < 1_000_000
-        whole = whole if portion.step is None else portion.step
-        complete = [(r.step, v) for r in rows[: whole + 1] for v in r.metrics.values()]
-        assert told[: len(complete)] == complete
-    assert told == [(row.step, value) for row in rows for value in row.metrics.values()]
-    assert whole == len(rows) - 1
+        last_row = last_row if portion.step is None else portion.step
+        complete = [(r.step, v) for r in rows[: last_row + 1] for v in r.metrics.values()]
+        assert sent[: len(complete)] == complete
+    assert sent == [(row.step, value) for row in rows for value in row.metrics.values()]
+    assert last_row == len(rows) - 1

@@ -1,4 +1,4 @@
-"""Runs in MLflow: complete and without repetition after any failure."""
+"""Runs in MLflow are complete and without repetition after any failure."""
 
 import json
 import math
@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mlflow_backend import Embedded, mlflow_backend
+from mlflow_backend import SqliteBackend, mlflow_backend
 from tracked_samples import (
-    BEGUN,
-    ended,
+    START_TIME,
     experiment_of,
     points,
-    pushed,
-    rows,
+    preserved_environment,
+    push_rows,
+    run_end,
     run_of,
-    variables_kept,
+    sample_rows,
 )
 
 from rlexp.errors import TrackerUnreachable
@@ -25,44 +25,47 @@ from rlexp.trackers import SyncPosition, TrackedExperiment, TrackedRun, TrackerC
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteBackend]:
     """A SQLite file for this module; each test has an experiment of its own."""
     pytest.importorskip("mlflow")
-    with variables_kept(), mlflow_backend(tmp_path_factory.mktemp("mlflow")) as opened:
-        yield opened
+    with (
+        preserved_environment(),
+        mlflow_backend(tmp_path_factory.mktemp("mlflow")) as sqlite_backend,
+    ):
+        yield sqlite_backend
 
 
 @pytest.fixture
-def experiment(backend: Embedded) -> TrackedExperiment:
-    """An experiment of this test's own."""
+def experiment(backend: SqliteBackend) -> TrackedExperiment:
+    """An experiment that only this test uses."""
     return experiment_of(backend.project)
 
 
 @contextmanager
-def opened(
-    backend: Embedded, experiment: TrackedExperiment, **settings: Any
+def open_tracker(
+    backend: SqliteBackend, experiment: TrackedExperiment, **settings: Any
 ) -> Iterator[TrackerConnection]:
-    """A tracker, as a process of its own would open it."""
+    """A tracker, opened as another process would open it."""
     sink = backend.tracker(**settings).open(experiment)
     yield sink
     sink.close()
 
 
-def one(backend: Embedded, run: TrackedRun) -> Any:
+def only_run(backend: SqliteBackend, run: TrackedRun) -> Any:
     """The one run that MLflow has."""
-    (found,) = backend.runs("rlexp.run", run.id)
-    return found
+    (mlflow_run,) = backend.runs("rlexp.run", run.id)
+    return mlflow_run
 
 
-def test_a_run_says_what_it_is(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Tags, parameters, artifacts, status and score are below the group's run."""
+def test_a_run_says_what_it_is(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """A run has its tags, parameters, artifacts, status, score and the run of its group."""
     run = run_of(experiment, label="dqn", group="study", phase="tuning", seed=3, trial=12)
     model = backend.project / "normalisation.npz"
     model.write_bytes(b"mean")
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, rows([10, 20]))
-        sink.end(run, ended(files={"normalisation.npz": model, "spec.json": model}))
-    found, parents = one(backend, run), backend.parents(experiment)
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, sample_rows([10, 20]))
+        sink.end(run, run_end(files={"normalisation.npz": model, "spec.json": model}))
+    mlflow_run, parents = only_run(backend, run), backend.parents(experiment)
     tags = {
         "label": "dqn",
         "task": "CartPole-v1",
@@ -78,119 +81,126 @@ def test_a_run_says_what_it_is(backend: Embedded, experiment: TrackedExperiment)
         "rlexp.step": "20",
         "mlflow.parentRunId": parents["study"].info.run_id,
     }
-    assert tags.items() <= found.data.tags.items()
-    assert "failure" not in found.data.tags
-    assert found.info.run_name == "dqn tuning seed 3 of trial 12"
-    assert (found.info.status, found.data.metrics["score"]) == ("FINISHED", 475.5)
-    assert (found.info.start_time, found.info.end_time) == (BEGUN * 1000, (BEGUN + 100) * 1000)
-    assert found.data.params["layers.1"] == "64"
-    names = backend.artifacts(found)
+    assert tags.items() <= mlflow_run.data.tags.items()
+    assert "failure" not in mlflow_run.data.tags
+    assert mlflow_run.info.run_name == "dqn tuning seed 3 of trial 12"
+    assert (mlflow_run.info.status, mlflow_run.data.metrics["score"]) == ("FINISHED", 475.5)
+    assert (mlflow_run.info.start_time, mlflow_run.info.end_time) == (
+        START_TIME * 1000,
+        (START_TIME + 100) * 1000,
+    )
+    assert mlflow_run.data.params["layers.1"] == "64"
+    names = backend.artifacts(mlflow_run)
     assert sorted(names) == ["configuration.json", "model", "provenance.json", "spec.json"]
-    assert backend.artifact(found, "model/normalisation.npz") == b"mean"
-    assert json.loads(backend.artifact(found, "configuration.json")) == run.configuration
-    assert json.loads(backend.artifact(found, "provenance.json")) == run.provenance
+    assert backend.artifact(mlflow_run, "model/normalisation.npz") == b"mean"
+    assert json.loads(backend.artifact(mlflow_run, "configuration.json")) == run.configuration
+    assert json.loads(backend.artifact(mlflow_run, "provenance.json")) == run.provenance
     definition = backend.artifact(parents["study"], "experiment.json")
     assert json.loads(definition) == experiment.definition
 
 
-def test_mlflow_adds_nothing(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """MLflow adds no user, source or command to the records' content."""
-    with opened(backend, experiment) as sink:
+def test_mlflow_adds_nothing(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """A run has no tags with MLflow's user, source or command."""
+    with open_tracker(backend, experiment) as sink:
         sink.begin(run_of(experiment), SyncPosition())
-    found = one(backend, run_of(experiment))
-    own = {key for key in found.data.tags if key.startswith("mlflow.")}
-    assert own == {"mlflow.runName", "mlflow.parentRunId", "mlflow.source.git.commit"}
+    mlflow_run = only_run(backend, run_of(experiment))
+    mlflow_tags = {key for key in mlflow_run.data.tags if key.startswith("mlflow.")}
+    assert mlflow_tags == {"mlflow.runName", "mlflow.parentRunId", "mlflow.source.git.commit"}
 
 
-def test_groups_are_parents(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Runs of a group are below one run, whichever process pushed them."""
+def test_groups_are_parents(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """Runs of a group have one parent run, whichever process pushed them."""
     runs = [run_of(experiment, seed, group="ab"[seed % 2]) for seed in range(4)]
     for run in runs:
-        with opened(backend, experiment) as sink:
-            pushed(sink, run, rows([10]))
+        with open_tracker(backend, experiment) as sink:
+            push_rows(sink, run, sample_rows([10]))
     parents = backend.parents(experiment)
     assert sorted(parents) == ["a", "b"]
-    above = [one(backend, run).data.tags["mlflow.parentRunId"] for run in runs]
-    assert above == [parents[run.group].info.run_id for run in runs]
+    parent_ids = [only_run(backend, run).data.tags["mlflow.parentRunId"] for run in runs]
+    assert parent_ids == [parents[run.group].info.run_id for run in runs]
 
 
-def test_experiments_of_one_name_stay_apart(backend: Embedded) -> None:
+def test_experiments_of_one_name_stay_apart(backend: SqliteBackend) -> None:
     """Equal names in two folders are one MLflow experiment with two groups of runs."""
     first, second = (experiment_of(backend.project, name="same") for _ in range(2))
     for experiment in (first, second):
-        with opened(backend, experiment) as sink:
-            pushed(sink, run_of(experiment), rows([10]))
-    shown = [backend.runs("rlexp.experiment", e.id) for e in (first, second)]
-    assert [len(runs) for runs in shown] == [2, 2]
-    assert len({run.info.experiment_id for runs in shown for run in runs}) == 1
+        with open_tracker(backend, experiment) as sink:
+            push_rows(sink, run_of(experiment), sample_rows([10]))
+    runs_by_experiment = [backend.runs("rlexp.experiment", e.id) for e in (first, second)]
+    assert [len(runs) for runs in runs_by_experiment] == [2, 2]
+    assert len({run.info.experiment_id for runs in runs_by_experiment for run in runs}) == 1
     parents = [backend.parents(e)["ppo"].info.run_id for e in (first, second)]
     assert len(set(parents)) == 2
 
 
-def test_a_cursor_that_was_never_written(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """After a kill before the position was stored, each point is there once."""
-    run, told = run_of(experiment), rows(range(10, 2010, 10))
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, told[:150])
-    later = [replace(row, time=row.time + 5000) for row in told]
-    with opened(backend, experiment) as sink:
+def test_a_cursor_that_was_never_written(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """After a kill before the position was stored, each point is in MLflow once."""
+    run, rows = run_of(experiment), sample_rows(range(10, 2010, 10))
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, rows[:150])
+    later_rows = [replace(row, time=row.time + 5000) for row in rows]
+    with open_tracker(backend, experiment) as sink:
         assert sink.begin(run, SyncPosition()).step == 1500
-        pushed(sink, run, later)
-        sink.end(run, ended())
-    assert sorted(backend.points(one(backend, run))) == points(told)
+        push_rows(sink, run, later_rows)
+        sink.end(run, run_end())
+    assert sorted(backend.points(only_run(backend, run))) == points(rows)
 
 
-def test_the_same_rows_again(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """A push whose answer was lost is repeated: each point is there once."""
+def test_the_same_rows_again(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """After repeated pushes of the same rows, each point is in MLflow once."""
     run = run_of(experiment)
-    told = rows([10, 20], nan=math.nan, high=math.inf, low=-math.inf, plain=1.5)
-    with opened(backend, experiment) as sink:
+    rows = sample_rows([10, 20], nan=math.nan, high=math.inf, low=-math.inf, plain=1.5)
+    with open_tracker(backend, experiment) as sink:
         sink.begin(run, SyncPosition())
         for _ in range(3):
-            assert sink.push(run, told).step == 20
-    found = sorted(backend.points(one(backend, run)), key=str)
-    assert str(found) == str(sorted(points(told), key=str))
+            assert sink.push(run, rows).step == 20
+    stored_points = sorted(backend.points(only_run(backend, run)), key=str)
+    assert str(stored_points) == str(sorted(points(rows), key=str))
 
 
-def test_a_run_that_is_there_twice(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Of two runs from a repeated request, only the one with points stays."""
-    run, told = run_of(experiment), rows([10, 20])
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, told)
+def test_a_run_that_exists_twice(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """Of several runs from a repeated request, only the one with points stays."""
+    run, rows = run_of(experiment), sample_rows([10, 20])
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, rows)
         client = backend.client()
         for _ in range(2):
-            client.create_run(one_experiment(backend, experiment), tags={"rlexp.run": run.id})
-        sink.end(run, ended())
-    assert sorted(backend.points(one(backend, run))) == points(told)
+            client.create_run(experiment_id_of(backend, experiment), tags={"rlexp.run": run.id})
+        sink.end(run, run_end())
+    assert sorted(backend.points(only_run(backend, run))) == points(rows)
 
 
-def one_experiment(backend: Embedded, experiment: TrackedExperiment) -> str:
+def experiment_id_of(backend: SqliteBackend, experiment: TrackedExperiment) -> str:
     """The id that MLflow gave to an experiment."""
-    found = backend.client().get_experiment_by_name(experiment.name)
-    assert found is not None
-    return str(found.experiment_id)
+    mlflow_experiment = backend.client().get_experiment_by_name(experiment.name)
+    assert mlflow_experiment is not None
+    return str(mlflow_experiment.experiment_id)
 
 
-def test_a_run_that_was_deleted(backend: Embedded, experiment: TrackedExperiment) -> None:
+def test_a_run_that_was_deleted(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
     """A run that was deleted in MLflow is pushed again from the start."""
-    run, told = run_of(experiment), rows([10, 20])
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, told)
-    backend.client().delete_run(one(backend, run).info.run_id)
-    with opened(backend, experiment) as sink:
+    run, rows = run_of(experiment), sample_rows([10, 20])
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, rows)
+    backend.client().delete_run(only_run(backend, run).info.run_id)
+    with open_tracker(backend, experiment) as sink:
         assert sink.begin(run, SyncPosition(step=20)).step == -1
-        sink.push(run, told)
-    assert sorted(backend.points(one(backend, run))) == points(told)
+        sink.push(run, rows)
+    assert sorted(backend.points(only_run(backend, run))) == points(rows)
 
 
-def test_a_run_that_vanishes_is_reported(backend: Embedded, experiment: TrackedExperiment) -> None:
+def test_a_run_that_vanishes_is_reported(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
     """A run that vanishes during a push is an error at its end."""
     run = run_of(experiment)
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, rows([10]))
-        backend.client().delete_run(one(backend, run).info.run_id)
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, sample_rows([10]))
+        backend.client().delete_run(only_run(backend, run).info.run_id)
         with pytest.raises(TrackerUnreachable, match="uploaded again"):
-            sink.end(run, ended())
+            sink.end(run, run_end())
 
 
 @pytest.mark.parametrize(
@@ -204,45 +214,45 @@ def test_a_run_that_vanishes_is_reported(backend: Embedded, experiment: TrackedE
     ],
 )
 def test_how_a_run_ends(
-    backend: Embedded, experiment: TrackedExperiment, state: str, status: str
+    backend: SqliteBackend, experiment: TrackedExperiment, state: str, status: str
 ) -> None:
-    """The status is MLflow's, and tags have rlexp's state."""
+    """The status is MLflow's, and a tag has the state of rlexp."""
     run, score = run_of(experiment), 1.5 if state == "completed" else None
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, rows([10]))
-        sink.end(run, ended(state=state, score=score))
-    found = one(backend, run)
-    assert (found.info.status, found.data.tags["state"]) == (status, state)
-    assert found.data.metrics.get("score") == score
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, sample_rows([10]))
+        sink.end(run, run_end(state=state, score=score))
+    mlflow_run = only_run(backend, run)
+    assert (mlflow_run.info.status, mlflow_run.data.tags["state"]) == (status, state)
+    assert mlflow_run.data.metrics.get("score") == score
 
 
-def test_a_run_that_goes_on(backend: Embedded, experiment: TrackedExperiment) -> None:
+def test_a_run_that_goes_on(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
     """A continued run is running again, and its old failure is removed when it completes."""
     run = run_of(experiment)
-    with opened(backend, experiment) as sink:
-        pushed(sink, run, rows([10]))
-        sink.end(run, ended(state="failed", failure="crashed", reason="x" * 9000, score=None))
-    failed = one(backend, run).data.tags
-    assert failed["failure"] == "crashed"
-    assert "sha256:" in failed["reason"]
-    newer = replace(run, provenance={"command": ["rlexp", "resume"]})
-    with opened(backend, experiment) as sink:
-        sink.begin(newer, SyncPosition())
-        assert one(backend, run).info.status == "RUNNING"
-        sink.push(newer, rows([20]))
-        sink.end(newer, ended(attempts=2))
-    found = one(backend, run)
-    assert (found.info.status, found.data.tags["attempts"]) == ("FINISHED", "2")
-    assert not {"failure", "reason"} & found.data.tags.keys()
-    assert json.loads(backend.artifact(found, "provenance.json")) == newer.provenance
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, run, sample_rows([10]))
+        sink.end(run, run_end(state="failed", failure="crashed", reason="x" * 9000, score=None))
+    failed_tags = only_run(backend, run).data.tags
+    assert failed_tags["failure"] == "crashed"
+    assert "sha256:" in failed_tags["reason"]
+    continued_run = replace(run, provenance={"command": ["rlexp", "resume"]})
+    with open_tracker(backend, experiment) as sink:
+        sink.begin(continued_run, SyncPosition())
+        assert only_run(backend, run).info.status == "RUNNING"
+        sink.push(continued_run, sample_rows([20]))
+        sink.end(continued_run, run_end(attempts=2))
+    mlflow_run = only_run(backend, run)
+    assert (mlflow_run.info.status, mlflow_run.data.tags["attempts"]) == ("FINISHED", "2")
+    assert not {"failure", "reason"} & mlflow_run.data.tags.keys()
+    assert json.loads(backend.artifact(mlflow_run, "provenance.json")) == continued_run.provenance
 
 
-def test_models_are_kept_back(backend: Embedded, experiment: TrackedExperiment) -> None:
+def test_models_are_not_uploaded(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
     """With models=false everything except the model is uploaded."""
-    run, file = run_of(experiment), backend.project / "model.zip"
-    file.write_bytes(b"model")
-    with opened(backend, experiment, models=False) as sink:
+    run, model = run_of(experiment), backend.project / "model.zip"
+    model.write_bytes(b"model")
+    with open_tracker(backend, experiment, models=False) as sink:
         sink.begin(run, SyncPosition())
-        sink.end(run, ended(files={"model.zip": file, "spec.json": file}))
-    names = backend.artifacts(one(backend, run))
+        sink.end(run, run_end(files={"model.zip": model, "spec.json": model}))
+    names = backend.artifacts(only_run(backend, run))
     assert sorted(names) == ["configuration.json", "provenance.json", "spec.json"]

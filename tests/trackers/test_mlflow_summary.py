@@ -1,4 +1,4 @@
-"""The results of an experiment on the MLflow runs of its groups."""
+"""The results of an experiment on MLflow's runs of its groups."""
 
 import math
 import time
@@ -7,16 +7,16 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from mlflow_backend import Embedded, mlflow_backend
+from mlflow_backend import SqliteBackend, mlflow_backend
 from tracked_samples import (
     aggregate,
-    ended,
     estimate,
     experiment_of,
-    pushed,
-    rows,
+    preserved_environment,
+    push_rows,
+    run_end,
     run_of,
-    variables_kept,
+    sample_rows,
 )
 
 from rlexp.errors import TrackerRefused
@@ -32,48 +32,56 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteBackend]:
     """A SQLite file for this module; each test has an experiment of its own."""
     pytest.importorskip("mlflow")
-    with variables_kept(), mlflow_backend(tmp_path_factory.mktemp("mlflow")) as opened:
-        yield opened
+    with (
+        preserved_environment(),
+        mlflow_backend(tmp_path_factory.mktemp("mlflow")) as sqlite_backend,
+    ):
+        yield sqlite_backend
 
 
 @pytest.fixture
-def experiment(backend: Embedded) -> TrackedExperiment:
-    """An experiment of this test's own."""
+def experiment(backend: SqliteBackend) -> TrackedExperiment:
+    """An experiment that only this test uses."""
     return experiment_of(backend.project)
 
 
 def summarise(
-    backend: Embedded, experiment: TrackedExperiment, *told: TrackedAggregate, **more: Any
+    backend: SqliteBackend,
+    experiment: TrackedExperiment,
+    *aggregates: TrackedAggregate,
+    **arguments: Any,
 ) -> dict[str, Any]:
-    """Say how the experiment stands; returns the runs of its groups."""
-    settings = {key: more.pop(key) for key in ("register",) if key in more}
+    """Push a summary of the experiment, and return the runs of its groups."""
+    settings = {key: arguments.pop(key) for key in ("register",) if key in arguments}
     with closing(backend.tracker(**settings).open(experiment)) as sink:
-        groups = more.pop("groups", ["ppo"])
-        sink.summarise(ExperimentSummary(aggregates=told, groups=groups, **more))
+        groups = arguments.pop("groups", ["ppo"])
+        sink.summarise(ExperimentSummary(aggregates=aggregates, groups=groups, **arguments))
     return backend.parents(experiment)
 
 
-def history(backend: Embedded, run: Any, key: str) -> list[float]:
+def history(backend: SqliteBackend, run: Any, key: str) -> list[float]:
     """Every value that a metric ever had, oldest first."""
-    told = backend.client().get_metric_history(run.info.run_id, key)
-    return [m.value for m in sorted(told, key=lambda m: m.timestamp)]
+    measurements = backend.client().get_metric_history(run.info.run_id, key)
+    return [m.value for m in sorted(measurements, key=lambda m: m.timestamp)]
 
 
-def test_an_aggregate_is_on_its_group(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Numbers are metrics, the method is in tags, figures and reports are artifacts."""
+def test_an_aggregate_is_on_its_group(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """Numbers are metrics, methods are tags, and figures and reports are artifacts."""
     page = backend.project / "page.html"
     page.write_text("<html>")
-    told = summarise(
+    group_runs = summarise(
         *(backend, experiment, aggregate(failed=1)),
         groups=["ppo", "a2c"],
         figures={"intervals": SVG},
         files={"report.html": page, "data/scores.csv": page},
     )
     metrics = {"iqm": 450.0, "iqm_low": 400.0, "iqm_high": 500.0, "n": 3.0, "planned": 3.0}
-    assert told["ppo"].data.metrics == {**metrics, "failed": 1.0, "missing": 0.0}
+    assert group_runs["ppo"].data.metrics == {**metrics, "failed": 1.0, "missing": 0.0}
     tags = {
         "method": "percentile bootstrap",
         "metric": "iqm",
@@ -84,82 +92,97 @@ def test_an_aggregate_is_on_its_group(backend: Embedded, experiment: TrackedExpe
         "task": "CartPole-v1",
         "score_rule": "final",
     }
-    assert tags.items() <= told["ppo"].data.tags.items()
-    assert told["ppo"].info.status == "FINISHED"
-    assert told["a2c"].data.metrics == {}
-    assert backend.artifact(told["ppo"], "figures/intervals.svg") == SVG.encode()
-    assert backend.artifact(told["ppo"], "report/data/scores.csv") == b"<html>"
+    assert tags.items() <= group_runs["ppo"].data.tags.items()
+    assert group_runs["ppo"].info.status == "FINISHED"
+    assert group_runs["a2c"].data.metrics == {}
+    assert backend.artifact(group_runs["ppo"], "figures/intervals.svg") == SVG.encode()
+    assert backend.artifact(group_runs["ppo"], "report/data/scores.csv") == b"<html>"
 
 
-def test_tasks_have_keys_of_their_own(backend: Embedded, experiment: TrackedExperiment) -> None:
+def test_tasks_have_keys_of_their_own(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
     """With several tasks each key contains the task, and the key without it is cleared."""
     summarise(backend, experiment, aggregate())
-    both = aggregate(), aggregate(task="Acrobot-v1", estimate=estimate(-80.0, method="exact"))
-    found = summarise(backend, experiment, *both)["ppo"].data
-    assert found.metrics["iqm/CartPole-v1"] == 450.0
-    assert found.metrics["iqm/Acrobot-v1"] == -80.0
-    assert math.isnan(found.metrics["iqm"])
-    assert found.tags["method/Acrobot-v1"] == "exact"
-    assert "method" not in found.tags
+    aggregates = (
+        aggregate(),
+        aggregate(task="Acrobot-v1", estimate=estimate(-80.0, method="exact")),
+    )
+    data = summarise(backend, experiment, *aggregates)["ppo"].data
+    assert data.metrics["iqm/CartPole-v1"] == 450.0
+    assert data.metrics["iqm/Acrobot-v1"] == -80.0
+    assert math.isnan(data.metrics["iqm"])
+    assert data.tags["method/Acrobot-v1"] == "exact"
+    assert "method" not in data.tags
 
 
 def test_what_has_not_changed_is_not_written(
-    backend: Embedded, experiment: TrackedExperiment, monkeypatch: pytest.MonkeyPatch
+    backend: SqliteBackend, experiment: TrackedExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changed value is the newest even if the clock goes back; others are kept."""
+    """Only changed values are written, and the last one counts even if the clock goes back."""
     for value in (450.0, 450.0, 460.0):
-        found = summarise(backend, experiment, aggregate(estimate=estimate(value)))
+        group_runs = summarise(backend, experiment, aggregate(estimate=estimate(value)))
     monkeypatch.setattr(time, "time", lambda: 1_000_000_000.0)
     for value in (455.0, 455.0):
-        found = summarise(backend, experiment, aggregate(estimate=estimate(value)))
-    assert history(backend, found["ppo"], "iqm") == [450.0, 460.0, 455.0]
-    assert found["ppo"].data.metrics["iqm"] == 455.0
-    assert history(backend, found["ppo"], "n") == [3.0]
+        group_runs = summarise(backend, experiment, aggregate(estimate=estimate(value)))
+    assert history(backend, group_runs["ppo"], "iqm") == [450.0, 460.0, 455.0]
+    assert group_runs["ppo"].data.metrics["iqm"] == 455.0
+    assert history(backend, group_runs["ppo"], "n") == [3.0]
 
 
-def test_no_score_any_more(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Numbers of an aggregate without scores are cleared."""
+def test_an_aggregate_that_loses_its_scores(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """Numbers of an aggregate that has no scores any more are cleared."""
     summarise(backend, experiment, aggregate())
-    gone = aggregate(n=0, missing=3, estimate=None)
+    without_scores = aggregate(n=0, missing=3, estimate=None)
     for _ in range(2):
-        found = summarise(backend, experiment, gone)["ppo"]
-    assert math.isnan(found.data.metrics["iqm"])
-    assert len(history(backend, found, "iqm")) == 2
-    assert found.data.metrics["missing"] == 3.0
-    assert "method" not in found.data.tags
-    assert found.info.status == "RUNNING"
+        group_run = summarise(backend, experiment, without_scores)["ppo"]
+    assert math.isnan(group_run.data.metrics["iqm"])
+    assert len(history(backend, group_run, "iqm")) == 2
+    assert group_run.data.metrics["missing"] == 3.0
+    assert "method" not in group_run.data.tags
+    assert group_run.info.status == "RUNNING"
 
 
-def test_another_aggregate_may_lead(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Numbers of the earlier aggregate are cleared."""
+def test_another_aggregate_replaces_the_first(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """Numbers of an earlier aggregate are cleared."""
     for name in ("median", "mean"):
-        found = summarise(backend, experiment, aggregate(metric=name, title=name))["ppo"].data
-    assert found.metrics["mean"] == 450.0
-    assert math.isnan(found.metrics["median"])
+        data = summarise(backend, experiment, aggregate(metric=name, title=name))["ppo"].data
+    assert data.metrics["mean"] == 450.0
+    assert math.isnan(data.metrics["median"])
 
 
-def test_a_group_with_more_runs_goes_on(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """The group's run is running again until the next summary."""
+def test_a_group_with_more_runs_goes_on(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The run of a group with new rows is running again until the next summary."""
     summarise(backend, experiment, aggregate())
     with closing(backend.tracker().open(experiment)) as sink:
-        pushed(sink, run_of(experiment), rows([10]))
+        push_rows(sink, run_of(experiment), sample_rows([10]))
     assert backend.parents(experiment)["ppo"].info.status == "RUNNING"
     assert summarise(backend, experiment, aggregate())["ppo"].info.status == "FINISHED"
 
 
-def finished(backend: Embedded, experiment: TrackedExperiment, **settings: Any) -> TrackedRun:
-    """A run that was mirrored, with its model."""
+def finished_run(
+    backend: SqliteBackend, experiment: TrackedExperiment, **settings: Any
+) -> TrackedRun:
+    """A run that was mirrored together with its model."""
     run, model = run_of(experiment), backend.project / "model.zip"
     model.write_bytes(b"model")
     with closing(backend.tracker(**settings).open(experiment)) as sink:
-        pushed(sink, run, rows([10]))
-        sink.end(run, ended(files={"model.zip": model}))
+        push_rows(sink, run, sample_rows([10]))
+        sink.end(run, run_end(files={"model.zip": model}))
     return run
 
 
-def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """The model is one version with its results, after any number of calls."""
-    winner = TrackedWinner(trial=4, parameters={}, run=finished(backend, experiment))
+def test_a_winner_is_registered_once(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The model has one version with the newest results, after any number of summaries."""
+    winner = TrackedWinner(trial=4, parameters={}, run=finished_run(backend, experiment))
     for iqm in (450.0, 460.0):
         summarise(
             backend,
@@ -175,9 +198,9 @@ def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExper
     assert version.run_id == run.info.run_id
 
 
-def test_a_winner_without_a_model(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """The missing model is an error after everything else was written."""
-    run = finished(backend, experiment, models=False)
+def test_a_winner_without_a_model(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """A missing model is an error after everything else was written."""
+    run = finished_run(backend, experiment, models=False)
     winner = TrackedWinner(trial=4, parameters={}, run=run)
     with pytest.raises(TrackerRefused, match="has no model"):
         summarise(backend, experiment, aggregate(), winner=winner, register="none")

@@ -1,4 +1,4 @@
-"""W&B online: its client and core against a test server."""
+"""W&B online: its client and core with a test server."""
 
 import base64
 import math
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from backends import rows_of
 from wandb_backend import KEY, WandBBackend, wandb_online_backend
-from wandb_samples import SVG, aggregate, ended, experiment_in, tracked_run
+from wandb_samples import SVG, aggregate, experiment_in, run_end, tracked_run
 from wandb_storage import StoredRun
 
 from rlexp.trackers import ExperimentSummary, SyncPosition, TrackedRun, TrackerConnection
@@ -23,7 +23,7 @@ STEPS = list(range(0, 101, 10))
 
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[WandBBackend]:
-    """W&B online."""
+    """A backend of W&B online."""
     with wandb_online_backend(tmp_path) as backend:
         assert isinstance(backend, WandBBackend)
         yield backend
@@ -37,27 +37,29 @@ def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[TrackerConnection]:
     opened.close()
 
 
-def stored(backend: WandBBackend, run: TrackedRun) -> StoredRun:
-    """A run as the server has it."""
+def stored_run(backend: WandBBackend, run: TrackedRun) -> StoredRun:
+    """The run that the server has stored."""
     return backend.server.runs[run.id]
 
 
-def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: TrackerConnection) -> None:
-    """Open runs keep separate points, names, groups, settings and ends."""
+def test_several_open_runs_are_shown_completely(
+    backend: WandBBackend, sink: TrackerConnection
+) -> None:
+    """Runs that are open at once keep separate points, names, groups, settings and ends."""
     runs = [tracked_run(seed) for seed in (3, 4)]
     for run in runs:
         assert sink.begin(run, SyncPosition()).step == -1
     for start in (0, 50):
         for run in runs:
             sink.push(run, rows_of(range(start, start + 50, 10), loss=run.seed))
-    assert sink.end(runs[0], ended()).step == 90
-    sink.end(runs[1], ended(state="failed", score=None, failure="nan", reason="a nan\nindeed"))
+    assert sink.end(runs[0], run_end()).step == 90
+    sink.end(runs[1], run_end(state="failed", score=None, failure="nan", reason="a nan\nindeed"))
     for run in runs:
         points = [("loss", step, run.seed) for step in range(0, 100, 10)]
-        assert stored(backend, run).points == points
-    first, second = (stored(backend, run) for run in runs)
-    about = [first.about[key] for key in ("displayName", "groupName", "jobType", "project")]
-    assert about == ["PPO CartPole-v1 test 3", "PPO", "test", "rlexp"]
+        assert stored_run(backend, run).points == points
+    first, second = (stored_run(backend, run) for run in runs)
+    fields = [first.about[key] for key in ("displayName", "groupName", "jobType", "project")]
+    assert fields == ["PPO CartPole-v1 test 3", "PPO", "test", "rlexp"]
     config = {key: item["value"] for key, item in first.config.items()}
     assert config["algorithm"] == {"learning_rate": 0.1, "layers": [64, 64]}
     assert (config["seed"], config["commit"]) == (3, "c0ffee")
@@ -67,28 +69,25 @@ def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: TrackerC
 
 
 def test_non_finite_values_arrive(backend: WandBBackend, sink: TrackerConnection) -> None:
-    """NaN and infinite values arrive as such."""
+    """NaN and infinite values arrive unchanged."""
     run = replace(tracked_run(), configuration={"algorithm": {"bounds": [math.inf, math.nan]}})
     sink.begin(run, SyncPosition())
     sink.push(run, rows_of([0], a=math.nan, b=math.inf, c=-math.inf, d=1e300))
-    sink.end(run, ended(score=math.nan))
-    (line,) = stored(backend, run).history
+    sink.end(run, run_end(score=math.nan))
+    (line,) = stored_run(backend, run).history
     assert math.isnan(line["a"])
     assert (line["b"], line["c"], line["d"]) == (math.inf, -math.inf, 1e300)
-    assert stored(backend, run).summary["score"] == "NaN"
-    assert stored(backend, run).config["algorithm"]["value"] == {"bounds": ["Infinity", "NaN"]}
+    assert stored_run(backend, run).summary["score"] == "NaN"
+    assert stored_run(backend, run).config["algorithm"]["value"] == {"bounds": ["Infinity", "NaN"]}
 
 
-def test_nothing_private_leaves_and_nothing_is_said(
+def test_no_private_data_is_uploaded_and_nothing_is_printed(
     backend: WandBBackend,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No code, command, path, package or machine is uploaded; the key is shown, and kept nowhere.
-
-    Variables of somebody else's run change nothing, and not a word is printed.
-    """
+    """No code, command, path or machine name is uploaded, and the key is only in a header."""
     monkeypatch.setenv("WANDB_RUN_ID", "of-another")
     monkeypatch.setenv("WANDB_SWEEP_ID", "of-another")
     model = tmp_path / "model.zip"
@@ -99,31 +98,31 @@ def test_nothing_private_leaves_and_nothing_is_said(
     run = tracked_run()
     sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS, loss=1.0))
-    sink.end(run, ended(files={"model.zip": model}))
+    sink.end(run, run_end(files={"model.zip": model}))
     sink.close()
     assert list(backend.server.runs) == [run.id]
-    assert set(stored(backend, run).uploaded) == {"wandb-summary.json", "config.yaml"}
+    assert set(stored_run(backend, run).uploaded) == {"wandb-summary.json", "config.yaml"}
     (artifact,) = backend.server.storage.artifacts.values()
     assert (artifact["artifactTypeName"], artifact["state"]) == ("model", "COMMITTED")
-    shown = [r for r in backend.server.traffic if "Authorization" in r.headers]
-    assert shown, "the key was never shown"
+    authorized = [r for r in backend.server.traffic if "Authorization" in r.headers]
+    assert authorized, "the key was never sent"
     encoded = base64.b64encode(f"api:{KEY}".encode()).decode()
     for request in backend.server.traffic:
-        others = {k: v for k, v in request.headers.items() if k != "Authorization"}
-        said = f"{request.path} {others} {request.body.decode(errors='replace')}"
+        other_headers = {k: v for k, v in request.headers.items() if k != "Authorization"}
+        sent = f"{request.path} {other_headers} {request.body.decode(errors='replace')}"
         for secret in (KEY, encoded, platform.node(), str(Path.cwd()), sys.argv[0], "of-nobody"):
-            # The name of a machine may be as short as a piece of a random word.
-            assert re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", said) is None
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [path for path in kept if KEY.encode() in path.read_bytes()]
-    assert kept == [model], "files stay behind"
+            # A short name of the machine may also occur inside a random word.
+            assert re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", sent) is None
+    remaining = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in remaining if KEY.encode() in path.read_bytes()]
+    assert remaining == [model], "files stay behind"
     assert capfd.readouterr() == ("", "")
 
 
 def test_the_summary_is_replaced(
     backend: WandBBackend, sink: TrackerConnection, tmp_path: Path
 ) -> None:
-    """One summary run has the newest aggregates, and figures without scripts."""
+    """The summary run has the newest aggregates, and figures without scripts."""
     experiment = experiment_in(tmp_path)
     figures = {"intervals": SVG, "evil": "<svg><script>alert(1)</script></svg>"}
     for iqm in (1.0, 2.0):

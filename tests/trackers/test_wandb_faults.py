@@ -1,4 +1,4 @@
-"""W&B online with killed processes and failing servers: each row is stored once."""
+"""W&B online with killed processes and failing servers stores each row once."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 from backends import rows_of
 from in_full import long
 from wandb_backend import WandBBackend, wandb_online_backend
-from wandb_samples import ended, experiment_in, tracked_run
+from wandb_samples import experiment_in, run_end, tracked_run
 from wandb_storage import SUMMARY, StoredRun
 
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
@@ -25,7 +25,7 @@ PROCESS = "rlexp.trackers.wandb_process"
 
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[WandBBackend]:
-    """W&B online."""
+    """A backend of W&B online."""
     with wandb_online_backend(tmp_path) as backend:
         assert isinstance(backend, WandBBackend)
         yield backend
@@ -45,13 +45,13 @@ def losses(backend: WandBBackend, run: TrackedRun) -> list[int]:
 
 
 def processes() -> list[psutil.Process]:
-    """W&B's process first, then its core."""
+    """The process that serves W&B, followed by W&B's core."""
     (first,) = [p for p in psutil.Process().children() if PROCESS in p.cmdline()]
     return [first, *first.children(recursive=True)]
 
 
-def insist(action: Callable[[], SyncPosition]) -> SyncPosition:
-    """Call again what could not be reached, as the mirror does."""
+def retry(action: Callable[[], SyncPosition]) -> SyncPosition:
+    """Repeat an action while W&B is unreachable, as the mirror does."""
     for _ in range(2):
         with suppress(TrackerUnreachable):
             return action()
@@ -72,57 +72,57 @@ def pushing(backend: WandBBackend, folder: Path) -> Iterator["subprocess.Popen[s
 def test_a_killed_process_loses_and_doubles_nothing(
     backend: WandBBackend, sink: TrackerConnection, tmp_path: Path
 ) -> None:
-    """After kill -9 another process continues, and each row is stored once."""
+    """After kill -9 another process continues the run, and each row is stored once."""
     with pushing(backend, tmp_path) as process:
-        family = psutil.Process(process.pid).children(recursive=True)
-        assert len(family) == 2
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) == 2
         process.kill()
-    _, alive = psutil.wait_procs(family, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=5)
     assert not alive, "something outlived the process"
     run = tracked_run()
-    held = sink.begin(run, SyncPosition()).step
-    sink.push(run, rows_of([step for step in STEPS if step > held], loss=1.0))
-    assert sink.end(run, ended()).step == 100
+    stored_step = sink.begin(run, SyncPosition()).step
+    sink.push(run, rows_of([step for step in STEPS if step > stored_step], loss=1.0))
+    assert sink.end(run, run_end()).step == 100
     assert losses(backend, run) == STEPS
-    # It goes on after its end, told by a cursor that lags behind.
+    # The run continues after its end, with a cursor that lags behind.
     assert sink.begin(run, SyncPosition(step=20)).step == 100
     sink.push(run, rows_of([110, 120], loss=1.0))
-    sink.end(run, ended(state="interrupted", score=None))
+    sink.end(run, run_end(state="interrupted", score=None))
     assert losses(backend, run) == [*STEPS, 110, 120]
     assert backend.server.runs[run.id].summary["state"] == "interrupted"
 
 
 def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: TrackerConnection) -> None:
-    """After a kill of W&B's process or core, its rows are pushed by the next one."""
+    """After a kill of W&B's process or core, its rows are pushed by the next process."""
     run = tracked_run()
     sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS[:4], loss=1.0))
     for process in processes():
         process.kill()
-    insist(lambda: sink.push(run, rows_of(STEPS[4:8], loss=1.0)))
+    retry(lambda: sink.push(run, rows_of(STEPS[4:8], loss=1.0)))
     core = processes()[-1]
     assert "wandb-core" in core.name()
     core.kill()
-    insist(lambda: sink.push(run, rows_of(STEPS[8:], loss=1.0)))
-    insist(lambda: sink.end(run, ended()))
+    retry(lambda: sink.push(run, rows_of(STEPS[8:], loss=1.0)))
+    retry(lambda: sink.end(run, run_end()))
     assert losses(backend, run) == STEPS
 
 
 @long
 def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: TrackerConnection) -> None:
-    """During an outage rows are accepted, and the end fails in time; later all is there."""
+    """Rows that are pushed during an outage are stored once the server is back."""
     run = tracked_run()
     sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS[:4], loss=1.0))
     backend.stop()
     reached = sink.push(run, rows_of(STEPS[4:], loss=1.0))
     assert reached.step == -1, "nothing is safe yet"
-    begun = time.monotonic()
+    start = time.monotonic()
     with pytest.raises(TrackerUnreachable, match="no answer in time"):
-        sink.end(run, ended())
-    assert time.monotonic() - begun < 3 * backend.timeout
+        sink.end(run, run_end())
+    assert time.monotonic() - start < 3 * backend.timeout
     backend.start()
-    assert sink.end(run, ended()).step == 100
+    assert sink.end(run, run_end()).step == 100
     assert losses(backend, run) == STEPS
 
 
@@ -138,19 +138,19 @@ def test_lost_uploads_are_noticed(
     sink.push(run, rows_of(STEPS, loss=1.0))
     backend.server.fault, backend.server.where = fault, "/files/"
     with pytest.raises(error):
-        sink.end(run, ended())
+        sink.end(run, run_end())
     backend.server.heal()
-    sink.end(run, ended())
+    sink.end(run, run_end())
     assert losses(backend, run) == STEPS
 
 
-def test_a_step_without_rows_is_none(backend: WandBBackend, sink: TrackerConnection) -> None:
-    """A summary before the rows does not make W&B drop the rows."""
+def test_a_summary_before_the_rows(backend: WandBBackend, sink: TrackerConnection) -> None:
+    """A stored summary with a later step does not make W&B drop the rows."""
     run = tracked_run()
-    early = StoredRun(run.id, "rlexp", config={"_wandb": {"value": {"t": {"1": [1]}}}})
-    early.write(SUMMARY, 0, [json.dumps({"_step": 50})])
-    backend.server.runs[run.id] = early
+    early_run = StoredRun(run.id, "rlexp", config={"_wandb": {"value": {"t": {"1": [1]}}}})
+    early_run.write(SUMMARY, 0, [json.dumps({"_step": 50})])
+    backend.server.runs[run.id] = early_run
     assert sink.begin(run, SyncPosition()).step == -1
     sink.push(run, rows_of(STEPS, loss=1.0))
-    sink.end(run, ended())
+    sink.end(run, run_end())
     assert losses(backend, run) == STEPS

@@ -1,4 +1,4 @@
-"""W&B offline: folders that `wandb sync` uploads to a test server."""
+"""W&B offline writes folders that `wandb sync` uploads to a test server."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from backends import rows_of
 from wandb_backend import WandBBackend, forked_wandb, unsynced, wandb_offline_backend
-from wandb_samples import aggregate, ended, experiment_in, tracked_run
+from wandb_samples import aggregate, experiment_in, run_end, tracked_run
 
 from rlexp.errors import TrackerUnreachable
 from rlexp.trackers import ExperimentSummary, SyncPosition
@@ -20,44 +20,44 @@ STEPS = list(range(0, 101, 10))
 
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[WandBBackend]:
-    """W&B offline."""
+    """A backend of W&B offline."""
     with forked_wandb(), wandb_offline_backend(tmp_path) as backend:
         assert isinstance(backend, WandBBackend)
         yield backend
 
 
 def heal_once_failed(backend: WandBBackend) -> None:
-    """Wait for a request that the server fails, and let it fail no further one."""
+    """Wait until the server has failed one request, then repair the server."""
     assert backend.server.failed.wait(60), "nothing was asked for"
     backend.server.heal()
 
 
 def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> None:
-    """Each row is uploaded once, whether folders are synced separately or together."""
+    """Each row of a continued run is uploaded once, whenever its folders are synced."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     sink = backend.tracker().open(experiment)
-    cursor, taken = SyncPosition(), [STEPS[:3], STEPS[3:6], STEPS[6:]]
-    for position, steps in enumerate(taken):
+    cursor, portions = SyncPosition(), [STEPS[:3], STEPS[3:6], STEPS[6:]]
+    for position, steps in enumerate(portions):
         cursor = sink.begin(run, cursor)
         sink.push(run, rows_of(steps, loss=1.0))
         assert len(unsynced(experiment.folder / "wandb")) == (0, 0, 1)[position]
         if position == 1:
             assert "No runs to sync" in backend.sync(experiment), "an unfinished folder is seen"
-        cursor = sink.end(run, ended())
+        cursor = sink.end(run, run_end())
         assert cursor.step == steps[-1]
         if position == 0:
             backend.sync(experiment)
     sink.summarise(ExperimentSummary(aggregates=[aggregate(2.0)], groups=["PPO"]))
     sink.close()
-    (shown,) = backend.seen(experiment, run)
-    assert [step for _, step, _ in shown.points] == STEPS
-    assert (shown.score, shown.state, shown.group) == (5, "completed", "PPO")
-    assert shown.settings["algorithm.learning_rate"] == "0.1"
+    (shown_run,) = backend.shown_runs(experiment, run)
+    assert [step for _, step, _ in shown_run.points] == STEPS
+    assert (shown_run.score, shown_run.state, shown_run.group) == (5, "completed", "PPO")
+    assert shown_run.settings["algorithm.learning_rate"] == "0.1"
     assert backend.aggregates(experiment) == {"PPO": 2}
 
 
-def test_what_was_cut_short_is_written_anew(backend: WandBBackend, tmp_path: Path) -> None:
-    """After kill -9 nothing is synced; the next process writes every row once."""
+def test_an_unfinished_folder_is_written_again(backend: WandBBackend, tmp_path: Path) -> None:
+    """After kill -9 the folder is not synced, and the next process writes every row once."""
     script = Path(__file__).with_name("wandb_killed.py")
     command = [sys.executable, str(script), backend.server.url, "offline", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as pushing:
@@ -69,12 +69,12 @@ def test_what_was_cut_short_is_written_anew(backend: WandBBackend, tmp_path: Pat
     sink = backend.tracker().open(experiment)
     assert sink.begin(run, SyncPosition()).step == -1
     sink.push(run, rows_of(STEPS, loss=1.0))
-    sink.end(run, ended())
-    # The cursor was not written: the folder itself says how far it is.
+    sink.end(run, run_end())
+    # Without a stored cursor, the position comes from the folder itself.
     assert sink.begin(run, SyncPosition()).step == 100
     sink.close()
-    (shown,) = backend.seen(experiment, run)
-    assert [step for _, step, _ in shown.points] == STEPS
+    (shown_run,) = backend.shown_runs(experiment, run)
+    assert [step for _, step, _ in shown_run.points] == STEPS
 
 
 def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path) -> None:
@@ -83,29 +83,29 @@ def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path)
     sink = backend.tracker().open(experiment)
     sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS, loss=1.0))
-    sink.end(run, ended())
+    sink.end(run, run_end())
     sink.close()
     backend.server.fault = 401
     backend.sync(experiment)
     assert len(unsynced(experiment.folder / "wandb")) == 1
     backend.server.heal()
     backend.server.fault, backend.server.where = 500, "/files/"
-    healing = threading.Thread(target=heal_once_failed, args=[backend])
-    healing.start()
-    (shown,) = backend.seen(experiment, run)
-    healing.join()
-    assert [step for _, step, _ in shown.points] == STEPS
+    healing_thread = threading.Thread(target=heal_once_failed, args=[backend])
+    healing_thread.start()
+    (shown_run,) = backend.shown_runs(experiment, run)
+    healing_thread.join()
+    assert [step for _, step, _ in shown_run.points] == STEPS
 
 
 def test_online_and_offline_are_one_place(backend: WandBBackend, tmp_path: Path) -> None:
-    """Online rows replace unsynced folders; offline after online is refused."""
+    """Online rows replace unsynced folders; offline mode after online mode is refused."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     offline, online = backend.tracker(), replace(backend, mode="online").tracker()
     assert offline.destination(tmp_path) == online.destination(tmp_path)
     sink = offline.open(experiment)
     sink.begin(run, SyncPosition())
     sink.push(run, rows_of(STEPS[:3], loss=1.0))
-    cursor = sink.end(run, ended(state="interrupted"))
+    cursor = sink.end(run, run_end(state="interrupted"))
     sink.close()
     sink = online.open(experiment)
     cursor = sink.begin(run, cursor)
@@ -117,9 +117,9 @@ def test_online_and_offline_are_one_place(backend: WandBBackend, tmp_path: Path)
         sink.begin(run, cursor)
     sink.close()
     sink = online.open(experiment)
-    held = sink.begin(run, cursor).step
-    sink.push(run, rows_of([step for step in STEPS if step > held], loss=1.0))
-    sink.end(run, ended())
+    stored_step = sink.begin(run, cursor).step
+    sink.push(run, rows_of([step for step in STEPS if step > stored_step], loss=1.0))
+    sink.end(run, run_end())
     sink.close()
     assert unsynced(experiment.folder / "wandb") == []
     assert backend.server.runs[run.id].steps == STEPS

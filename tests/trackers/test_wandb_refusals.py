@@ -1,4 +1,4 @@
-"""W&B unreachable or refusing: one line with the reason, within the time limit."""
+"""An unreachable or refusing W&B gives one line with the reason within the time limit."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from wandb_backend import KEY, WandBBackend, forked_wandb, wandb_online_backend
-from wandb_samples import aggregate, ended, experiment_in, tracked_run
+from wandb_samples import aggregate, experiment_in, run_end, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
 from rlexp.trackers import ExperimentSummary, MetricRow, SyncPosition, wandb
@@ -18,18 +18,18 @@ TIMEOUT = 1.0
 
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[WandBBackend]:
-    """W&B online, to be answered within a second."""
+    """A backend of W&B online with a timeout of one second."""
     with forked_wandb(), wandb_online_backend(tmp_path) as backend:
         assert isinstance(backend, WandBBackend)
         yield WandBBackend(backend.server, "online", TIMEOUT)
 
 
-def opening(backend: WandBBackend, folder: Path) -> str:
-    """What is said when the tracker is opened, which takes no longer than it may."""
-    begun = time.monotonic()
+def opening_error(backend: WandBBackend, folder: Path) -> str:
+    """The error when the tracker is opened, which is raised within the time limit."""
+    start = time.monotonic()
     with pytest.raises(RlexpError) as raised:
         backend.tracker().open(experiment_in(folder))
-    assert time.monotonic() - begun < TIMEOUT + 10
+    assert time.monotonic() - start < TIMEOUT + 10
     text = str(raised.value)
     assert "\n" not in text
     assert KEY not in text
@@ -37,7 +37,7 @@ def opening(backend: WandBBackend, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (401, "TrackerRefused: W&B rejected the request with status 401: check the key"),
         (429, "TrackerUnreachable: W&B cannot be reached: no answer in time"),
@@ -45,37 +45,37 @@ def opening(backend: WandBBackend, folder: Path) -> str:
     ],
 )
 def test_a_server_that_fails(
-    backend: WandBBackend, tmp_path: Path, fault: int | str, said: str
+    backend: WandBBackend, tmp_path: Path, fault: int | str, message: str
 ) -> None:
-    """A wrong key is refused; temporary errors are unreachable."""
+    """A wrong key is refused; with temporary errors W&B is unreachable."""
     backend.server.fault = fault
-    assert opening(backend, tmp_path).startswith(said)
+    assert opening_error(backend, tmp_path).startswith(message)
 
 
 def test_a_server_that_does_not_answer(backend: WandBBackend, tmp_path: Path) -> None:
-    """A server that accepts and never answers costs no more than the timeout."""
+    """A server that accepts and never answers delays the command for the timeout only."""
     backend.server.delay = 30.0
-    assert "no answer in time" in opening(backend, tmp_path)
+    assert "no answer in time" in opening_error(backend, tmp_path)
 
 
 def test_no_server(backend: WandBBackend, tmp_path: Path) -> None:
     """Without a listening server W&B is unreachable."""
     backend.stop()
-    assert opening(backend, tmp_path).startswith("TrackerUnreachable: W&B cannot be reached")
+    assert opening_error(backend, tmp_path).startswith("TrackerUnreachable: W&B cannot be reached")
 
 
 def test_no_key(backend: WandBBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a key there is no prompt: the error names the ways to set it."""
+    """Without a key there is no prompt, and the error names the ways to set it."""
     monkeypatch.delenv("WANDB_API_KEY")
-    said = opening(backend, tmp_path)
-    assert said == (
+    message = opening_error(backend, tmp_path)
+    assert message == (
         "TrackerRefused: W&B has no key: run wandb login, set WANDB_API_KEY, or use "
         "tracker.wandb.mode=offline"
     )
 
 
-def test_a_project_that_cannot_be(backend: WandBBackend, tmp_path: Path) -> None:
-    """An error of W&B about a run's settings is passed on, and the next run works."""
+def test_an_invalid_project(backend: WandBBackend, tmp_path: Path) -> None:
+    """An error of W&B about a run's settings is passed on."""
     tracker = WandB(base_url=backend.server.url, mode="online", project="a/b", timeout=4.0)
     sink = tracker.open(experiment_in(tmp_path))
     with pytest.raises(TrackerRefused, match="Invalid project name"):
@@ -84,7 +84,7 @@ def test_a_project_that_cannot_be(backend: WandBBackend, tmp_path: Path) -> None
 
 
 def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error has the command that installs the package."""
+    """Without the package, the error has the command that installs it."""
     monkeypatch.setattr(wandb, "find_spec", lambda name: None)
     with pytest.raises(TrackerRefused, match=r"pip install 'rlexp\[wandb\]'"):
         WandB(mode="online").open(experiment_in(tmp_path))
@@ -100,7 +100,7 @@ def test_disabled_does_nothing(
     sink, run = tracker.open(experiment_in(tmp_path)), tracked_run()
     assert sink.begin(run, SyncPosition(step=3)).step == 3
     assert sink.push(run, [MetricRow(step=9, time=0.0, metrics={})]).step == 9
-    assert sink.end(run, ended(step=9)).step == 9
+    assert sink.end(run, run_end(step=9)).step == 9
     sink.summarise(ExperimentSummary(aggregates=[aggregate(1.0)], groups=[]))
     sink.close()
     assert backend.server.traffic == []
@@ -114,8 +114,8 @@ def test_an_unknown_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         WandB().open(experiment_in(tmp_path))
 
 
-def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
-    """The order is: rlexp's setting, variable, project's file, user's file."""
+def test_order_of_settings(tmp_path: Path) -> None:
+    """Settings come from rlexp, then the variable, the project's file and the user's file."""
     user, project = tmp_path / "user", tmp_path / "project"
     for folder, text in (
         (user, "[default]\nmode = offline\nbase_url = https://user\nentity = user%20\n"),
@@ -124,14 +124,21 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "settings").write_text(text)
     variables = {"WANDB_CONFIG_DIR": str(user)}
-    found = resolve_settings(variables, project, None, None, None)
-    assert (found.mode, found.entity) == ("offline", "user%20")
-    assert (found.base_url, found.address) == ("https://me:secret@project", "https://project")
-    found = resolve_settings({**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own")
-    assert (found.mode, found.entity) == ("online", "own")
-    nowhere = {"WANDB_CONFIG_DIR": str(tmp_path)}
-    found = resolve_settings({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
-    assert (found.mode, found.base_url, found.entity) == ("offline", CLOUD, None)
+    settings = resolve_settings(variables, project, None, None, None)
+    assert (settings.mode, settings.entity) == ("offline", "user%20")
+    assert (settings.base_url, settings.address) == (
+        "https://me:secret@project",
+        "https://project",
+    )
+    settings = resolve_settings(
+        {**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own"
+    )
+    assert (settings.mode, settings.entity) == ("online", "own")
+    empty_folder = {"WANDB_CONFIG_DIR": str(tmp_path)}
+    settings = resolve_settings(
+        {**empty_folder, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None
+    )
+    assert (settings.mode, settings.base_url, settings.entity) == ("offline", CLOUD, None)
     assert (
         WandB(base_url="https://me:secret@there")
         .destination(tmp_path)
@@ -153,9 +160,11 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
     ],
 )
 def test_what_errors_mean(text: str, kind: str) -> None:
-    """Final errors are refused, others are unreachable, and no message has the key."""
-    ((found, said),) = error_answer(RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY).items()
-    assert found == kind
-    assert KEY not in said
-    assert "pw" not in said
-    assert "\n" not in said
+    """Final errors are refused, others are unreachable, and no message contains the key."""
+    ((actual, message),) = error_answer(
+        RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY
+    ).items()
+    assert actual == kind
+    assert KEY not in message
+    assert "pw" not in message
+    assert "\n" not in message

@@ -19,25 +19,25 @@ from rlexp.trackers import (
     TrackerConnection,
 )
 
-BEGUN = 1_800_000_000.0
+START_TIME = 1_800_000_000.0
 
 
 def experiment_of(folder: Path, **changes: Any) -> TrackedExperiment:
     """An experiment that no other test has."""
-    own = uuid4().hex
-    made = TrackedExperiment(
-        id=own,
-        name=f"experiment-{own[:8]}",
+    identity = uuid4().hex
+    experiment = TrackedExperiment(
+        id=identity,
+        name=f"experiment-{identity[:8]}",
         project=folder,
         folder=folder,
         definition={"configurations": ["ppo"]},
         is_sweep=False,
     )
-    return replace(made, **changes)
+    return replace(experiment, **changes)
 
 
 def run_of(experiment: TrackedExperiment, seed: int = 0, **changes: Any) -> TrackedRun:
-    """A run of it."""
+    """A run of the experiment."""
     run = TrackedRun(
         id=f"{experiment.id[:24]}{seed:08x}",
         name=f"ppo-test-{seed}-0123456789",
@@ -50,16 +50,16 @@ def run_of(experiment: TrackedExperiment, seed: int = 0, **changes: Any) -> Trac
         fingerprint="f" * 64,
         configuration={"algorithm": {"name": "PPO", "gamma": 0.99}, "layers": [64, 64]},
         provenance={"command": ["rlexp", "run"], "code": {"commit": "c" * 40}},
-        started=BEGUN,
+        started=START_TIME,
     )
     return replace(run, **changes)
 
 
-def ended(**changes: Any) -> RunEnd:
-    """A run that came to its end."""
+def run_end(**changes: Any) -> RunEnd:
+    """The end of a completed run."""
     end = RunEnd(
         state="completed",
-        time=BEGUN + 100,
+        time=START_TIME + 100,
         step=1000,
         seconds=100.0,
         attempts=1,
@@ -74,8 +74,8 @@ def ended(**changes: Any) -> RunEnd:
 
 
 def aggregate(**changes: Any) -> TrackedAggregate:
-    """What three runs of one label came to."""
-    told = TrackedAggregate(
+    """The aggregate of three runs of one label."""
+    result = TrackedAggregate(
         label="ppo",
         task="CartPole-v1",
         phase="test",
@@ -89,12 +89,12 @@ def aggregate(**changes: Any) -> TrackedAggregate:
         title="IQM",
         estimate=estimate(),
     )
-    return replace(told, **changes)
+    return replace(result, **changes)
 
 
 def estimate(value: float = 450.0, **changes: Any) -> Estimate:
     """The IQM of three runs."""
-    made = Estimate(
+    result = Estimate(
         estimate=value,
         low=400.0,
         high=500.0,
@@ -107,35 +107,35 @@ def estimate(value: float = 450.0, **changes: Any) -> Estimate:
         sizes=(3,),
         runs=((400.0, 450.0, 500.0),),
     )
-    return replace(made, **changes)
+    return replace(result, **changes)
 
 
-def rows(steps: Sequence[int], **metrics: float) -> list[MetricRow]:
-    """Rows at steps, with the same metrics."""
-    told = metrics or {"eval/mean_reward": 12.5, "train/loss": 0.25}
-    return [MetricRow(step=s, time=BEGUN + s, metrics=told) for s in steps]
+def sample_rows(steps: Sequence[int], **metrics: float) -> list[MetricRow]:
+    """Rows at these steps, each with the same metrics."""
+    row_metrics = metrics or {"eval/mean_reward": 12.5, "train/loss": 0.25}
+    return [MetricRow(step=s, time=START_TIME + s, metrics=row_metrics) for s in steps]
 
 
-def pushed(
+def push_rows(
     sink: TrackerConnection,
     run: TrackedRun,
-    told: Sequence[MetricRow],
+    rows: Sequence[MetricRow],
     reached: SyncPosition | None = None,
 ) -> SyncPosition:
-    """Push what the service lacks; returns what is safe then."""
-    begun = sink.begin(run, reached or SyncPosition())
-    wanted = [row for row in told if row.step > begun.step]
-    return sink.push(run, wanted) if wanted else begun
+    """Push the rows that the service lacks, and return the position that is then stored."""
+    position = sink.begin(run, reached or SyncPosition())
+    missing = [row for row in rows if row.step > position.step]
+    return sink.push(run, missing) if missing else position
 
 
-def points(told: Sequence[MetricRow]) -> list[tuple[str, int, float]]:
+def points(rows: Sequence[MetricRow]) -> list[tuple[str, int, float]]:
     """Every point of the rows, sorted."""
-    return sorted((key, row.step, value) for row in told for key, value in row.metrics.items())
+    return sorted((key, row.step, value) for row in rows for key, value in row.metrics.items())
 
 
 @contextmanager
-def variables_kept() -> Iterator[None]:
-    """Put the variables back that a tracker sets in its process."""
+def preserved_environment() -> Iterator[None]:
+    """Restore the environment variables that a tracker changes in this process."""
     before = dict(os.environ)
     try:
         yield

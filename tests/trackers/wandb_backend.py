@@ -1,4 +1,4 @@
-"""W&B for the behaviour suite of trackers: its own client and core, against a server of ours."""
+"""W&B for the behaviour suite of trackers: its client and core with a test server."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
-from backends import Backend, Seen
+from backends import Backend, ShownRun
 from wandb_server import WandBServer, wandb_server
 from wandb_storage import StoredRun
 from warm_processes import Warm, warm_process
@@ -21,9 +21,9 @@ from rlexp.trackers.flatten import flattened
 from rlexp.trackers.wandb import WandB
 
 KEY = "0123456789abcdef" * 2 + "canaries"
-"""A key that is found nowhere but in the requests that show it."""
+"""A key that occurs only in the headers of requests."""
 PRELOAD = ("wandb", "wandb.cli.cli", "wandb.apis.public.service_api", "psutil", "rlexp.trackers")
-"""What W&B's processes import."""
+"""The modules that W&B's processes import."""
 SYNC = """\
 import os, sys, wandb
 from wandb.cli.cli import cli
@@ -33,15 +33,15 @@ finally:
     wandb.teardown()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Without it, the folder is removed that the warm process made when it imported W&B.
+    # A normal exit would remove the folder that the warm process created.
     os._exit(0)
 """
-"""What `python -m wandb` does, in a process that was forked from a warm one."""
+"""The same as `python -m wandb`, in a process that was forked from a warm one."""
 
 
 @dataclass(frozen=True)
 class WandBBackend:
-    """A server, and how runs get there."""
+    """A test server, and the mode in which runs reach it."""
 
     server: WandBServer
     mode: Literal["online", "offline"]
@@ -51,14 +51,14 @@ class WandBBackend:
         """See `Backend.tracker`."""
         return WandB(base_url=self.server.url, mode=self.mode, timeout=self.timeout)
 
-    def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
-        """See `Backend.seen`; offline folders are synced first."""
+    def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
+        """See `Backend.shown_runs`; offline folders are synced first."""
         self._sync_new(experiment)
         stored = self.server.runs.get(run.id)
-        return [seen(stored)] if stored is not None else []
+        return [shown_run(stored)] if stored is not None else []
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
-        """See `Backend.aggregates`: from the table of the summary run."""
+        """See `Backend.aggregates`; the values come from the table of the summary run."""
         self._sync_new(experiment)
         (stored,) = [
             run
@@ -79,7 +79,7 @@ class WandBBackend:
         self.server.heal()
 
     def sync(self, experiment: TrackedExperiment) -> str:
-        """Sync the offline folders with W&B's own command; returns what it printed."""
+        """Sync the offline folders with W&B's own command, and return its output."""
         folder = experiment.folder / "wandb"
         with warm_wandb().Popen(
             [sys.executable, "-c", SYNC, "sync", str(folder)],
@@ -89,13 +89,13 @@ class WandBBackend:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        ) as syncing:
-            return syncing.communicate(timeout=60)[0]
+        ) as process:
+            return process.communicate(timeout=60)[0]
 
     def _sync_new(self, experiment: TrackedExperiment) -> None:
         if unsynced(experiment.folder / "wandb"):
-            printed = self.sync(experiment)
-            assert not unsynced(experiment.folder / "wandb"), printed
+            output = self.sync(experiment)
+            assert not unsynced(experiment.folder / "wandb"), output
 
 
 def unsynced(folder: Path) -> list[Path]:
@@ -104,11 +104,11 @@ def unsynced(folder: Path) -> list[Path]:
     return [log.parent for log in logs if not log.with_suffix(".wandb.synced").exists()]
 
 
-def seen(stored: StoredRun) -> Seen:
-    """A run as its pages show it."""
+def shown_run(stored: StoredRun) -> ShownRun:
+    """A run as the pages of W&B show it."""
     settings: dict[str, Any] = {key: item["value"] for key, item in stored.config.items()}
     score = stored.summary.get("score")
-    return Seen(
+    return ShownRun(
         points=[(name, step, float(value)) for name, step, value in stored.points],
         score=None if score is None else float(score),
         state=stored.summary.get("state", ""),
@@ -124,29 +124,31 @@ def warm_wandb() -> Warm:
 
 @contextmanager
 def forked_wandb() -> Iterator[None]:
-    """Let W&B's processes be forked from the warm one, and not be started anew."""
+    """Fork W&B's processes from the warm one instead of starting them."""
     with patch.object(wandb, "subprocess", warm_wandb()):
         yield
 
 
 @contextmanager
 def wandb_online_backend(folder: Path) -> Iterator[Backend]:
-    """W&B online."""
+    """A backend of W&B online."""
     with _environment(folder), wandb_server() as server:
         yield WandBBackend(server, "online")
 
 
 @contextmanager
 def wandb_offline_backend(folder: Path) -> Iterator[Backend]:
-    """W&B offline, and `wandb sync`."""
+    """A backend of W&B offline, synced by `wandb sync`."""
     with _environment(folder), wandb_server() as server:
         yield WandBBackend(server, "offline")
 
 
 @contextmanager
 def _environment(folder: Path) -> Iterator[None]:
-    """A user with a key, and without any settings of W&B's."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    """Variables of a user with a key and without any settings of W&B."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("WANDB_")
+    }
     home = {"HOME": str(folder), "NETRC": str(folder / "netrc"), "WANDB_API_KEY": KEY}
-    with patch.dict(os.environ, {**own, **home}, clear=True):
+    with patch.dict(os.environ, {**inherited, **home}, clear=True):
         yield

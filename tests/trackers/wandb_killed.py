@@ -12,7 +12,7 @@ from rlexp.trackers.wandb import WandB
 
 
 def main() -> None:
-    """Push the first five rows."""
+    """Push the first five rows, then wait."""
     url, mode, folder = sys.argv[1:]
     tracker = WandB(base_url=url, mode="offline" if mode == "offline" else "online", timeout=4.0)
     sink = tracker.open(experiment_in(Path(folder)))

@@ -1,4 +1,4 @@
-"""An experiment, runs and ends, as the tests of the W&B tracker use them."""
+"""An experiment, runs and their ends for the tests of the W&B tracker."""
 
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg"><text>PPO</text></svg>'
 
 
 def experiment_in(folder: Path) -> TrackedExperiment:
-    """An experiment whose tracker keeps its files in a folder of `folder`."""
-    own = folder / "own"
+    """An experiment whose folder lies in `folder`."""
+    experiment_folder = folder / "own"
     return TrackedExperiment(
         id="experiment",
         name="cartpole",
         project=folder,
-        folder=own,
+        folder=experiment_folder,
         definition={},
         is_sweep=False,
     )
@@ -41,9 +41,9 @@ def tracked_run(seed: int = 3) -> TrackedRun:
     )
 
 
-def ended(**changes: Any) -> RunEnd:
-    """A run that completed with score 5."""
-    plain: dict[str, Any] = {
+def run_end(**changes: Any) -> RunEnd:
+    """The end of a run that completed with score 5."""
+    fields: dict[str, Any] = {
         "state": "completed",
         "time": 1_800_001_000.0,
         "step": 100,
@@ -56,11 +56,11 @@ def ended(**changes: Any) -> RunEnd:
         "weights": "a1b2",
         "files": {},
     }
-    return RunEnd(**{**plain, **changes})
+    return RunEnd(**{**fields, **changes})
 
 
 def aggregate(iqm: float | None, label: str = "PPO") -> TrackedAggregate:
-    """Scores of a label, or none yet."""
+    """The aggregate of a label, or one without scores yet."""
     return TrackedAggregate(
         label=label,
         task="CartPole-v1",

@@ -14,12 +14,12 @@ from urllib.parse import unquote, urlsplit
 from wandb_storage import Storage, StoredRun
 
 DAMAGED = {"garbage": b"<html>welcome to the hotel</html>", "empty": b""}
-"""What a network says in the place of the server, with status 200."""
+"""Damaged answers with status 200, as a faulty network would give them."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """One request, as it came."""
+    """One received request."""
 
     method: str
     path: str
@@ -28,15 +28,15 @@ class Traffic:
 
 
 class WandBServer:
-    """What it got stays in memory, also while it is stopped.
+    """A server that keeps the received data in memory, even while it is stopped.
 
     Attributes:
-        storage: What it got.
-        traffic: Every request that reached it.
-        fault: How it fails: an HTTP status, `garbage`, `empty`, or none.
-        where: The part of the addresses for which it fails.
+        storage: The received data.
+        traffic: Every received request.
+        fault: The fault of its answers: an HTTP status, `garbage`, `empty`, or none.
+        where: The part of the paths for which the server fails.
         delay: Seconds before each answer.
-        failed: Set once it has failed a request.
+        failed: Set once the server has failed a request.
     """
 
     def __init__(self) -> None:
@@ -53,16 +53,16 @@ class WandBServer:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def runs(self) -> dict[str, StoredRun]:
-        """By id."""
+        """The stored runs, by id."""
         return self.storage.runs
 
     def start(self) -> None:
-        """Listen, on the same port as before."""
+        """Listen on the same port as before."""
         if self._server is None:
             self._server = _Listener(self._port, self)
             self._port = self._server.server_address[1]
@@ -70,7 +70,7 @@ class WandBServer:
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self) -> None:
-        """Refuse connections, and break those that are open."""
+        """Refuse new connections and break the open ones."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -78,7 +78,7 @@ class WandBServer:
             self._server = None
 
     def heal(self) -> None:
-        """Fail no more."""
+        """Answer without faults from now on."""
         self.fault, self.where, self.delay = None, "", 0.0
         self.failed.clear()
         self.start()
@@ -101,8 +101,10 @@ class WandBServer:
     def _served(self, request: Traffic) -> Any:
         path = unquote(urlsplit(request.path).path)
         if path == "/graphql":
-            asked = json.loads(request.body)
-            return {"data": self.storage.resolve(asked["query"], asked.get("variables") or {})}
+            operation = json.loads(request.body)
+            return {
+                "data": self.storage.resolve(operation["query"], operation.get("variables") or {})
+            }
         if path.startswith("/files/"):
             return self.storage.stream(path.split("/")[4], json.loads(request.body))
         if path.startswith("/storage/"):
@@ -128,7 +130,7 @@ class _Listener(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are no news."""
+        """A client that went away needs no message."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -149,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_PUT = do_POST  # noqa: N815
 
     def log_message(self, *args: Any) -> None:
-        """Says nothing."""
+        """Print nothing."""
 
 
 @contextmanager

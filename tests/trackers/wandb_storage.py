@@ -8,8 +8,8 @@ from typing import Any
 HISTORY = "wandb-history.jsonl"
 SUMMARY = "wandb-summary.json"
 ENTITY = "someone"
-MADE_UP = ("_step", "_runtime", "_timestamp", "global_step")
-"""What is in a line of history beside the metrics."""
+INTERNAL_KEYS = ("_step", "_runtime", "_timestamp", "global_step")
+"""The keys in a line of history that are not metrics."""
 
 
 @dataclass
@@ -17,13 +17,13 @@ class StoredRun:
     """A run as the service has it.
 
     Attributes:
-        id: Under which it was made.
-        project: Where.
-        about: What the newest requests said of it: group, job type, name, tags …
-        config: Its configuration, each value under `value`.
-        lines: Of each streamed file.
+        id: The id of the run.
+        project: The project of the run.
+        about: The fields from the newest requests: group, job type, name, tags and others.
+        config: The configuration, each value under `value`.
+        lines: The lines of each streamed file, by name.
         uploaded: The bytes of each uploaded file, by name.
-        exit_code: None while it runs.
+        exit_code: The exit code, or None while the run is running.
     """
 
     id: str
@@ -36,32 +36,32 @@ class StoredRun:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """What was logged, a mapping for each line."""
+        """The logged mappings, one for each line."""
         return [json.loads(line) for line in self.lines.get(HISTORY, ())]
 
     @property
     def steps(self) -> list[int]:
-        """The step of each line."""
+        """The step of each line of history."""
         return [line["_step"] for line in self.history]
 
     @property
     def points(self) -> list[tuple[str, int, float]]:
-        """Every value of every metric that was logged."""
+        """Every logged value of every metric."""
         return [
             (name, line["_step"], value)
             for line in self.history
             for name, value in line.items()
-            if name not in MADE_UP
+            if name not in INTERNAL_KEYS
         ]
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Its summary values."""
+        """The summary values of the run."""
         lines = self.lines.get(SUMMARY)
         return dict(json.loads(lines[-1])) if lines else {}
 
     def write(self, name: str, offset: int, content: list[str]) -> None:
-        """Put lines where they belong, over what stands there."""
+        """Write lines at an offset, replacing existing lines."""
         lines = self.lines.setdefault(name, [])
         if name == SUMMARY:
             lines[:] = content
@@ -72,14 +72,14 @@ class StoredRun:
 
 @dataclass
 class Storage:
-    """Everything that a service keeps.
+    """All data of the test server.
 
     Attributes:
-        url: Where files are to be uploaded to.
-        runs: By id.
-        artifacts: What was asked for, by its number here; `state` says whether it is complete.
-        files: The bytes of each uploaded file, by what it belongs to and its name.
-        unknown: Operations that it was asked for and does not know.
+        url: The address for uploads of files.
+        runs: The runs, by id.
+        artifacts: The requested artifacts, by id; `state` says whether one is complete.
+        files: The bytes of each uploaded file, by its path.
+        unknown: Requested operations that the server does not know.
     """
 
     url: str = ""
@@ -88,25 +88,25 @@ class Storage:
     files: dict[str, bytes] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
 
-    def stream(self, run: str, sent: dict[str, Any]) -> dict[str, Any]:
-        """Take lines of files at their offsets."""
-        for name, chunk in sent.get("files", {}).items():
+    def stream(self, run: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Store lines of files at their offsets."""
+        for name, chunk in payload.get("files", {}).items():
             self.runs[run].write(name, chunk["offset"], chunk["content"])
-        if sent.get("complete"):
-            self.runs[run].exit_code = sent["exitcode"]
+        if payload.get("complete"):
+            self.runs[run].exit_code = payload["exitcode"]
         return {}
 
-    def upload(self, where: str, content: bytes) -> None:
-        """Take a file."""
-        self.files[where] = content
-        kind, owner, name = where.split("/", 2)
+    def upload(self, path: str, content: bytes) -> None:
+        """Store an uploaded file."""
+        self.files[path] = content
+        kind, owner, name = path.split("/", 2)
         if kind == "run":
             self.runs[owner].uploaded[name] = content
 
-    def resolve(self, query: str, given: dict[str, Any]) -> Any:
+    def resolve(self, query: str, variables: dict[str, Any]) -> Any:
         """The data that answer a GraphQL request."""
-        found = re.search(r"(?:query|mutation)\s+(\w+)", query)
-        operation = found[1] if found else ""
+        match = re.search(r"(?:query|mutation)\s+(\w+)", query)
+        operation = match[1] if match else ""
         answer = {
             "Viewer": self._viewer,
             "RunResumeStatus": self._resume_status,
@@ -122,16 +122,16 @@ class Storage:
         if answer is None:
             self.unknown.append(operation or query)
             return {}
-        return answer(given)
+        return answer(variables)
 
-    def _viewer(self, given: dict[str, Any]) -> Any:
+    def _viewer(self, variables: dict[str, Any]) -> Any:
         flags = json.dumps({"code_saving_enabled": True})
-        known = {"username": ENTITY, "email": "someone@example.org", "flags": flags}
-        return {"viewer": {"id": "1", "entity": ENTITY, "teams": {"edges": []}, **known}}
+        account = {"username": ENTITY, "email": "someone@example.org", "flags": flags}
+        return {"viewer": {"id": "1", "entity": ENTITY, "teams": {"edges": []}, **account}}
 
-    def _resume_status(self, given: dict[str, Any]) -> Any:
-        run = self.runs.get(given["name"])
-        model = {"id": "p", "name": given["project"], "entity": {"id": "e", "name": ENTITY}}
+    def _resume_status(self, variables: dict[str, Any]) -> Any:
+        run = self.runs.get(variables["name"])
+        model = {"id": "p", "name": variables["project"], "entity": {"id": "e", "name": ENTITY}}
         if run is None:
             return {"model": {**model, "bucket": None}}
         internal = run.config.get("_wandb", {}).get("value", {})
@@ -149,12 +149,14 @@ class Storage:
         }
         return {"model": {**model, "bucket": bucket}}
 
-    def _upsert(self, given: dict[str, Any]) -> Any:
-        inserted = given["name"] not in self.runs
-        run = self.runs.setdefault(given["name"], StoredRun(given["name"], given["project"]))
-        run.about.update({key: value for key, value in given.items() if value is not None})
-        if given.get("config"):
-            run.config = json.loads(given["config"])
+    def _upsert(self, variables: dict[str, Any]) -> Any:
+        inserted = variables["name"] not in self.runs
+        run = self.runs.setdefault(
+            variables["name"], StoredRun(variables["name"], variables["project"])
+        )
+        run.about.update({key: value for key, value in variables.items() if value is not None})
+        if variables.get("config"):
+            run.config = json.loads(variables["config"])
         run.exit_code = None
         return {"upsertBucket": {"bucket": self._bucket(run), "inserted": inserted}}
 
@@ -171,37 +173,39 @@ class Storage:
             "historyLineCount": len(run.lines.get(HISTORY, [])),
         }
 
-    def _run_files(self, given: dict[str, Any]) -> Any:
-        run = given["run"]
+    def _run_files(self, variables: dict[str, Any]) -> Any:
+        run = variables["run"]
         files = [
             {"name": name, "uploadUrl": f"{self.url}/storage/run/{run}/{name}"}
-            for name in given["files"]
+            for name in variables["files"]
         ]
         return {"createRunFiles": {"runID": run, "uploadHeaders": [], "files": files}}
 
-    def _artifact_type(self, given: dict[str, Any]) -> Any:
+    def _artifact_type(self, variables: dict[str, Any]) -> Any:
         return {"project": {"artifact": None}}
 
-    def _create_artifact(self, given: dict[str, Any]) -> Any:
-        asked = given["input"]
-        number = f"artifact-{len(self.artifacts)}"
-        for known, artifact in self.artifacts.items():
-            if artifact["digest"] == asked["digest"]:
-                number = known
-        artifact = self.artifacts.setdefault(number, {**asked, "state": "PENDING"})
-        made = {"id": number, "state": artifact["state"]}
+    def _create_artifact(self, variables: dict[str, Any]) -> Any:
+        requested = variables["input"]
+        artifact_id = f"artifact-{len(self.artifacts)}"
+        for existing_id, artifact in self.artifacts.items():
+            if artifact["digest"] == requested["digest"]:
+                artifact_id = existing_id
+        artifact = self.artifacts.setdefault(artifact_id, {**requested, "state": "PENDING"})
+        fields = {"id": artifact_id, "state": artifact["state"]}
         return {
-            "createArtifact": {"artifact": {**made, "artifactSequence": {"latestArtifact": None}}}
+            "createArtifact": {
+                "artifact": {**fields, "artifactSequence": {"latestArtifact": None}}
+            }
         }
 
-    def _manifest(self, given: dict[str, Any]) -> Any:
-        number = given.get("artifactID") or given["artifactManifestID"]
-        url = f"{self.url}/storage/manifest/{number}/manifest.json"
-        file = {"id": number, "uploadUrl": url, "uploadHeaders": []}
-        answer = {"artifactManifest": {"id": number, "file": file}}
+    def _manifest(self, variables: dict[str, Any]) -> Any:
+        artifact_id = variables.get("artifactID") or variables["artifactManifestID"]
+        url = f"{self.url}/storage/manifest/{artifact_id}/manifest.json"
+        file = {"id": artifact_id, "uploadUrl": url, "uploadHeaders": []}
+        answer = {"artifactManifest": {"id": artifact_id, "file": file}}
         return {"createArtifactManifest": answer, "updateArtifactManifest": answer}
 
-    def _artifact_files(self, given: dict[str, Any]) -> Any:
+    def _artifact_files(self, variables: dict[str, Any]) -> Any:
         nodes = [
             {
                 "storagePath": file["name"],
@@ -210,12 +214,12 @@ class Storage:
                 "uploadMultipartUrls": None,
                 "artifact": {"id": file["artifactID"]},
             }
-            for file in given["input"]["artifactFiles"]
+            for file in variables["input"]["artifactFiles"]
         ]
         return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
 
-    def _commit(self, given: dict[str, Any]) -> Any:
-        number = given["artifactID"]
-        self.artifacts[number]["state"] = "COMMITTED"
-        done = {"id": number, "digest": self.artifacts[number]["digest"]}
-        return {"commitArtifact": {"artifact": done}}
+    def _commit(self, variables: dict[str, Any]) -> Any:
+        artifact_id = variables["artifactID"]
+        self.artifacts[artifact_id]["state"] = "COMMITTED"
+        fields = {"id": artifact_id, "digest": self.artifacts[artifact_id]["digest"]}
+        return {"commitArtifact": {"artifact": fields}}

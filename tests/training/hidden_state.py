@@ -13,7 +13,7 @@ PLAYED: list[None] = []
 
 
 class Walk(gym.Env[Any, Any]):
-    """A random walk that an action pushes; seven steps an episode, and nothing hidden."""
+    """A random walk that actions push, with seven steps per episode and no hidden state."""
 
     def __init__(self) -> None:
         self.observation_space: gym.Space[Any] = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -29,8 +29,8 @@ class Walk(gym.Env[Any, Any]):
     def step(self, action: Any) -> Any:
         self.length += 1
         self.place = self.place + self.push(action) + self.noise()
-        ended = self.length >= self.limit()
-        return self.observe(), self.reward(), ended, False, {}
+        terminated = self.length >= self.limit()
+        return self.observe(), self.reward(), terminated, False, {}
 
     def begin(self) -> Array:
         """The first position of an episode."""
@@ -115,12 +115,12 @@ class DrawsFromItsSpace(Walk):
         return super().reset(seed=seed)
 
     def push(self, action: Any) -> Array:
-        drawn: Array = self.action_space.sample()
-        return super().push(action) + drawn
+        random_action: Array = self.action_space.sample()
+        return super().push(action) + random_action
 
 
 class DrawsTwiceABeginning(gym.Wrapper[Any, Any, Any, Any]):
-    """Resets a random number of times, and takes a step."""
+    """Resets its environment a random number of times, and takes a step."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self.env.reset(seed=seed)
@@ -131,13 +131,13 @@ class DrawsTwiceABeginning(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class GlobalWalk(Walk):
-    """Draws from the global generators of the process."""
+    """Draws from the global generators of its process."""
 
     def noise(self) -> Array:
         return np.array([np.random.normal(), random.gauss(0, 1)])  # noqa: NPY002
 
 
-# From here on, what is hidden cannot be repeated.
+# A replay cannot restore the hidden state of most environments below.
 
 
 class OwnGenerator(Walk):
@@ -215,7 +215,7 @@ class RareSlips(Walk):
 
 @dataclass(slots=True)
 class Level:
-    """How hard it is now."""
+    """A counter of episodes in a separate object."""
 
     episodes: int = 0
 
@@ -247,13 +247,13 @@ class ReadsTheClock(Walk):
 
 
 class Slips(Walk):
-    """Pays more for each step that it has ever taken; only rewards show its counter."""
+    """Scales rewards by the number of all its steps; only rewards show this counter."""
 
-    taken = 0
+    total_steps = 0
 
     def reward(self) -> float:
-        self.taken += 1
-        return super().reward() * (1 + 1e-12 * self.taken)
+        self.total_steps += 1
+        return super().reward() * (1 + 1e-12 * self.total_steps)
 
 
 class CountsInItsModule(Walk):
@@ -269,7 +269,7 @@ class CountsInItsModule(Walk):
 
 
 class EndsItself(Walk):
-    """Ends its episode at once unless it is the first instance of its class."""
+    """Ends its episodes after two steps unless it is the first instance of its class."""
 
     alive = 0
 
@@ -283,28 +283,28 @@ class EndsItself(Walk):
 
 
 class Remembers(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds the mean of all past observations."""
+    """Adds the mean of all past observations to each observation."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
-        self.seen = 0
+        self.total_steps = 0
         self.mean = np.zeros(2)
 
     def step(self, action: Any) -> Any:
-        observation, *rest = self.env.step(action)
-        self.seen += 1
-        self.mean += (observation - self.mean) / self.seen
-        return (observation + self.mean).astype(np.float32), *rest
+        observation, *other_results = self.env.step(action)
+        self.total_steps += 1
+        self.mean += (observation - self.mean) / self.total_steps
+        return (observation + self.mean).astype(np.float32), *other_results
 
 
 class Breaks(Walk):
     """Raises an error after some steps."""
 
-    taken = 0
+    total_steps = 0
 
     def push(self, action: Any) -> Array:
-        self.taken += 1
-        if self.taken > 20:
+        self.total_steps += 1
+        if self.total_steps > 20:
             raise RuntimeError("the motor is on fire")
         return super().push(action)
 
@@ -318,7 +318,7 @@ class Words(Walk):
 
 
 class Masked(Walk):
-    """Forbids one action, another one at each step, and fails if it is taken."""
+    """Forbids another action at each step, and fails if that action is taken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -338,5 +338,5 @@ REGISTERED = {
     for kind in list(vars().values())
     if isinstance(kind, type) and issubclass(kind, Walk)
 }
-for name, registered in REGISTERED.items():
-    gym.register(registered, f"{__name__}:{name}")
+for name, environment_id in REGISTERED.items():
+    gym.register(environment_id, f"{__name__}:{name}")

@@ -12,7 +12,7 @@ import numpy as np
 
 
 class OddEnv(gym.Env[np.ndarray, Any]):
-    """Four numbers, two actions, ten steps an episode; what goes wrong is the argument `fault`."""
+    """Four numbers, two actions and ten steps per episode; the argument `fault` names its fault."""
 
     def __init__(self, fault: str = "none", at: int = 100) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -28,7 +28,7 @@ class OddEnv(gym.Env[np.ndarray, Any]):
         return self.np_random.uniform(-1, 1, 4).astype(np.float32)
 
     def step(self, action: int) -> Any:
-        # Only who goes wrong keeps anything beyond an episode.
+        # Only an environment with a fault has state that outlives an episode.
         self.steps += self.fault != "none"
         self.length += 1
         observation, reward = self._observe(), 1.0
@@ -58,7 +58,7 @@ class MaskedEnv(OddEnv):
 
 
 class LateEnv(OddEnv):
-    """Fails as it is closed."""
+    """Fails when it is closed."""
 
     def close(self) -> None:
         if self.fault in ENDINGS:
@@ -76,8 +76,8 @@ class GlobalEnv(OddEnv):
         self.shift = np.random.uniform()  # noqa: NPY002
 
     def _observe(self) -> np.ndarray:
-        drawn = np.random.uniform(-1, 1, 3)  # noqa: NPY002
-        return np.array([*drawn, self.shift], np.float32)
+        numbers = np.random.uniform(-1, 1, 3)  # noqa: NPY002
+        return np.array([*numbers, self.shift], np.float32)
 
 
 def _raise(error: Exception) -> None:

@@ -12,11 +12,11 @@ from rlexp.environments.wrappers import Wrapper
 from rlexp.training.episode_log import digest
 from rlexp.training.vectorise import training_vector
 
-NONE = Reference()
+NO_REFERENCE = Reference()
 
 
 def task(name: str, *wrappers: Wrapper, limit: int | None = None, **vector: Any) -> GymnasiumTask:
-    """A task by its id, or by the class of one of the tests' own environments."""
+    """A task by its id, or by the name of a class in `hidden_state`."""
     settings: dict[str, Any] = {
         "count": 1,
         "kind": "dummy",
@@ -34,7 +34,7 @@ def task(name: str, *wrappers: Wrapper, limit: int | None = None, **vector: Any)
         max_episode_steps=limit,
         wrappers=wrappers,
         vector=Vector(**settings | vector),
-        reference=NONE,
+        reference=NO_REFERENCE,
     )
 
 
@@ -47,7 +47,7 @@ def vector_of(environment: GymnasiumTask, folder: Path) -> VecEnv:
 
 
 def actions_for(vector: VecEnv, steps: int) -> list[Any]:
-    """Random actions that are the same in every call; the space of the vector stays unchanged."""
+    """Random actions that are equal in every call; the space of the vector stays unchanged."""
     generator = np.random.default_rng(5)
     space: Any = vector.action_space
     if hasattr(space, "n"):
@@ -56,16 +56,16 @@ def actions_for(vector: VecEnv, steps: int) -> list[Any]:
     return list(generator.uniform(-1, 1, shape).astype(np.float32))
 
 
-def played(vector: VecEnv, actions: list[Any]) -> list[str]:
-    """A digest of everything that each step returns, without times."""
-    return [digest(_timeless(vector.step(action.copy()))) for action in actions]
+def play_digests(vector: VecEnv, actions: list[Any]) -> list[str]:
+    """The digest of the results of each step, without times."""
+    return [digest(_without_times(vector.step(action.copy()))) for action in actions]
 
 
-def _timeless(result: Any) -> Any:
+def _without_times(result: Any) -> Any:
     observations, rewards, dones, infos = result
     episodes = [{**info.get("episode", {}), "t": 0} for info in infos]
-    others = [{k: v for k, v in info.items() if k != "episode"} for info in infos]
-    return [observations, rewards, dones, episodes, others]
+    other_infos = [{k: v for k, v in info.items() if k != "episode"} for info in infos]
+    return [observations, rewards, dones, episodes, other_infos]
 
 
 def episodes_of(folder: Path) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from trainings import trained
+from trainings import run_training
 
 from rlexp.config.config_files import group_options
 from rlexp.records.events import Ending, Evaluated
@@ -30,7 +30,7 @@ NAMES = sorted({*group_options("algorithm", Path("nowhere"))} - {"external"})
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_algorithm_trains(name: str, tmp_path: Path) -> None:
-    """A short training gives evaluations on the way and at the end, and a model that loads."""
+    """A short training gives evaluations during and after it, and publishes a model."""
     words = [
         f"algorithm={name}",
         "environment=pendulum" if name in CONTINUOUS else "environment=cartpole",
@@ -39,9 +39,9 @@ def test_an_algorithm_trains(name: str, tmp_path: Path) -> None:
         *(() if name == "ars" else ("agent.network=[16]",)),
         *SPECIAL.get(name, ()),
     ]
-    memory, ended = trained(tmp_path, *words)
-    assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)
-    evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
+    listener, end = run_training(tmp_path, *words)
+    assert (Ending.COMPLETED, None) == (end.ending, end.reason)
+    evaluations = [e for e in listener.events if isinstance(e, Evaluated)]
     assert len(evaluations) >= 2
     assert evaluations[-1].final
     assert (tmp_path / "model.zip").stat().st_size > 1000

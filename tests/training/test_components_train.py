@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from trainings import TINY, shared, trained
+from trainings import TINY, run_training, shared_training
 
 from rlexp.records.events import Evaluated, RunEnded
 
@@ -32,17 +32,17 @@ SHAPING = (
 )
 
 
-def evaluations(memory: object) -> list[Evaluated]:
+def evaluations(listener: object) -> list[Evaluated]:
     """The evaluations that a listener received."""
-    return [e for e in memory.events if isinstance(e, Evaluated)]  # type: ignore[attr-defined]
+    return [e for e in listener.events if isinstance(e, Evaluated)]  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
-def plain() -> tuple[RunEnded, list[Evaluated]]:
-    """A training without components."""
-    memory, ended = shared(*PPO)
-    assert ended.weights is not None, ended
-    return ended, evaluations(memory)
+def plain_training() -> tuple[RunEnded, list[Evaluated]]:
+    """The end and the evaluations of a training without components."""
+    listener, end = shared_training(*PPO)
+    assert end.weights is not None, end
+    return end, evaluations(listener)
 
 
 @pytest.mark.parametrize(
@@ -61,34 +61,34 @@ def plain() -> tuple[RunEnded, list[Evaluated]]:
     ids=lambda words: words[0],
 )
 def test_a_component_that_does_nothing_changes_nothing(
-    words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]]
+    words: tuple[str, ...], plain_training: tuple[RunEnded, list[Evaluated]]
 ) -> None:
-    """With strength 0, weights and returns equal those of a training without components."""
-    memory, ended = shared(*PPO, *words, checkpoint_every=EVERY)
-    assert plain[0].weights == ended.weights
-    assert [e.returns for e in plain[1]] == [e.returns for e in evaluations(memory)]
+    """With a component of strength 0, weights and returns equal those without components."""
+    listener, end = shared_training(*PPO, *words, checkpoint_every=EVERY)
+    assert plain_training[0].weights == end.weights
+    assert [e.returns for e in plain_training[1]] == [e.returns for e in evaluations(listener)]
 
 
 @pytest.mark.parametrize(
     "words", [CAT, SHAPING, ("component=time_limit_awareness",)], ids=lambda words: words[0]
 )
 def test_a_component_that_does_something_changes_the_policy(
-    words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]]
+    words: tuple[str, ...], plain_training: tuple[RunEnded, list[Evaluated]]
 ) -> None:
-    """With a strength above 0 the weights differ, so the test above can fail."""
-    _, ended = shared(*PPO, *words, checkpoint_every=EVERY)
-    assert ended.weights is not None, ended
-    assert plain[0].weights != ended.weights
+    """A component with a strength above 0 changes the weights of the policy."""
+    _, end = shared_training(*PPO, *words, checkpoint_every=EVERY)
+    assert end.weights is not None, end
+    assert plain_training[0].weights != end.weights
 
 
 def test_every_episode_of_every_evaluation_has_its_costs() -> None:
     """Every evaluation has one cost per episode, and some costs are above 0."""
-    memory, _ = shared(*PPO, *SAFETY, checkpoint_every=EVERY)
-    for event in evaluations(memory):
+    listener, _ = shared_training(*PPO, *SAFETY, checkpoint_every=EVERY)
+    for event in evaluations(listener):
         measures = event.measures or {}
         assert {"cost", "cost/tilt", "violations"} == set(measures)
         assert len(event.returns) == len(measures["cost"])
-    assert sum((evaluations(memory)[-1].measures or {})["cost"]) > 0
+    assert sum((evaluations(listener)[-1].measures or {})["cost"]) > 0
 
 
 CONTINUED = {
@@ -111,22 +111,24 @@ CONTINUED = {
 
 @pytest.mark.parametrize("case", CONTINUED)
 def test_a_training_inside_components_goes_on_exactly(case: str, tmp_path: Path) -> None:
-    """From a checkpoint, weights and returns continue to the last bit."""
+    """A training inside components continues from a checkpoint with equal weights and returns."""
     words = (*CONTINUED[case], *SHORT)
-    control, ended = shared(*words, checkpoint_every=EVERY)
-    assert ended.weights is not None, ended
-    saved = control.saved(0)
-    memory, again = trained(tmp_path / "again", *words, checkpoints=[saved])
-    assert [saved.step] == memory.began_at
-    assert ended.weights == again.weights
-    assert evaluations(control)[-1].returns == evaluations(memory)[-1].returns
+    control, end = shared_training(*words, checkpoint_every=EVERY)
+    assert end.weights is not None, end
+    checkpoint = control.saved_checkpoint(0)
+    listener, continued_end = run_training(tmp_path / "again", *words, checkpoints=[checkpoint])
+    assert [checkpoint.step] == listener.began_at
+    assert end.weights == continued_end.weights
+    assert evaluations(control)[-1].returns == evaluations(listener)[-1].returns
 
 
 def test_learnt_violations_make_a_run_start_from_scratch(tmp_path: Path) -> None:
     """Checkpoints lack learnt violations: the run restarts and ends with equal weights."""
     words = (*PPO, *CAT)
-    control, ended = shared(*words, checkpoint_every=EVERY)
-    memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
-    assert [None] == memory.began_at
-    assert ended.weights is not None
-    assert ended.weights == again.weights
+    control, end = shared_training(*words, checkpoint_every=EVERY)
+    listener, restarted_end = run_training(
+        tmp_path / "again", *words, checkpoints=[control.saved_checkpoint(0)]
+    )
+    assert [None] == listener.began_at
+    assert end.weights is not None
+    assert end.weights == restarted_end.weights

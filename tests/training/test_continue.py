@@ -1,11 +1,11 @@
-"""A training that continues from a checkpoint ends as one that was never interrupted."""
+"""A training that continues from a checkpoint ends like a training that was not interrupted."""
 
 from pathlib import Path
 
 import hidden_state
 import pytest
 from in_full import IN_FULL
-from trainings import RecordingListener, shared, trained, without_times
+from trainings import RecordingListener, run_training, shared_training, without_times
 
 from rlexp.records.events import Continued, Evaluated, Event, Measured, Refused, RunEnded
 from rlexp.training import training_run
@@ -19,7 +19,7 @@ BUDGET = (
     "agent.network=[8]",
 )
 EVERY = 60
-"""Steps between checkpoints: the first is early, at the last a buffer is full."""
+"""Steps between checkpoints: the first checkpoint is early, and at the last a buffer is full."""
 OFF_POLICY = (
     "algorithm.learning_starts=40",
     "algorithm.buffer_size=130",
@@ -110,84 +110,92 @@ if not IN_FULL:
 
 
 def results(events: list[Event], after: int) -> list[object]:
-    """The evaluations and the end from a step on, without times."""
-    kept: list[Event] = [e for e in events if isinstance(e, Evaluated | RunEnded)]
-    return [plain for plain in without_times(kept) if plain["step"] > after]
+    """The evaluations and the end after a step, without times."""
+    score_events: list[Event] = [e for e in events if isinstance(e, Evaluated | RunEnded)]
+    return [values for values in without_times(score_events) if values["step"] > after]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_continued_training_ends_with_the_same_weights_and_scores(
     case: str, tmp_path: Path
 ) -> None:
-    """With every learner, the rest after two checkpoints is equal to the last bit."""
+    """A training continued from its first or last checkpoint gives the same weights and scores."""
     words = (*CASES[case], *BUDGET)
-    control, ended = shared(*words, checkpoint_every=EVERY)
-    assert ended.weights is not None, ended
+    control, end = shared_training(*words, checkpoint_every=EVERY)
+    assert end.weights is not None, end
     assert len(control.checkpoints) > 2
     for position in (0, len(control.checkpoints) - 1):
-        saved = control.saved(position)
-        memory, again = trained(tmp_path / str(position), *words, checkpoints=[saved])
-        assert [saved.step] == [e.step for e in memory.events if isinstance(e, Continued)]
-        assert [saved.step] == memory.began_at
-        assert ended.weights == again.weights
-        assert results(control.events, saved.step) == results(memory.events, saved.step)
+        checkpoint = control.saved_checkpoint(position)
+        listener, continued_end = run_training(
+            tmp_path / str(position), *words, checkpoints=[checkpoint]
+        )
+        assert [checkpoint.step] == [e.step for e in listener.events if isinstance(e, Continued)]
+        assert [checkpoint.step] == listener.began_at
+        assert end.weights == continued_end.weights
+        assert results(control.events, checkpoint.step) == results(
+            listener.events, checkpoint.step
+        )
 
 
 def test_checkpoints_change_nothing(tmp_path: Path) -> None:
     """A training with checkpoints emits the same events as one without."""
     for name in ("ppo", "sac"):
         words = (*CASES[name], *BUDGET)
-        with_them, one = shared(*words, checkpoint_every=EVERY)
-        without, two = trained(tmp_path / name, *words)
-        assert len(with_them.checkpoints) > 1
-        assert one.weights == two.weights
-        assert results(with_them.events, 0) == results(without.events, 0)
+        with_checkpoints, end_with_checkpoints = shared_training(*words, checkpoint_every=EVERY)
+        without_checkpoints, end_without_checkpoints = run_training(tmp_path / name, *words)
+        assert len(with_checkpoints.checkpoints) > 1
+        assert end_with_checkpoints.weights == end_without_checkpoints.weights
+        assert results(with_checkpoints.events, 0) == results(without_checkpoints.events, 0)
 
 
 def test_losses_after_a_continuation_are_those_of_the_control(tmp_path: Path) -> None:
-    """PPO logs the same numbers at each update, except for times."""
+    """A continued PPO training logs the same losses as the control."""
     words = (*CASES["ppo"], *BUDGET)
-    control, _ = shared(*words, checkpoint_every=EVERY)
-    saved = control.saved(1)
-    memory, _ = trained(tmp_path / "again", *words, checkpoints=[saved])
+    control, _ = shared_training(*words, checkpoint_every=EVERY)
+    checkpoint = control.saved_checkpoint(1)
+    listener, _ = run_training(tmp_path / "again", *words, checkpoints=[checkpoint])
 
-    def measured(of: RecordingListener) -> list[object]:
-        kept: list[Event] = [e for e in of.events if isinstance(e, Measured)]
-        return [plain for plain in without_times(kept) if plain["step"] > saved.step]
+    def losses(source: RecordingListener) -> list[object]:
+        measurements: list[Event] = [e for e in source.events if isinstance(e, Measured)]
+        return [
+            values for values in without_times(measurements) if values["step"] > checkpoint.step
+        ]
 
     # The first line repeats losses of an update before the checkpoint.
-    assert measured(control)[1:] == measured(memory)[1:]
+    assert losses(control)[1:] == losses(listener)[1:]
 
 
-def late(name: str) -> tuple[str, ...]:
-    """A training on an environment whose hidden state has late effects."""
+def late_effect_words(name: str) -> tuple[str, ...]:
+    """The overrides of a training on an environment whose hidden state has late effects."""
     task = f"environment.id={hidden_state.REGISTERED[name]}"
     return ("algorithm=ppo", "algorithm.n_steps=64", "environment=gymnasium", task, *BUDGET)
 
 
 def test_counters_go_on(tmp_path: Path) -> None:
-    """An environment that gets harder after its sixtieth episode does so at the same episode."""
-    words = late("Curriculum")
-    control, ended = shared(*words, checkpoint_every=EVERY)
-    saved = control.saved(0)
-    memory, again = trained(tmp_path / "again", *words, checkpoints=[saved])
-    assert [saved.step] == memory.began_at
-    assert ended.weights is not None
-    assert ended.weights == again.weights
+    """An environment that gets harder after sixty episodes keeps its counter in a continued run."""
+    words = late_effect_words("Curriculum")
+    control, end = shared_training(*words, checkpoint_every=EVERY)
+    checkpoint = control.saved_checkpoint(0)
+    listener, continued_end = run_training(tmp_path / "again", *words, checkpoints=[checkpoint])
+    assert [checkpoint.step] == listener.began_at
+    assert end.weights is not None
+    assert end.weights == continued_end.weights
 
 
-@pytest.mark.parametrize("tried", [True, False])
+@pytest.mark.parametrize("check_replay", [True, False])
 def test_state_that_shows_late_is_refused(
-    tried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check_replay: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run starts from scratch and ends as the control, even without the replay check."""
-    if not tried:
+    """A checkpoint of hidden state is refused before the state shows, and the run restarts."""
+    if not check_replay:
         monkeypatch.setattr(training_run, "check_round_trip", lambda *_, **__: None)
-    words = late("RareSlips")
-    control, ended = shared(*words, checkpoint_every=EVERY)
-    memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
-    (refused,) = [e for e in memory.events if isinstance(e, Refused)]
-    assert "own of RareSlips differs after the replay" in refused.reason
-    assert [None] == memory.began_at
-    assert ended.weights is not None
-    assert ended.weights == again.weights
+    words = late_effect_words("RareSlips")
+    control, end = shared_training(*words, checkpoint_every=EVERY)
+    listener, restarted_end = run_training(
+        tmp_path / "again", *words, checkpoints=[control.saved_checkpoint(0)]
+    )
+    (refusal,) = [e for e in listener.events if isinstance(e, Refused)]
+    assert "own of RareSlips differs after the replay" in refusal.reason
+    assert [None] == listener.began_at
+    assert end.weights is not None
+    assert end.weights == restarted_end.weights

@@ -48,40 +48,40 @@ class Node:
 class Holder:
     """A layer with one attribute."""
 
-    def __init__(self, held: Any) -> None:
-        self.held = held
+    def __init__(self, value: Any) -> None:
+        self.held = value
 
 
-def text_of(held: Any) -> str | None:
-    """The text of an attribute that holds a value."""
-    return read_attributes([Holder(held)]).get("0 Holder held")
+def text_of(value: Any) -> str | None:
+    """The text of an attribute with this value."""
+    return read_attributes([Holder(value)]).get("0 Holder held")
 
 
-def node(*numbers: int) -> Node:
+def circle_of_nodes(*numbers: int) -> Node:
     """Nodes that refer to one another in a circle."""
     nodes = [Node(number) for number in numbers]
-    for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
-        one.next = other
+    for current, following in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        current.next = following
     return nodes[0]
 
 
 SHORT = {61: "61", 0.5: "0.5", "easy": "'easy'", np.int64(3): "np.int64(3)"}
 
 
-@pytest.mark.parametrize(("held", "text"), SHORT.items())
-def test_short_values_are_stored_as_they_are(held: Any, text: str) -> None:
+@pytest.mark.parametrize(("value", "text"), SHORT.items())
+def test_short_values_are_stored_as_they_are(value: Any, text: str) -> None:
     """Short numbers and strings are stored as they are, so that errors can show them."""
-    assert text == text_of(held)
+    assert text == text_of(value)
 
 
-def drawn(generator: Any) -> Any:
-    """A generator from which something was drawn."""
+def after_a_draw(generator: Any) -> Any:
+    """The generator after one draw."""
     generator.random()
     return generator
 
 
-def spawned(generator: Any) -> Any:
-    """A generator from which another was made."""
+def after_a_spawn(generator: Any) -> Any:
+    """The generator after it made another generator."""
     generator.spawn(1)
     return generator
 
@@ -106,37 +106,43 @@ DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "array of objects": (lambda: np.array([1, "a"], object), lambda: np.array([1, "b"], object)),
     "date": (lambda: np.datetime64("2020-01-01"), lambda: np.datetime64("2020-01-02")),
     "member of an enumeration": (lambda: Phase.EASY, lambda: Phase.HARD),
-    "generator": (lambda: np.random.default_rng(1), lambda: drawn(np.random.default_rng(1))),
-    "children": (lambda: np.random.default_rng(1), lambda: spawned(np.random.default_rng(1))),
-    "older": (lambda: np.random.RandomState(1), lambda: drawn(np.random.RandomState(1))),
+    "generator": (
+        lambda: np.random.default_rng(1),
+        lambda: after_a_draw(np.random.default_rng(1)),
+    ),
+    "children": (
+        lambda: np.random.default_rng(1),
+        lambda: after_a_spawn(np.random.default_rng(1)),
+    ),
+    "older": (lambda: np.random.RandomState(1), lambda: after_a_draw(np.random.RandomState(1))),
     "twister": (
         lambda: np.random.Generator(np.random.MT19937(1)),
-        lambda: drawn(np.random.Generator(np.random.MT19937(1))),
+        lambda: after_a_draw(np.random.Generator(np.random.MT19937(1))),
     ),
-    "seeds": (lambda: np.random.SeedSequence(1), lambda: spawned(np.random.SeedSequence(1))),
-    "Python's": (lambda: random.Random(1), lambda: drawn(random.Random(1))),
+    "seeds": (lambda: np.random.SeedSequence(1), lambda: after_a_spawn(np.random.SeedSequence(1))),
+    "Python's": (lambda: random.Random(1), lambda: after_a_draw(random.Random(1))),
     "object": (lambda: Node(1), lambda: Node(2)),
     "objects": (lambda: [Node(1), Node(2)], lambda: [Node(1), Node(3)]),
     "slot": (lambda: [Level(1)], lambda: [Level(2)]),
-    "circle": (lambda: node(1, 2), lambda: node(1, 3)),
-    "environment inside": (Walk, lambda: stepped(Walk())),
+    "circle": (lambda: circle_of_nodes(1, 2), lambda: circle_of_nodes(1, 3)),
+    "environment inside": (Walk, lambda: after_a_reset(Walk())),
 }
 
 
-def stepped(env: Walk) -> Walk:
-    """An environment that was played."""
+def after_a_reset(env: Walk) -> Walk:
+    """The environment after a reset."""
     env.reset(seed=1)
     return env
 
 
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_different_values_have_different_texts(case: str) -> None:
-    """Different values have different texts, and equal values equal texts."""
-    one, other = DIFFERENT[case]
+    """Different values have different texts, and two copies of a value have equal texts."""
+    make_value, make_other_value = DIFFERENT[case]
 
-    assert text_of(one()) is not None
-    assert text_of(one()) == text_of(one())
-    assert text_of(one()) != text_of(other())
+    assert text_of(make_value()) is not None
+    assert text_of(make_value()) == text_of(make_value())
+    assert text_of(make_value()) != text_of(make_other_value())
 
 
 EQUAL: dict[str, tuple[Any, Any]] = {
@@ -150,26 +156,36 @@ EQUAL: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("case", EQUAL)
 def test_equal_values_have_equal_texts(case: str) -> None:
     """Equal values have equal texts, regardless of insertion order or memory layout."""
-    one, other = EQUAL[case]
+    value, equal_value = EQUAL[case]
 
-    assert text_of(one) == text_of(other)
-
-
-OTHERS = [None, object(), len, threading.Lock(), gym.spaces.Discrete(2), Walk, SimpleNamespace()]
+    assert text_of(value) == text_of(equal_value)
 
 
-@pytest.mark.parametrize("held", OTHERS, ids=lambda held: type(held).__name__)
-def test_objects_of_other_packages_are_skipped(held: Any) -> None:
+FOREIGN_VALUES = [
+    None,
+    object(),
+    len,
+    threading.Lock(),
+    gym.spaces.Discrete(2),
+    Walk,
+    SimpleNamespace(),
+]
+
+
+@pytest.mark.parametrize("value", FOREIGN_VALUES, ids=lambda value: type(value).__name__)
+def test_objects_of_other_packages_are_skipped(value: Any) -> None:
     """Objects of other packages are skipped, and None counts as no attribute."""
-    assert text_of(held) is None
+    assert text_of(value) is None
 
 
 def test_objects_of_other_packages_are_only_counted() -> None:
     """In a container, only the number and the class of foreign objects count."""
-    one, two, three = (text_of([SimpleNamespace(number=n) for n in range(k)]) for k in (1, 2, 2))
+    one_object, two_objects, two_other_objects = (
+        text_of([SimpleNamespace(number=n) for n in range(k)]) for k in (1, 2, 2)
+    )
 
-    assert one != two
-    assert two == three
+    assert one_object != two_objects
+    assert two_objects == two_other_objects
 
 
 def test_objects_in_sets_are_not_read() -> None:
@@ -182,11 +198,11 @@ def test_layers_are_read_one_by_one() -> None:
     env = gym.wrappers.TimeLimit(Walk(), 7)
     env.reset(seed=1)
 
-    found = read_attributes([env, env.env], (Walk,))
+    attributes = read_attributes([env, env.env], (Walk,))
 
-    assert found["0 TimeLimit _elapsed_steps"] == "0"
-    assert {"0 TimeLimit"} == {key.rpartition(" ")[0] for key in found}
-    assert "0 TimeLimit env" not in found
+    assert attributes["0 TimeLimit _elapsed_steps"] == "0"
+    assert {"0 TimeLimit"} == {key.rpartition(" ")[0] for key in attributes}
+    assert "0 TimeLimit env" not in attributes
 
 
 def test_circle_of_containers_ends() -> None:
@@ -208,22 +224,22 @@ def test_a_too_large_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_process_gives_the_same_text() -> None:
     """Texts are equal in two processes with different string hashes."""
-    held = [{"a", "b", "c", "d"}, {"x": 1, 2: "y"}]
-    code = f"import test_env_attributes as t; h = {held}; print(hash('a')); print(t.text_of(h))"
-    other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    values = [{"a", "b", "c", "d"}, {"x": 1, 2: "y"}]
+    code = f"import test_env_attributes as t; h = {values}; print(hash('a')); print(t.text_of(h))"
+    hash_seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONHASHSEED": other, "PYTHONPATH": ":".join(sys.path)},
+        env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    its_hash, its_digest = done.stdout.splitlines()
-    assert int(its_hash) != hash("a")
-    assert its_digest == text_of(held)
-    assert its_digest.startswith("blake2b ")
+    process_hash, process_digest = process.stdout.splitlines()
+    assert int(process_hash) != hash("a")
+    assert process_digest == text_of(values)
+    assert process_digest.startswith("blake2b ")
 
 
 REASONS = [
@@ -241,12 +257,12 @@ def test_difference_names_the_attribute(
     present: str | None, past: str | None, reason: str
 ) -> None:
     """A difference names the attribute, and its values if they are short."""
-    now, then = (
+    present_attributes, past_attributes = (
         {"0 Cart mass": "1", **({} if text is None else {"1 Cart episodes": text})}
         for text in (present, past)
     )
 
-    with pytest.raises(NotReplayable) as caught:
-        compare_attributes(now, then)
-    assert str(caught.value) == reason
-    compare_attributes(now, now)
+    with pytest.raises(NotReplayable) as error_info:
+        compare_attributes(present_attributes, past_attributes)
+    assert str(error_info.value) == reason
+    compare_attributes(present_attributes, present_attributes)

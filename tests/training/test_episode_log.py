@@ -14,15 +14,15 @@ from rlexp.training.monitor import RewardTap, WatchedEnvironment
 from rlexp.training.replayable_env import ReplayableEnvironment
 
 
-def replayable(env: gym.Env[Any, Any], seed: int = 7) -> ReplayableEnvironment:
+def replayable_env(env: gym.Env[Any, Any], seed: int = 7) -> ReplayableEnvironment:
     """Wrap an environment as a training does."""
     tap = RewardTap(env)
     return ReplayableEnvironment(tap, tap, seed, filename=None, defer=False)
 
 
 def test_actions_since_the_reset_are_logged() -> None:
-    """Actions become one array (steps × action), even if the caller changes its arrays later."""
-    env = replayable(Walk())
+    """The log has one array of the actions since the reset, which later changes do not alter."""
+    env = replayable_env(Walk())
     env.reset()
     env.step(np.ones(2, np.float32))
     env.reset()
@@ -31,38 +31,43 @@ def test_actions_since_the_reset_are_logged() -> None:
         action[:] = number, -number
         env.step(action)
 
-    remembered = env.env_state()["actions"]
+    logged_actions = env.env_state()["actions"]
 
-    assert [[0, 0], [1, -1], [2, -2]] == remembered.tolist()
-    assert np.float32 == remembered.dtype
+    assert [[0, 0], [1, -1], [2, -2]] == logged_actions.tolist()
+    assert np.float32 == logged_actions.dtype
 
 
 def test_discrete_actions_are_logged() -> None:
     """Discrete actions may be integers of NumPy or of Python."""
-    env = replayable(gym.make("CartPole-v1"))
+    env = replayable_env(gym.make("CartPole-v1"))
     env.reset()
     env.step(np.int64(1))
     env.step(0)
 
-    remembered = env.env_state()["actions"]
+    logged_actions = env.env_state()["actions"]
 
-    assert [1, 0] == remembered.tolist()
-    assert np.int64 == remembered.dtype
+    assert [1, 0] == logged_actions.tolist()
+    assert np.int64 == logged_actions.dtype
 
 
 def test_first_episode_is_logged_with_its_seed() -> None:
-    """The first episode is logged with its seed, later ones with the generator before the reset."""
-    env = replayable(Walk())
-    first, _ = env.reset()
-    one = env.env_state()
-    before = env.unwrapped.np_random.bit_generator.state
+    """The first episode is logged with its seed, later episodes with their generator."""
+    env = replayable_env(Walk())
+    first_observation, _ = env.reset()
+    first_log = env.env_state()
+    generator_state = env.unwrapped.np_random.bit_generator.state
     env.reset()
-    two = env.env_state()
+    second_log = env.env_state()
 
-    assert (7, True, 7, False) == (one["seed"], one["seeded"], two["seed"], two["seeded"])
-    assert before == two["before"]["environment"]
-    assert "environment" not in one["before"]
-    assert digest(first) == one["observation"]
+    assert (7, True, 7, False) == (
+        first_log["seed"],
+        first_log["seeded"],
+        second_log["seed"],
+        second_log["seeded"],
+    )
+    assert generator_state == second_log["before"]["environment"]
+    assert "environment" not in first_log["before"]
+    assert digest(first_observation) == first_log["observation"]
 
 
 def test_evaluations_log_nothing() -> None:
@@ -78,28 +83,28 @@ def test_evaluations_log_nothing() -> None:
 
 @pytest.mark.parametrize("limit", [2.5, 3.5])
 def test_replay_has_a_time_limit(limit: float) -> None:
-    """A replay stops at the step at which its time is over."""
-    env = replayable(Walk())
+    """A replay that exceeds its time limit stops and says so."""
+    env = replayable_env(Walk())
     env.reset()
     for _ in range(3):
         env.step(np.zeros(2, np.float32))
     clock: Iterator[float] = iter(np.arange(10.0))
 
-    told = replayable(Walk()).resume(env.env_state(), limit, clock=lambda: next(clock))
+    reason = replayable_env(Walk()).resume(env.env_state(), limit, clock=lambda: next(clock))
 
-    over = "its episode takes too long to replay: 3 of 3 steps were done"
-    assert (over if limit < 3 else None) == told
+    too_long = "its episode takes too long to replay: 3 of 3 steps were done"
+    assert (too_long if limit < 3 else None) == reason
 
 
 def test_a_differing_generator_is_reported() -> None:
     """A generator with another state after the replay is reported."""
-    env = replayable(Walk())
+    env = replayable_env(Walk())
     env.reset()
     env.unwrapped.np_random.random()
 
-    told = replayable(Walk()).resume(env.env_state(), 1.0)
+    reason = replayable_env(Walk()).resume(env.env_state(), 1.0)
 
-    assert told == "the generator 'environment' differs when its episode is replayed"
+    assert reason == "the generator 'environment' differs when its episode is replayed"
 
 
 BIT_GENERATORS = ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"]
@@ -108,14 +113,14 @@ BIT_GENERATORS = ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"]
 @pytest.mark.parametrize("name", BIT_GENERATORS)
 def test_every_bit_generator_is_restored(name: str) -> None:
     """Each bit generator is restored into an environment with another one or none."""
-    first, second, third = Walk(), Walk(), Walk()
-    first.np_random = np.random.Generator(getattr(np.random, name)(5))
-    first.np_random.random(3)
-    second.reset(seed=1)
-    states = rng_state.to_plain_tree(rng_state.Generators(first, own_process=False).read())
-    expected = first.np_random.random(5).tolist()
+    source_env, seeded_env, new_env = Walk(), Walk(), Walk()
+    source_env.np_random = np.random.Generator(getattr(np.random, name)(5))
+    source_env.np_random.random(3)
+    seeded_env.reset(seed=1)
+    states = rng_state.to_plain_tree(rng_state.Generators(source_env, own_process=False).read())
+    expected = source_env.np_random.random(5).tolist()
 
-    for env in (second, third):
+    for env in (seeded_env, new_env):
         rng_state.Generators(env, own_process=False).write(states)
         assert expected == env.np_random.random(5).tolist()
 
@@ -132,7 +137,7 @@ def test_generators_of_parts_of_spaces_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (0.0, -0.0),
         (1, 1.0),
@@ -144,10 +149,10 @@ def test_generators_of_parts_of_spaces_are_found() -> None:
         (np.array([np.nan]), np.array([-np.nan])),
     ],
 )
-def test_digests_of_different_values_differ(one: Any, other: Any) -> None:
+def test_digests_of_different_values_differ(first: Any, second: Any) -> None:
     """Values that differ in type, shape or one bit have different digests."""
-    assert digest(one) != digest(other)
-    assert digest([one, other]) == digest([one, other])
+    assert digest(first) != digest(second)
+    assert digest([first, second]) == digest([first, second])
 
 
 def test_a_value_that_cannot_be_stored_is_refused() -> None:
@@ -161,8 +166,8 @@ def test_logging_never_ends_a_training() -> None:
     """A generator that cannot be read raises an error only when the log is read."""
     env = Walk()
     env._np_random = object()  # type: ignore[assignment]
-    memory = EpisodeLog(env, own_process=False)
-    memory.begin(3)
+    log = EpisodeLog(env, own_process=False)
+    log.begin(3)
 
     with pytest.raises(Exception, match="its random generator cannot be read"):
-        memory.as_dict(None)
+        log.as_dict(None)

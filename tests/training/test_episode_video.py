@@ -47,7 +47,7 @@ def read_mp4(path: Path) -> tuple[dict[str, Any], list[bytes]]:
 
 
 def read_gif(path: Path) -> tuple[tuple[int, int], list[int]]:
-    """The size of an animation, and how long each of its frames is shown, in milliseconds."""
+    """The size of an animation, and the duration of each of its frames in milliseconds."""
     durations = []
     with pytest.importorskip("PIL.Image").open(path) as image:
         for position in range(image.n_frames):
@@ -65,13 +65,13 @@ def write(path: Path, pictures: list[Frame], rate: float) -> None:
 
 
 def test_mp4_holds_every_frame_at_the_environments_rate(tmp_path: Path) -> None:
-    """Ten frames at 20 per second give a video of ten frames at 20 per second."""
+    """An mp4 of ten frames at 20 per second holds ten frames at 20 per second."""
     pytest.importorskip("imageio_ffmpeg")
     write(tmp_path / "film.mp4", frames(10), 20)
 
-    properties, found = read_mp4(tmp_path / "film.mp4")
+    properties, video_frames = read_mp4(tmp_path / "film.mp4")
 
-    assert (20.0, 10, (60, 40)) == (properties["fps"], len(found), properties["size"])
+    assert (20.0, 10, (60, 40)) == (properties["fps"], len(video_frames), properties["size"])
 
 
 def test_mp4_gains_a_row_where_a_side_is_odd(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_mp4_gains_a_row_where_a_side_is_odd(tmp_path: Path) -> None:
 
 
 def test_gif_plays_as_long_as_the_episode(tmp_path: Path) -> None:
-    """At 50 frames per second, every other frame is kept and shown for 40 milliseconds."""
+    """A GIF at 50 frames per second keeps every other frame, for 40 milliseconds each."""
     pytest.importorskip("PIL")
     write(tmp_path / "film.gif", frames(20), 50)
 
@@ -116,18 +116,18 @@ def test_gif_of_a_long_episode_keeps_fewer_frames(
 
 
 def test_the_format_depends_on_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ffmpeg gives mp4, Pillow alone gives GIF, and without both the error says what to install."""
-    installed = {"imageio_ffmpeg", "PIL"}
-    monkeypatch.setattr(video_file, "find_spec", lambda name: name in installed or None)
+    """Videos are mp4 with ffmpeg, GIF with Pillow alone, and an error without both."""
+    installed_packages = {"imageio_ffmpeg", "PIL"}
+    monkeypatch.setattr(video_file, "find_spec", lambda name: name in installed_packages or None)
     assert ending() == ".mp4"
-    installed.remove("imageio_ffmpeg")
+    installed_packages.remove("imageio_ffmpeg")
     assert ending() == ".gif"
-    installed.remove("PIL")
+    installed_packages.remove("PIL")
     with pytest.raises(ConfigError, match=r"pip install 'rlexp\[video\]'"):
         ending()
 
 
-def played(environment: Environment, path: Path, **changes: Any) -> Any:
+def record_untrained(environment: Environment, path: Path, **changes: Any) -> Any:
     """Record an untrained policy of a quickly built learner."""
     model = ARS("LinearPolicy", environment.make(), device="cpu")
     settings: dict[str, Any] = {"seed": 1, "sampling": 2, "deterministic": True, **changes}
@@ -135,16 +135,16 @@ def played(environment: Environment, path: Path, **changes: Any) -> Any:
 
 
 def test_a_video_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path) -> None:
-    """An episode of n steps has n + 1 frames; the next episode has none."""
+    """The video of an episode of n steps has n + 1 frames, and none of the next episode."""
     pytest.importorskip("imageio_ffmpeg")
     episode_video.without_display()
-    episodes = played(task("environment=cartpole"), tmp_path / "film.mp4")
+    episodes = record_untrained(task("environment=cartpole"), tmp_path / "film.mp4")
 
-    properties, found = read_mp4(tmp_path / "film.mp4")
+    properties, video_frames = read_mp4(tmp_path / "film.mp4")
 
-    assert episodes.lengths[0] + 1 == len(found)
+    assert episodes.lengths[0] + 1 == len(video_frames)
     assert ((600, 400), 50.0) == (properties["size"], properties["fps"])
-    assert len({found[0], found[-1]}) == 2
+    assert len({video_frames[0], video_frames[-1]}) == 2
 
 
 class Invisible(gymnasium.Env[Any, Any]):
@@ -164,7 +164,7 @@ class Invisible(gymnasium.Env[Any, Any]):
 def test_environment_that_cannot_be_rendered_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the environment and says what to do."""
+    """The error for an environment without rendering names it and says what to do."""
     monkeypatch.setitem(
         gymnasium.registry,
         "Invisible-v0",
@@ -175,11 +175,11 @@ def test_environment_that_cannot_be_rendered_is_refused(
     with pytest.raises(
         ConfigError, match=r"no video of Invisible-v0 can be recorded here: .* --video"
     ):
-        played(environment, tmp_path / f"film{ending()}")
+        record_untrained(environment, tmp_path / f"film{ending()}")
 
 
 def test_rendering_is_configured_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables that the user has set stay unchanged."""
+    """Rendering without a display sets variables, except those that the user set."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "PYOPENGL_PLATFORM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
@@ -193,7 +193,7 @@ def test_rendering_is_configured_without_a_display(monkeypatch: pytest.MonkeyPat
 
 
 def test_mujoco_is_recorded_without_a_display(tmp_path: Path) -> None:
-    """A separate process is used, because MuJoCo reads its settings at import."""
+    """MuJoCo is recorded without a display, in a process that has not imported it before."""
     pytest.importorskip("mujoco")
     path = tmp_path / f"film{ending()}"
     program = (
@@ -201,16 +201,16 @@ def test_mujoco_is_recorded_without_a_display(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from " + episode_video.__name__ + " import without_display\n"
         "without_display()\n"
-        "from " + __name__ + " import played, task\n"
+        "from " + __name__ + " import record_untrained, task\n"
         "words = 'environment=inverted_pendulum', 'environment.max_episode_steps=5'\n"
         "try:\n"
-        "    print(played(task(*words), Path(sys.argv[1])).lengths[0])\n"
+        "    print(record_untrained(task(*words), Path(sys.argv[1])).lengths[0])\n"
         "except Exception as error:\n"
         "    print(error)\n"
     )
     folder = str(Path(__file__).parent)
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, str(path), folder],
         capture_output=True,
         text=True,
@@ -218,8 +218,8 @@ def test_mujoco_is_recorded_without_a_display(tmp_path: Path) -> None:
         timeout=120,
     )
 
-    told = done.stdout.strip().splitlines()[-1]
-    if "can be recorded here" in told:
-        pytest.skip(f"no OpenGL on this machine: {told}")
-    assert int(told) > 0
+    last_line = process.stdout.strip().splitlines()[-1]
+    if "can be recorded here" in last_line:
+        pytest.skip(f"no OpenGL on this machine: {last_line}")
+    assert int(last_line) > 0
     assert path.stat().st_size > 0

@@ -39,8 +39,8 @@ class Counts:
     steps: int = 0
 
 
-class Counting(gym.Wrapper[Any, Any, Any, Any]):
-    """Counts resets and steps of an environment."""
+class CountingWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Counts the resets and steps of an environment."""
 
     def __init__(self, env: gym.Env[Any, Any], counts: Counts) -> None:
         super().__init__(env)
@@ -58,14 +58,14 @@ class Counting(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted(Around):
+class CountingTask(Around):
     """A task whose environments count resets and steps."""
 
     counts: Counts = field(default_factory=Counts)
 
     def make(self, render: str | None = None, inner: Any = None) -> gym.Env[Any, Any]:
         """Return a fresh environment that counts."""
-        return Counting(self.environment.make(render, inner), self.counts)
+        return CountingWrapper(self.environment.make(render, inner), self.counts)
 
 
 class Evaluation:
@@ -75,7 +75,7 @@ class Evaluation:
         self.training = assemble(spec_of(*words), allowed=("odd_environments",))
         self.model = self.training.build(folder)
         self.counts = Counts()
-        self.environment: Environment = Counted(self.training.environment, self.counts)
+        self.environment: Environment = CountingTask(self.training.environment, self.counts)
         self.evaluator = Evaluator(self.environment, EVALUATION_ENVIRONMENTS)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Evaluation:
         """The episodes on the seeds of the first evaluation, and the simulated resets and steps."""
         self.counts.resets = self.counts.steps = 0
         streams = self.training.streams
-        played = self.evaluator.evaluate(
+        evaluation = self.evaluator.evaluate(
             self.model,
             seeds=[streams.evaluation(0, i) for i in range(EVALUATION_ENVIRONMENTS)],
             sampling=streams.sampling(0),
@@ -96,7 +96,7 @@ class Evaluation:
             deterministic=deterministic,
             beat=lambda: None,
         )
-        return played, Counts(self.counts.resets, self.counts.steps)
+        return evaluation, Counts(self.counts.resets, self.counts.steps)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -104,16 +104,16 @@ class Evaluation:
 def test_only_episodes_that_count_are_simulated(
     words: tuple[str, ...], deterministic: bool, tmp_path: Path
 ) -> None:
-    """Ten episodes take ten resets and their own steps, and each is as if all environments played.
+    """An evaluation simulates only the episodes that it counts, and they do not change.
 
-    Sixteen episodes keep all eight environments busy, so that they show what each of them plays.
+    Sixteen episodes keep all eight environments busy, and show the episodes of each.
     """
     with closing(Evaluation(words, tmp_path)) as evaluation:
-        busy, _ = evaluation.play(16, deterministic=deterministic)
+        all_episodes, _ = evaluation.play(16, deterministic=deterministic)
         for episodes in (3, 10, 16):
-            played, counts = evaluation.play(episodes, deterministic=deterministic)
+            counted_episodes, counts = evaluation.play(episodes, deterministic=deterministic)
             shares = [len(range(i, episodes, 8)) for i in range(EVALUATION_ENVIRONMENTS)]
-            first = [2 * i + j for i, share in enumerate(shares) for j in range(share)]
-            assert [busy.returns[i] for i in first] == played.returns
-            assert [busy.lengths[i] for i in first] == played.lengths
-            assert Counts(episodes, sum(played.lengths)) == counts
+            positions = [2 * i + j for i, share in enumerate(shares) for j in range(share)]
+            assert [all_episodes.returns[i] for i in positions] == counted_episodes.returns
+            assert [all_episodes.lengths[i] for i in positions] == counted_episodes.lengths
+            assert Counts(episodes, sum(counted_episodes.lengths)) == counts

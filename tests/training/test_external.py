@@ -1,7 +1,6 @@
 """Training scripts: their inputs, their results, and all ways in which they end."""
 
 import json
-import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from rlexp.training import external
 PAGE = Path(__file__).parents[2] / "docs" / "external.md"
 BEGIN = """
 import json, os, signal, subprocess, sys, time
-told = json.load(open(os.environ["RLEXP_CONFIGURATION"]))
+configuration = json.load(open(os.environ["RLEXP_CONFIGURATION"]))
 results = open(os.environ["RLEXP_RESULTS"], "a", buffering=1)
 def write(step, **values): results.write(json.dumps({"step": step, **values}) + "\\n")
 """
@@ -43,22 +42,22 @@ class Attempt:
     """Runs a script as an attempt in a separate folder."""
 
     folder: Path
-    memory: RecordingListener = field(init=False)
+    listener: RecordingListener = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = RecordingListener(self.folder)
+        self.listener = RecordingListener(self.folder)
 
-    def trained(
+    def train(
         self, text: str, *words: str, command: str = "{python} -S train.py", **operational: Any
     ) -> RunEnded:
-        """The end of an attempt with a script of this text."""
+        """Run a script with this text as an attempt, and return its end."""
         Path("train.py").write_text(BEGIN + text)
         spec = spec_of(*COMMAND, *words, algorithm={"command": command})
         training = assemble(spec, operational=operational)
         assert isinstance(training.algorithm, External)
         (self.folder / "1").mkdir()
         attempt = AttemptPaths(self.folder / "1")
-        return train_external(spec, training.algorithm, training, attempt, self.memory)
+        return train_external(spec, training.algorithm, training, attempt, self.listener)
 
     @property
     def files(self) -> Path:
@@ -75,42 +74,46 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
 
 
 def test_a_script_makes_a_run(attempt: Attempt) -> None:
-    """The lines of a script become the events of the run, in order, and the last one its end."""
-    ended = attempt.trained(
+    """The lines of a script become the events of its run, and the run completes."""
+    end = attempt.train(
         "write(10, metrics={'loss': 0.5})\nwrite(50, returns=[7], lengths=[9])\n" + FINAL
     )
-    measured, evaluated, final, last = attempt.memory.events
-    assert isinstance(measured, Measured)
-    assert isinstance(evaluated, Evaluated)
-    assert isinstance(final, Evaluated)
-    assert (10, {"loss": 0.5}) == (measured.step, measured.metrics)
+    metrics_event, evaluation, final_evaluation, last_event = attempt.listener.events
+    assert isinstance(metrics_event, Measured)
+    assert isinstance(evaluation, Evaluated)
+    assert isinstance(final_evaluation, Evaluated)
+    assert (10, {"loss": 0.5}) == (metrics_event.step, metrics_event.metrics)
     assert (50, (7.0,), (9,), False) == (
-        evaluated.step, evaluated.returns, evaluated.lengths, evaluated.final
+        evaluation.step, evaluation.returns, evaluation.lengths, evaluation.final
     )  # fmt: skip
-    assert (100, (1.0, 2.0), True) == (final.step, final.returns, final.final)
-    assert ended == last
-    assert (Ending.COMPLETED, 100, None) == (ended.ending, ended.step, ended.weights)
-    assert [None] == attempt.memory.began_at
+    assert (100, (1.0, 2.0), True) == (
+        final_evaluation.step,
+        final_evaluation.returns,
+        final_evaluation.final,
+    )
+    assert end == last_event
+    assert (Ending.COMPLETED, 100, None) == (end.ending, end.step, end.weights)
+    assert [None] == attempt.listener.began_at
 
 
 def test_a_script_in_another_language(attempt: Attempt) -> None:
     """The shell script of the documentation receives arguments and variables, and trains."""
-    (shown,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    Path("trainer.sh").write_text(shown)
-    ended = attempt.trained("", command="sh trainer.sh {steps}")
-    assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)
-    first = attempt.memory.events[0]
-    assert isinstance(first, Measured)
-    assert first.metrics["seed"] == spec_of(*COMMAND).streams.policy
+    (shell_script,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    Path("trainer.sh").write_text(shell_script)
+    end = attempt.train("", command="sh trainer.sh {steps}")
+    assert (Ending.COMPLETED, None) == (end.ending, end.reason)
+    first_event = attempt.listener.events[0]
+    assert isinstance(first_event, Measured)
+    assert first_event.metrics["seed"] == spec_of(*COMMAND).streams.policy
 
 
 def test_the_content_of_the_configuration_file(attempt: Attempt) -> None:
     """The configuration file holds distinct seeds, budget, task, settings, paths and threads."""
-    attempt.trained(
+    attempt.train(
         """
 keep = {k: v for k, v in os.environ.items() if k.startswith(("RLEXP_", "OMP_"))}
-told |= {"variables": keep, "words": sys.argv[1:], "here": os.getcwd()}
-json.dump(told, open(told["folder"] + "/told.json", "w"))
+configuration |= {"variables": keep, "words": sys.argv[1:], "here": os.getcwd()}
+json.dump(configuration, open(configuration["folder"] + "/told.json", "w"))
 """
         + FINAL,
         "algorithm.settings.lr=0.001",
@@ -118,44 +121,47 @@ json.dump(told, open(told["folder"] + "/told.json", "w"))
         "environment.vector.count=3",
         command="{python} -S train.py {task} {settings.lr} {settings.net.sizes} {{x}} {seed}",
     )
-    told = json.loads((attempt.files / "told.json").read_text())
-    seeds = told["seeds"]
+    content = json.loads((attempt.files / "told.json").read_text())
+    seeds = content["seeds"]
     numbers = [seeds["policy"], seeds["actions"], *seeds["training"], *seeds["evaluation"]]
     assert 2 + 3 + 3 == len(set(numbers))
     assert all(0 <= number < 2**32 for number in numbers)
-    assert seeds["policy"] == told["seed"]
-    assert ["CartPole-v1", "0.001", "[8, 8]", "{x}", str(told["seed"])] == told["words"]
+    assert seeds["policy"] == content["seed"]
+    assert ["CartPole-v1", "0.001", "[8, 8]", "{x}", str(content["seed"])] == content["words"]
     assert (1, 100, 50) == (
-        told["version"], told["budget"]["steps"], told["budget"]["evaluation_every"]
+        content["version"], content["budget"]["steps"], content["budget"]["evaluation_every"]
     )  # fmt: skip
-    assert {"lr": 0.001, "net": {"sizes": [8, 8]}} == told["settings"]
-    assert "CartPole-v1" == told["environment"]["id"] == told["task"]
-    assert str(Path.cwd()) == told["here"] == told["working_directory"]
+    assert {"lr": 0.001, "net": {"sizes": [8, 8]}} == content["settings"]
+    assert "CartPole-v1" == content["environment"]["id"] == content["task"]
+    assert str(Path.cwd()) == content["here"] == content["working_directory"]
     folder = attempt.files.parent
     assert {
         "RLEXP_CONFIGURATION": str(folder / "configuration.json"),
         "RLEXP_RESULTS": str(folder / "results.jsonl"),
         "RLEXP_FOLDER": str(folder / "files"),
-        "RLEXP_SEED": str(told["seed"]),
+        "RLEXP_SEED": str(content["seed"]),
         "OMP_NUM_THREADS": "1",
-    } == {k: v for k, v in told["variables"].items() if k not in {"RLEXP_HOME", "RLEXP_RUNS"}}
+    } == {k: v for k, v in content["variables"].items() if k not in {"RLEXP_HOME", "RLEXP_RUNS"}}
 
 
 def test_secrets_are_not_written_down(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting from a variable of the environment stays a reference in the file."""
+    """A setting from an environment variable stays a reference in the configuration file."""
     monkeypatch.setenv("MY_TOKEN", "very-secret-words")
-    ended = attempt.trained(
+    end = attempt.train(
         "assert sys.argv[1] == os.environ['MY_TOKEN']\n" + FINAL,
         "algorithm.settings.token=${oc.env:MY_TOKEN}",
         command="{python} -S train.py {settings.token}",
     )
-    assert Ending.COMPLETED is ended.ending
-    written = (attempt.folder / "1" / "configuration.json").read_text()
-    assert "very-secret-words" not in written
-    assert "${oc.env:MY_TOKEN}" in written
+    assert Ending.COMPLETED is end.ending
+    file_text = (attempt.folder / "1" / "configuration.json").read_text()
+    assert "very-secret-words" not in file_text
+    assert "${oc.env:MY_TOKEN}" in file_text
 
 
-LOG = "print('ValueError: the last words', file=open(told['folder'] + '/../log.txt', 'w'))\n"
+LOG = (
+    "path = configuration['folder'] + '/../log.txt'\n"
+    "print('ValueError: the last words', file=open(path, 'w'))\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -181,36 +187,36 @@ LOG = "print('ValueError: the last words', file=open(told['folder'] + '/../log.t
 def test_every_failure_is_named(
     text: str, failure: Failure, reason: str, attempt: Attempt
 ) -> None:
-    """Every failure has a kind and a one-line reason, and no process is left."""
-    ended = attempt.trained(text)
-    assert (Ending.FAILED, failure) == (ended.ending, ended.failure), ended.reason
-    assert ended.reason is not None
-    assert reason in ended.reason
-    assert "\n" not in ended.reason
+    """Every failure has a kind and a one-line reason."""
+    end = attempt.train(text)
+    assert (Ending.FAILED, failure) == (end.ending, end.failure), end.reason
+    assert end.reason is not None
+    assert reason in end.reason
+    assert "\n" not in end.reason
 
 
 def test_a_command_that_cannot_be_started(attempt: Attempt) -> None:
     """A command that cannot be started fails with its name and the folder of its files."""
-    ended = attempt.trained("", command="no-such-program train.py")
-    assert Failure.USER is ended.failure
-    assert ended.reason is not None
-    assert "cannot be started: no-such-program: No such file or directory" in ended.reason
+    end = attempt.train("", command="no-such-program train.py")
+    assert Failure.USER is end.failure
+    assert end.reason is not None
+    assert "cannot be started: no-such-program: No such file or directory" in end.reason
 
 
 def test_a_line_may_come_in_pieces(attempt: Attempt) -> None:
-    """An unfinished line is read when it is complete."""
+    """A line that is written in two parts is read when it is complete."""
     text = """
 os.write(results.fileno(), b'{"step": 100, "retu')
 time.sleep(0.3)
 os.write(results.fileno(), b'rns": [1, 2], "final": true}\\n')
 """
-    assert Ending.COMPLETED is attempt.trained(text).ending
+    assert Ending.COMPLETED is attempt.train(text).ending
 
 
 def test_half_a_line_of_a_dead_script_is_ignored(attempt: Attempt) -> None:
     """Half a line of a script that died is ignored; the run fails because the script died."""
-    ended = attempt.trained("results.write('{'); results.flush(); os.abort()")
-    assert (Failure.CRASHED, []) == (ended.failure, attempt.memory.events[:-1])
+    end = attempt.train("results.write('{'); results.flush(); os.abort()")
+    assert (Failure.CRASHED, []) == (end.failure, attempt.listener.events[:-1])
 
 
 STUBBORN = """
@@ -222,7 +228,7 @@ print("ready", flush=True)
 time.sleep(60)
 '''], stdout=subprocess.PIPE)
 child.stdout.readline()
-json.dump([os.getpid(), child.pid], open(told["folder"] + "/pids", "w"))
+json.dump([os.getpid(), child.pid], open(configuration["folder"] + "/pids", "w"))
 write(50, returns=[1])
 time.sleep(60)
 """
@@ -240,16 +246,16 @@ def test_a_stop_request_ends_all_processes_of_a_script(
 ) -> None:
     """A stop request ends the script and its children, by a kill if they ignore SIGTERM."""
     monkeypatch.setattr(external, "GRACE", 0.2)
-    attempt.memory.request, attempt.memory.request_at = request_, 50
-    ended = attempt.trained(STUBBORN)
+    attempt.listener.request, attempt.listener.request_at = request_, 50
+    end = attempt.train(STUBBORN)
     assert (request_.ending, request_.reason, request_.rung, 50) == (
-        ended.ending, ended.reason, ended.rung, ended.step
+        end.ending, end.reason, end.rung, end.step
     )  # fmt: skip
     pids = json.loads((attempt.files / "pids").read_text())
-    assert [] == [pid for pid in pids if _lives(pid)]
+    assert [] == [pid for pid in pids if _is_alive(pid)]
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -257,32 +263,32 @@ def _lives(pid: int) -> bool:
 
 
 def test_a_script_may_clean_up(attempt: Attempt) -> None:
-    """A script may clean up after SIGTERM."""
-    attempt.memory.request = StopRequest(Ending.INTERRUPTED, "asked to end")
-    attempt.memory.request_at = 1
+    """A script that receives SIGTERM has time to clean up."""
+    attempt.listener.request = StopRequest(Ending.INTERRUPTED, "asked to end")
+    attempt.listener.request_at = 1
     text = """
 def tidy(*_):
-    open(told["folder"] + "/tidied", "w").close()
+    open(configuration["folder"] + "/tidied", "w").close()
     sys.exit(0)
 signal.signal(signal.SIGTERM, tidy)
 write(1)
 time.sleep(60)
 """
-    assert Ending.INTERRUPTED is attempt.trained(text).ending
+    assert Ending.INTERRUPTED is attempt.train(text).ending
     assert (attempt.files / "tidied").exists()
 
 
 def test_a_script_has_a_time_limit(attempt: Attempt) -> None:
-    """A script that exceeds the time limit is ended."""
-    attempt.memory.time = 100.0
-    ended = attempt.trained("time.sleep(60)", timeout=50.0)
-    assert (Failure.TIMEOUT, "not done after 50 s") == (ended.failure, ended.reason)
+    """A script that exceeds its time limit ends with the failure `timeout`."""
+    attempt.listener.time = 100.0
+    end = attempt.train("time.sleep(60)", timeout=50.0)
+    assert (Failure.TIMEOUT, "not done after 50 s") == (end.failure, end.reason)
 
 
 def test_only_lines_are_heartbeats(attempt: Attempt) -> None:
-    """Only lines are heartbeats, and a line with a step is enough."""
-    attempt.trained("time.sleep(0.5)\nwrite(7)\n" + FINAL)
-    assert [0, 7, 100] == attempt.memory.beats
+    """A run has a heartbeat at its start and at each line of its results file."""
+    attempt.train("time.sleep(0.5)\nwrite(7)\n" + FINAL)
+    assert [0, 7, 100] == attempt.listener.beats
 
 
 def test_an_edited_script_interrupts_the_run(attempt: Attempt) -> None:
@@ -292,16 +298,16 @@ def test_an_edited_script_interrupts_the_run(attempt: Attempt) -> None:
     training = assemble(spec)
     assert isinstance(training.algorithm, External)
     Path("kept.py").write_text("second")
-    ended = train_external(
-        spec, training.algorithm, training, AttemptPaths(attempt.folder), attempt.memory
+    end = train_external(
+        spec, training.algorithm, training, AttemptPaths(attempt.folder), attempt.listener
     )
-    assert Ending.INTERRUPTED is ended.ending
-    assert ended.reason is not None
-    assert "kept.py changed since the run was asked for" in ended.reason
+    assert Ending.INTERRUPTED is end.ending
+    assert end.reason is not None
+    assert "kept.py changed since the run was asked for" in end.reason
     assert not (attempt.folder / "results.jsonl").exists()
 
 
 def test_the_interpreter_is_that_of_rlexp(attempt: Attempt) -> None:
     """`{python}` is the interpreter that runs rlexp."""
-    ended = attempt.trained(f"assert sys.executable == {sys.executable!r}\n" + FINAL)
-    assert (Ending.COMPLETED, os.getcwd()) == (ended.ending, str(Path.cwd()))  # noqa: PTH109
+    end = attempt.train(f"assert sys.executable == {sys.executable!r}\n" + FINAL)
+    assert Ending.COMPLETED == end.ending

@@ -30,30 +30,30 @@ trees = st.recursive(
 )
 
 
-def described(tree: Any) -> Any:
+def comparable(tree: Any) -> Any:
     """A comparable tree: arrays as type, shape and bytes."""
     if isinstance(tree, np.ndarray):
         return ("array", str(tree.dtype), tree.shape, tree.tobytes())
     if isinstance(tree, dict):
-        return {key: described(value) for key, value in tree.items()}
-    return [described(value) for value in tree] if isinstance(tree, list) else tree
+        return {key: comparable(value) for key, value in tree.items()}
+    return [comparable(value) for value in tree] if isinstance(tree, list) else tree
 
 
 @given(trees)
 def test_a_tree_comes_back(tree: Any) -> None:
-    """Integers of any size, floats and arrays come back to the last bit."""
-    assert described(tree) == described(unpack(pack(tree)))
+    """Integers of any size, floats and arrays survive packing to the last bit."""
+    assert comparable(tree) == comparable(unpack(pack(tree)))
 
 
 def test_numbers_that_json_lacks_come_back() -> None:
-    """NaN and infinity come back."""
-    back = unpack(pack([math.inf, math.nan]))
-    assert (math.inf, True) == (back[0], math.isnan(back[1]))
+    """NaN and infinity survive packing."""
+    restored = unpack(pack([math.inf, math.nan]))
+    assert (math.inf, True) == (restored[0], math.isnan(restored[1]))
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, {"__array__": "0"}, np.array([object()])])
 def test_what_would_need_pickle_is_refused(value: Any) -> None:
-    """Objects, keys that are not strings, and arrays of objects are refused."""
+    """Objects, keys that are not strings, and arrays of objects cannot be packed."""
     with pytest.raises(TypeError):
         pack(value)
 
@@ -68,8 +68,8 @@ def test_a_file_with_a_pickle_is_refused() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 10_000))
 def test_damage_is_an_error_of_one_kind(noise: bytes, cut: int) -> None:
-    """Damaged files raise ValueError or are read, and raise nothing else."""
-    whole = pack({"a": np.arange(50), "b": 1})
-    for content in (noise, whole[: cut % len(whole)]):
+    """Random bytes and truncated files raise ValueError."""
+    packed = pack({"a": np.arange(50), "b": 1})
+    for content in (noise, packed[: cut % len(packed)]):
         with pytest.raises(ValueError):  # noqa: PT011
             unpack(content)

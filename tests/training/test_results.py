@@ -13,7 +13,7 @@ from rlexp.training.external import Results, ScriptFault, Tail
 
 
 def results(score: Any = "final") -> Results:
-    """Results of a budget of 100 steps, with evaluations of one episode and a final one of two."""
+    """Results of 100 steps, with evaluations of one episode and a final one of two episodes."""
     budget = Budget(
         steps=100,
         evaluation_every=50,
@@ -25,12 +25,12 @@ def results(score: Any = "final") -> Results:
     return Results(budget, lambda: 7.0)
 
 
-def written(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
-    """The events of complete results."""
-    own = results(score)
+def events_of(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
+    """The events of a complete results file with these lines."""
+    reader = results(score)
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    events = [event for text in texts for event in own.read(text.encode())]
-    own.check_whole()
+    events = [event for text in texts for event in reader.read(text.encode())]
+    reader.check_whole()
     return events
 
 
@@ -39,32 +39,34 @@ FINAL = {"step": 100, "returns": [1, 2.5], "final": True}
 
 def test_lines_become_events() -> None:
     """Lines become metrics, evaluations with and without lengths, and the final evaluation."""
-    measured, evaluated, final = written(
+    metrics_event, evaluation, final_evaluation = events_of(
         {"step": 5},
         {"step": 10, "metrics": {"loss": 1, "entropy": math.nan}},
         {"step": 50, "returns": [3], "lengths": [4], "seconds": 0.5},
         FINAL,
     )
-    assert isinstance(measured, Measured)
+    assert isinstance(metrics_event, Measured)
     assert (10, 1.0, True) == (
-        measured.step, measured.metrics["loss"], math.isnan(measured.metrics["entropy"])
-    )  # fmt: skip
+        metrics_event.step,
+        metrics_event.metrics["loss"],
+        math.isnan(metrics_event.metrics["entropy"]),
+    )
     assert (
         Evaluated(time=7.0, step=50, returns=(3.0,), lengths=(4,), seconds=0.5),
         Evaluated(time=7.0, step=100, returns=(1.0, 2.5), lengths=(), seconds=0.0, final=True),
-    ) == (evaluated, final)
+    ) == (evaluation, final_evaluation)
 
 
 def test_measures_are_passed_on() -> None:
     """Measures have one number per episode; null becomes NaN."""
-    (event,) = written({**FINAL, "measures": {"success": [1, None]}})
+    (event,) = events_of({**FINAL, "measures": {"success": [1, None]}})
     assert isinstance(event, Evaluated)
     assert event.measures is not None
     assert (1.0, True) == (event.measures["success"][0], math.isnan(event.measures["success"][1]))
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (["{"], "line 1 of the results file: it is not JSON: '{'"),
         (["[" * 100_000], "line 1 of the results file: it is not JSON"),
@@ -96,20 +98,22 @@ def test_measures_are_passed_on() -> None:
         ([], "ended at step 0 without a final evaluation"),
     ],
 )
-def test_invalid_lines_are_refused(lines: list[Any], told: str) -> None:
-    """Every invalid line is a `user` failure that names the line."""
-    with pytest.raises(ScriptFault) as caught:
-        written(*lines)
-    assert (Failure.USER, True) == (caught.value.failure, told in str(caught.value)), caught.value
+def test_invalid_lines_are_refused(lines: list[Any], message: str) -> None:
+    """An invalid line is a `user` failure with a message about the line."""
+    with pytest.raises(ScriptFault) as error_info:
+        events_of(*lines)
+    assert (Failure.USER, True) == (error_info.value.failure, message in str(error_info.value)), (
+        error_info.value
+    )
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
 def test_a_return_that_is_not_finite_fails_as_nan(value: str) -> None:
     """A return that is not finite fails the run as `nan`."""
-    with pytest.raises(ScriptFault) as caught:
-        written(f'{{"step": 100, "returns": [1, {value}], "final": true}}')
-    assert Failure.NAN is caught.value.failure
-    assert "a return is no finite number at step 100" == str(caught.value)
+    with pytest.raises(ScriptFault) as error_info:
+        events_of(f'{{"step": 100, "returns": [1, {value}], "final": true}}')
+    assert Failure.NAN is error_info.value.failure
+    assert "a return is no finite number at step 100" == str(error_info.value)
 
 
 def test_a_score_from_the_curve_needs_an_evaluation() -> None:
@@ -117,7 +121,7 @@ def test_a_score_from_the_curve_needs_an_evaluation() -> None:
     with pytest.raises(
         ScriptFault, match=r"budget\.score=auc reads the evaluations during training"
     ):
-        written(FINAL, score="auc")
+        events_of(FINAL, score="auc")
 
 
 def test_a_file_is_read_as_it_grows(tmp_path: Path) -> None:
@@ -132,16 +136,16 @@ def test_a_file_is_read_as_it_grows(tmp_path: Path) -> None:
     assert [b"three"] == tail.read(whole=True)
 
 
-@pytest.mark.parametrize(("cut", "told"), [(True, "was cut"), (False, "was removed")])
-def test_a_file_that_loses_lines_is_refused(cut: bool, told: str, tmp_path: Path) -> None:
-    """A file that was truncated or removed is refused."""
+@pytest.mark.parametrize(("truncate", "message"), [(True, "was cut"), (False, "was removed")])
+def test_a_file_that_loses_lines_is_refused(truncate: bool, message: str, tmp_path: Path) -> None:
+    """A results file that was truncated or removed is refused."""
     path = tmp_path / "results.jsonl"
     path.write_bytes(b"one\n")
     tail = Tail(path)
     tail.read()
-    if cut:
+    if truncate:
         path.write_bytes(b"")
     else:
         path.unlink()
-    with pytest.raises(ScriptFault, match=told):
+    with pytest.raises(ScriptFault, match=message):
         tail.read()

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trainings import trained
+from trainings import run_training
 
 from rlexp.environments.suites import SUITES, is_installed
 from rlexp.records.events import Ending, Evaluated
 
-# MO-Gymnasium declares rewards as 32-bit numbers, rounded.
+# MO-Gymnasium declares rewards as rounded 32-bit numbers.
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 EXTRAS = {suite.extra: suite for suite in SUITES}
-FEW = (
+SHORT_BUDGET = (
     *("budget.steps=64", "budget.evaluation_every=64"),
     *("budget.evaluation_episodes=1", "budget.final_episodes=2", "compute.threads=1"),
 )
@@ -23,7 +23,7 @@ CASES = {
         "agent=cnn",
         "environment=atari_breakout",
         "environment.vector.count=2",
-        # Counted in frames; a reset takes long.
+        # The limit counts frames; resets are slow.
         "environment.max_episode_steps=160",
         "budget.evaluation_every=null",
     ),
@@ -55,7 +55,7 @@ MEASURES = {
 
 
 def test_every_suite_is_trained() -> None:
-    """Every suite has a training below."""
+    """Every suite has a case in this file."""
     assert set(EXTRAS) == set(CASES)
 
 
@@ -66,9 +66,11 @@ def test_a_suite_trains(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.skip(f"needs rlexp[{extra}]")
     # MuJoCo writes its warnings into the current folder.
     monkeypatch.chdir(tmp_path)
-    memory, ended = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *CASES[extra])
-    assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)
-    final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
+    listener, end = run_training(
+        tmp_path, "algorithm=ppo", *SMALL_PPO, *SHORT_BUDGET, *CASES[extra]
+    )
+    assert (Ending.COMPLETED, None) == (end.ending, end.reason)
+    final = [event for event in listener.events if isinstance(event, Evaluated)][-1]
     assert (True, 2) == (final.final, len(final.returns))
     assert MEASURES.get(extra, set()) == set(final.measures or {})
 
@@ -77,8 +79,8 @@ def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
     """The return of an episode is the weighted sum of the returns of its objectives."""
     pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi-objective]")
     words = (*CASES["multi-objective"], "environment.weights=[0.25,2.0]")
-    memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *words)
-    final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
+    listener, _ = run_training(tmp_path, "algorithm=ppo", *SMALL_PPO, *SHORT_BUDGET, *words)
+    final = [event for event in listener.events if isinstance(event, Evaluated)][-1]
     measures = final.measures or {}
     treasure, time = (np.array(measures[f"return/{name}"]) for name in ("treasure", "time"))
     assert np.allclose(final.returns, 0.25 * treasure + 2.0 * time)
@@ -86,9 +88,15 @@ def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_plays_all_tasks_alike(tmp_path: Path) -> None:
-    """Each of two tasks has one of two episodes and reports its success."""
+    """An evaluation of two episodes plays each of two tasks once, and reports their success."""
     pytest.importorskip("metaworld", reason="needs rlexp[metaworld]")
-    memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *CASES["metaworld"])
-    final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
-    told = [v for name, v in (final.measures or {}).items() if name.startswith("success/")]
-    assert [[False, True], [False, True]] == [sorted(map(bool, np.isnan(v))) for v in told]
+    listener, _ = run_training(
+        tmp_path, "algorithm=ppo", *SMALL_PPO, *SHORT_BUDGET, *CASES["metaworld"]
+    )
+    final = [event for event in listener.events if isinstance(event, Evaluated)][-1]
+    success_values = [
+        v for name, v in (final.measures or {}).items() if name.startswith("success/")
+    ]
+    assert [[False, True], [False, True]] == [
+        sorted(map(bool, np.isnan(v))) for v in success_values
+    ]

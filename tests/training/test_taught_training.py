@@ -1,9 +1,9 @@
-"""Trainings with a teacher repeat, and end with the same weights after a kill."""
+"""Trainings with a teacher end with the same weights after a kill."""
 
 from pathlib import Path
 
 import pytest
-from trainings import shared, trained
+from trainings import run_training, shared_training
 
 from rlexp.records.events import Continued, Refused
 
@@ -25,23 +25,23 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_weights_are_the_same_after_a_kill(name: str, tmp_path: Path) -> None:
-    """Contexts from a generator continue; a teacher with lessons starts from scratch."""
+    """Random contexts continue from a checkpoint; a run with a learning teacher restarts."""
     words = (*WORDS, f"teacher={name}", *CASES[name])
-    control, ended = shared(*words, checkpoint_every=90)
-    assert ended.weights is not None, ended
-    saved = control.saved(0)
+    control, end = shared_training(*words, checkpoint_every=90)
+    assert end.weights is not None, end
+    checkpoint = control.saved_checkpoint(0)
 
-    memory, again = trained(tmp_path, *words, checkpoints=[saved])
+    listener, continued_end = run_training(tmp_path, *words, checkpoints=[checkpoint])
 
     expected = Continued if name == "random" else Refused
-    assert [expected] == [type(e) for e in memory.events if isinstance(e, Continued | Refused)]
-    assert ended.weights == again.weights
+    assert [expected] == [type(e) for e in listener.events if isinstance(e, Continued | Refused)]
+    assert end.weights == continued_end.weights
 
 
 def test_a_teacher_changes_what_is_learnt() -> None:
-    """A teacher changes contexts and therefore weights."""
+    """A teacher changes the contexts, and therefore the weights."""
     weights = [
-        shared(*WORDS, f"teacher={name}", *CASES[name], checkpoint_every=90)[1].weights
+        shared_training(*WORDS, f"teacher={name}", *CASES[name], checkpoint_every=90)[1].weights
         for name in ("random", "success_rate")
     ]
     assert None not in weights

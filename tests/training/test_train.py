@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from trainings import TINY, RecordingListener, spec_of, trained
+from trainings import TINY, RecordingListener, run_training, spec_of
 
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import (
@@ -26,81 +26,88 @@ SHORT = ("budget.steps=256", "budget.evaluation_every=128", "budget.final_episod
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedTraining:
     """A training that completed."""
 
     folder: Path
-    memory: RecordingListener
-    ended: RunEnded
+    listener: RecordingListener
+    end: RunEnded
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """PPO over 256 steps."""
+def completed_training(tmp_path_factory: pytest.TempPathFactory) -> CompletedTraining:
+    """A training of PPO over 256 steps."""
     folder = tmp_path_factory.mktemp("done")
-    return Done(folder, *trained(folder, *TINY["ppo"], *SHORT))
+    return CompletedTraining(folder, *run_training(folder, *TINY["ppo"], *SHORT))
 
 
-def odd(
+def train_odd(
     folder: Path, fault: str, *words: str, **vector: Any
 ) -> tuple[RecordingListener, RunEnded]:
     """Train on an environment with a fault, in a vector with these settings."""
     environment = {"arguments": {"fault": fault}, "vector": vector}
-    return trained(folder, *ODD, *SHORT, *words, changes={"environment": environment})
+    return run_training(folder, *ODD, *SHORT, *words, changes={"environment": environment})
 
 
-def test_a_training_emits_metrics_evaluations_and_a_final_evaluation(done: Done) -> None:
+def test_a_training_emits_metrics_evaluations_and_a_final_evaluation(
+    completed_training: CompletedTraining,
+) -> None:
     """PPO over 256 steps is evaluated at 128 and 256 and, at its end, over five episodes."""
-    memory, ended = done.memory, done.ended
-    evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
+    listener, end = completed_training.listener, completed_training.end
+    evaluations = [e for e in listener.events if isinstance(e, Evaluated)]
     assert [(e.step, len(e.returns), e.final) for e in evaluations] == [
         (128, 10, False),
         (256, 10, False),
         (256, 5, True),
     ]
     assert all(e.returns == tuple(map(float, e.lengths)) for e in evaluations)
-    assert [e.step for e in memory.events if isinstance(e, Measured)] == [64, 128, 192, 256]
-    assert (ended.ending, ended.step, ended.failure) == (Ending.COMPLETED, 256, None)
-    assert len(ended.weights or "") == 64
+    assert [e.step for e in listener.events if isinstance(e, Measured)] == [64, 128, 192, 256]
+    assert (end.ending, end.step, end.failure) == (Ending.COMPLETED, 256, None)
+    assert len(end.weights or "") == 64
 
 
-def test_the_files_of_stable_baselines3_are_there(done: Done) -> None:
-    """Other tools find monitor.csv, progress.csv, evaluations.npz and a model under SB3's names."""
+def test_the_files_of_stable_baselines3_are_there(completed_training: CompletedTraining) -> None:
+    """A training writes the files that stable-baselines3 writes, under the same names."""
     from stable_baselines3 import PPO
 
-    first, names, *episodes = (done.folder / "0.monitor.csv").read_text().splitlines()
-    assert (first.startswith('#{"t_start"'), names) == (True, "r,l,t")
+    header, columns, *episodes = (
+        (completed_training.folder / "0.monitor.csv").read_text().splitlines()
+    )
+    assert (header.startswith('#{"t_start"'), columns) == (True, "r,l,t")
     assert all(float(r) == float(n) for r, n, _ in (line.split(",") for line in episodes))
-    with np.load(done.folder / "evaluations.npz") as saved:
-        assert saved["timesteps"].tolist() == [128, 256]
-        assert (2, 10) == saved["results"].shape == saved["ep_lengths"].shape
-    assert (done.folder / "progress.csv").read_text().count("\n") == 5
-    assert PPO.load(done.folder / "model.zip").num_timesteps == done.ended.step
-    assert done.memory.beats[-1] == 256
+    with np.load(completed_training.folder / "evaluations.npz") as evaluations:
+        assert evaluations["timesteps"].tolist() == [128, 256]
+        assert (2, 10) == evaluations["results"].shape == evaluations["ep_lengths"].shape
+    assert (completed_training.folder / "progress.csv").read_text().count("\n") == 5
+    assert (
+        PPO.load(completed_training.folder / "model.zip").num_timesteps
+        == completed_training.end.step
+    )
+    assert completed_training.listener.beats[-1] == 256
 
 
-def test_an_unfinished_budget_of_evaluations_is_only_the_final_one(tmp_path: Path) -> None:
-    """Without a cadence, a run is evaluated once, at its end."""
-    memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, "budget.evaluation_every=null")
-    assert [e.final for e in memory.events if isinstance(e, Evaluated)] == [True]
+def test_without_a_cadence_only_the_final_evaluation_is_made(tmp_path: Path) -> None:
+    """A run with `evaluation_every=null` is evaluated once, at its end."""
+    listener, _ = run_training(tmp_path, *TINY["ppo"], *SHORT, "budget.evaluation_every=null")
+    assert [e.final for e in listener.events if isinstance(e, Evaluated)] == [True]
 
 
 def test_checkpoints_are_published_at_their_cadence(tmp_path: Path) -> None:
-    """At the first rollout after every 100 steps, with statistics, and an event says so."""
+    """A checkpoint with statistics is published at the first rollout after 100 steps."""
     words = (*TINY["ppo"], *SHORT, "environment.vector.normalise_observations=true")
-    memory, _ = trained(tmp_path, *words, checkpoint_every=100)
-    names = [e.name for e in memory.events if isinstance(e, Checkpointed)]
+    listener, _ = run_training(tmp_path, *words, checkpoint_every=100)
+    names = [e.name for e in listener.events if isinstance(e, Checkpointed)]
     assert ["checkpoints/128"] == names
-    assert [128] == [c.step for c in memory.checkpoints]
-    assert {"model.zip", "normalisation.npz", "state.npz"} == set(memory.checkpoints[0].files)
+    assert [128] == [c.step for c in listener.checkpoints]
+    assert {"model.zip", "normalisation.npz", "state.npz"} == set(listener.checkpoints[0].files)
 
 
 def test_a_request_to_stop_ends_the_run_at_the_next_step(tmp_path: Path) -> None:
     """A run that is asked to end at step 100 records `interrupted` and publishes no model."""
     listener = RecordingListener(tmp_path)
     listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 100
-    _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener)
-    assert (ended.ending, ended.reason, ended.step) == (Ending.INTERRUPTED, "enough", 100)
+    _, end = run_training(tmp_path, *TINY["ppo"], *SHORT, listener=listener)
+    assert (end.ending, end.reason, end.step) == (Ending.INTERRUPTED, "enough", 100)
     assert not (tmp_path / "model.zip").exists()
 
 
@@ -108,19 +115,19 @@ def test_time_runs_out(tmp_path: Path) -> None:
     """A run that exceeds its time limit fails as `timeout`."""
     listener = RecordingListener(tmp_path)
     listener.time = 11.0
-    _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener, timeout=10.0)
-    assert (ended.failure, ended.reason) == (Failure.TIMEOUT, "not done after 10 s")
+    _, end = run_training(tmp_path, *TINY["ppo"], *SHORT, listener=listener, timeout=10.0)
+    assert (end.failure, end.reason) == (Failure.TIMEOUT, "not done after 10 s")
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn", "sac"])
 def test_a_diverged_learner_fails_as_nan(algorithm: str, tmp_path: Path) -> None:
-    """A learning rate of 1e30 ends the run as `nan`, whatever the library raises, never as a score."""
+    """A learning rate of 1e30 ends the run with the failure `nan` and without a score."""
     words = (*TINY[algorithm], "algorithm.learning_rate=1e30", "budget.steps=1000")
-    memory, ended = trained(tmp_path, *words, "budget.evaluation_every=null")
-    assert (ended.ending, ended.failure) == (Ending.FAILED, Failure.NAN)
-    assert not any(isinstance(e, Evaluated) for e in memory.events)
-    assert ended.weights is None
+    listener, end = run_training(tmp_path, *words, "budget.evaluation_every=null")
+    assert (end.ending, end.failure) == (Ending.FAILED, Failure.NAN)
+    assert not any(isinstance(e, Evaluated) for e in listener.events)
+    assert end.weights is None
 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
@@ -141,40 +148,45 @@ def test_a_bad_environment_is_named_with_step_and_field(
     kind: str,
     tmp_path: Path,
 ) -> None:
-    """What an environment does wrong ends the run as `environment`, in one process or several."""
-    _, ended = odd(tmp_path, fault, kind=kind)
-    assert (failure, reason) == (ended.failure, ended.reason)
+    """A fault of an environment ends the run; the reason names the step and the field."""
+    _, end = train_odd(tmp_path, fault, kind=kind)
+    assert (failure, reason) == (end.failure, end.reason)
 
 
 def test_missing_memory_is_the_machines_failure(tmp_path: Path) -> None:
     """A MemoryError fails the run as `out_of_memory`, which is retried."""
-    _, ended = odd(tmp_path, "memory")
-    assert Failure.OUT_OF_MEMORY is ended.failure
+    _, end = train_odd(tmp_path, "memory")
+    assert Failure.OUT_OF_MEMORY is end.failure
 
 
 def test_a_program_that_exits_is_no_success(tmp_path: Path) -> None:
     """`sys.exit(0)` inside an environment counts as a crash."""
-    _, ended = odd(tmp_path, "sys_exit")
-    assert (ended.failure, ended.reason) == (Failure.CRASHED, "the program called sys.exit(0)")
+    _, end = train_odd(tmp_path, "sys_exit")
+    assert (end.failure, end.reason) == (Failure.CRASHED, "the program called sys.exit(0)")
 
 
 def test_shaping_does_not_touch_the_score(tmp_path: Path) -> None:
-    """A wrapper that multiplies rewards by ten changes what is learned, not what is reported."""
-    scaled = "environment.wrappers=[{name: 'odd_wrappers:TenTimes', arguments: {}}]"
+    """A wrapper that multiplies rewards by ten does not change the reported returns."""
+    wrappers = "environment.wrappers=[{name: 'odd_wrappers:TenTimes', arguments: {}}]"
     imports = "environment.imports=[odd_wrappers]"
-    memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, imports, scaled)
-    final = [e for e in memory.events if isinstance(e, Evaluated)][-1]
-    assert final.returns == tuple(map(float, final.lengths))
+    listener, _ = run_training(tmp_path, *TINY["ppo"], *SHORT, imports, wrappers)
+    final_evaluation = [e for e in listener.events if isinstance(e, Evaluated)][-1]
+    assert final_evaluation.returns == tuple(map(float, final_evaluation.lengths))
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ars"])
 def test_the_fault_of_one_of_several_processes_is_seen(algorithm: str, tmp_path: Path) -> None:
-    """A fault in the second of three processes ends the run with every algorithm."""
+    """A fault of environments in three processes ends the run, with PPO and with ARS."""
     words = (*ODD, "environment.arguments.fault=raise", "environment.vector.kind=subprocess")
-    more = ("environment.vector.count=3", *SHORT)
-    chosen = (*(w for w in words if algorithm == "ppo" or "n_steps" not in w), *more)
-    _, ended = trained(tmp_path, *chosen, f"algorithm={algorithm}", "budget.evaluation_every=null")
-    assert (Failure.ENVIRONMENT, True) == (ended.failure, "motor is on fire" in str(ended.reason))
+    vector_words = ("environment.vector.count=3", *SHORT)
+    training_words = (
+        *(w for w in words if algorithm == "ppo" or "n_steps" not in w),
+        *vector_words,
+    )
+    _, end = run_training(
+        tmp_path, *training_words, f"algorithm={algorithm}", "budget.evaluation_every=null"
+    )
+    assert (Failure.ENVIRONMENT, True) == (end.failure, "motor is on fire" in str(end.reason))
 
 
 @pytest.mark.parametrize(
@@ -186,18 +198,18 @@ def test_the_death_of_an_environment_process_is_reported(
     failure: Failure,
     tmp_path: Path,
 ) -> None:
-    """A dead process is noticed although its siblings hold its pipe open."""
-    _, ended = odd(tmp_path, fault, kind="subprocess", count=3)
-    assert failure is ended.failure
+    """A dead environment process is noticed, although other processes hold its pipe open."""
+    _, end = train_odd(tmp_path, fault, kind="subprocess", count=3)
+    assert failure is end.failure
 
 
 def test_errors_while_closing_do_not_change_the_result(
     tmp_path: Path,
 ) -> None:
-    """A run whose environment exits in close() has its score recorded before."""
-    memory, ended = odd(tmp_path, "sys_exit", "environment.id=odd_environments:Late-v0")
-    assert Ending.COMPLETED is ended.ending
-    assert memory.events[-1] == ended
+    """A run whose environment exits in close() still completes."""
+    listener, end = train_odd(tmp_path, "sys_exit", "environment.id=odd_environments:Late-v0")
+    assert Ending.COMPLETED is end.ending
+    assert listener.events[-1] == end
 
 
 def test_an_error_after_a_stop_request_is_no_failure(tmp_path: Path) -> None:
@@ -207,19 +219,23 @@ def test_an_error_after_a_stop_request_is_no_failure(tmp_path: Path) -> None:
         """Returns a stop request only at the second call for a step."""
 
         def stopping(self) -> StopRequest | None:
-            self.request_at, before = len(self.beats), self.request_at
-            return StopRequest(Ending.INTERRUPTED, "enough") if before == len(self.beats) else None
+            self.request_at, previous_step = len(self.beats), self.request_at
+            return (
+                StopRequest(Ending.INTERRUPTED, "enough")
+                if previous_step == len(self.beats)
+                else None
+            )
 
     words = (*ODD, "environment.arguments.fault=raise", *SHORT)
-    _, ended = trained(tmp_path, *words, listener=LateStopRequest(tmp_path))
-    assert (Ending.INTERRUPTED, None) == (ended.ending, ended.failure)
+    _, end = run_training(tmp_path, *words, listener=LateStopRequest(tmp_path))
+    assert (Ending.INTERRUPTED, None) == (end.ending, end.failure)
 
 
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Without an accelerator, `cuda` is refused instead of replaced by the CPU."""
+    """Without an accelerator, `cuda` is refused and not replaced by the CPU."""
     if torch.cuda.is_available():
         pytest.skip("there is an accelerator")
     listener = RecordingListener(tmp_path)
     spec = replace(spec_of(*TINY["ppo"], *SHORT), compute={"threads": 1, "device": "cuda"})
-    ended = train(assemble(spec), listener, tmp_path)
-    assert (Failure.USER, True) == (ended.failure, "use compute.device=cpu" in str(ended.reason))
+    end = train(assemble(spec), listener, tmp_path)
+    assert (Failure.USER, True) == (end.failure, "use compute.device=cpu" in str(end.reason))

@@ -29,7 +29,7 @@ TINY = {
         *("algorithm.learning_starts=32", "algorithm.train_freq=4"),
     ),
 }
-"""Words that make a training of each kind short."""
+"""Overrides that make a training of each kind short."""
 
 
 class RecordingListener:
@@ -64,16 +64,16 @@ class RecordingListener:
         """Store the step that the training continues from."""
         self.began_at.append(step)
 
-    def saved(self, position: int) -> SavedCheckpoint:
-        """A checkpoint as if read back, with all experience up to it."""
-        chosen = self.checkpoints[position]
-        stretches = [c.transitions for c in self.checkpoints if c.step <= chosen.step]
-        needed = [t for t in stretches if t is not None and t.end > chosen.oldest]
+    def saved_checkpoint(self, position: int) -> SavedCheckpoint:
+        """A checkpoint as it is read from disk, with all experience up to it."""
+        saved = self.checkpoints[position]
+        stretches = [c.transitions for c in self.checkpoints if c.step <= saved.step]
+        needed_transitions = [t for t in stretches if t is not None and t.end > saved.oldest]
         return SavedCheckpoint(
-            step=chosen.step,
+            step=saved.step,
             about={"attempt": 1},
-            files=chosen.files,
-            transitions=lambda: iter(needed),
+            files=saved.files,
+            transitions=lambda: iter(needed_transitions),
         )
 
     def beat(self, step: int) -> None:
@@ -94,30 +94,30 @@ class RecordingListener:
 
 
 def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec:
-    """The run that words lead to, as the command line would define it.
+    """The run that these overrides define, as on the command line.
 
-    Keyword arguments change values of its parts afterwards, which takes less time than words do.
+    Keyword arguments change values of its parts afterwards, which is faster than overrides.
     """
-    composed = deepcopy(_composed(words))
+    composition = deepcopy(_compose_parts(words))
     return RunSpec(
-        agent=merged(composed.parts["agent"], changes.get("agent", {})),
-        algorithm=merged(composed.parts["algorithm"], changes.get("algorithm", {})),
-        environment=merged(composed.parts["environment"], changes.get("environment", {})),
-        budget=merged(composed.parts["budget"], changes.get("budget", {})),
+        agent=merged(composition.parts["agent"], changes.get("agent", {})),
+        algorithm=merged(composition.parts["algorithm"], changes.get("algorithm", {})),
+        environment=merged(composition.parts["environment"], changes.get("environment", {})),
+        budget=merged(composition.parts["budget"], changes.get("budget", {})),
         compute={"threads": 1, "device": "cpu"},
         phase=Phase.TEST,
-        root=composed.root,
+        root=composition.root,
         seed=seed,
     )
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Values with changes, also within nested mappings."""
-    both = dict(values)
+    merged_values = dict(values)
     for key, value in changes.items():
-        inside = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
-        both[key] = merged(both[key], value) if inside else value
-    return both
+        is_nested = isinstance(value, Mapping) and isinstance(merged_values.get(key), Mapping)
+        merged_values[key] = merged(merged_values[key], value) if is_nested else value
+    return merged_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +129,20 @@ class Composed:
 
 
 @cache
-def _composed(words: tuple[str, ...]) -> Composed:
-    plain = compose(words, Path("nowhere"))[0].plain
-    settings, _ = validate(plain, ("odd_environments",))
-    environment = {k: v for k, v in plain["environment"].items() if k != "reference"}
+def _compose_parts(words: tuple[str, ...]) -> Composed:
+    values = compose(words, Path("nowhere"))[0].plain
+    settings, _ = validate(values, ("odd_environments",))
+    environment = {k: v for k, v in values["environment"].items() if k != "reference"}
     parts = {
-        "agent": plain["agent"],
-        "algorithm": plain["algorithm"],
+        "agent": values["agent"],
+        "algorithm": values["algorithm"],
         "environment": environment,
         "budget": settings.budget.defining(),
     }
     return Composed(parts, settings.seeds.root)
 
 
-def trained(
+def run_training(
     folder: Path,
     *words: str,
     seed: int = 0,
@@ -151,38 +151,40 @@ def trained(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     **operational: Any,
 ) -> tuple[RecordingListener, RunEnded]:
-    """Train what words lead to; returns what the listener was told and how it ended.
+    """Train the run of these overrides; return its listener and its end.
 
     Args:
-        folder: Where files go.
-        words: The configuration.
-        seed: Of the run.
-        listener: A new one, where there is none.
-        checkpoints: To go on from.
-        changes: Of values of the parts, by the name of the part.
+        folder: The folder for files.
+        words: The overrides.
+        seed: The seed of the run.
+        listener: The listener; a new one by default.
+        checkpoints: Checkpoints to continue from.
+        changes: Changes to values, by the name of the part.
         **operational: Settings of the budget that are no part of the run's identity.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    memory = listener or RecordingListener(folder)
+    recorder = listener or RecordingListener(folder)
     spec = spec_of(*words, seed=seed, **(changes or {}))
     training = assemble(spec, operational=operational)
-    return memory, train(training, memory, folder, checkpoints)
+    return recorder, train(training, recorder, folder, checkpoints)
 
 
 @cache
-def shared(*words: str, **operational: Any) -> tuple[RecordingListener, RunEnded]:
+def shared_training(*words: str, **operational: Any) -> tuple[RecordingListener, RunEnded]:
     """The result of `trained`, shared by the tests of a process; its files are removed."""
     with TemporaryDirectory(prefix="shared-training-") as folder:
-        return trained(Path(folder), *words, **operational)
+        return run_training(Path(folder), *words, **operational)
 
 
 def without_times(events: list[Event]) -> list[Mapping[str, Any]]:
     """Events as plain values, without times."""
-    plain = []
+    plain_events = []
     for event in events:
         values = to_plain(event)
         if isinstance(event, Measured):
             metrics = values["metrics"]
             values["metrics"] = {k: v for k, v in metrics.items() if not k.startswith("time/")}
-        plain.append({k: v for k, v in values.items() if k not in {"time", "seconds", "pid"}})
-    return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
+        plain_events.append(
+            {k: v for k, v in values.items() if k not in {"time", "seconds", "pid"}}
+        )
+    return json.loads(json.dumps(plain_events))  # type: ignore[no-any-return]

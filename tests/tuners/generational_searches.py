@@ -49,10 +49,10 @@ def failed(number: int, suggestion: Suggestion) -> Trial:
 def follow(
     tuner: Tuner, problem: Problem, judge: Judge, count: int, default: dict[str, Any] | None = None
 ) -> list[Trial]:
-    """The trials of a search; trial 0 is the default, which is the middle unless given."""
+    """The trials of a search; trial 0 is the default, or else the middle of the space."""
     suggester = tuner.open(problem)
-    middle = default or problem.space.decode([0.5] * len(problem.space.parameters))
-    trials = [judge(Suggestion(middle), 0)]
+    first_values = default or problem.space.decode([0.5] * len(problem.space.parameters))
+    trials = [judge(Suggestion(first_values), 0)]
     for number in range(1, count):
         suggestion = suggester.suggest(trials[: suggester.needs(number)], number)
         assert suggestion is not None
@@ -65,6 +65,6 @@ def points(trials: list[Trial]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([list(trial.parameters.values()) for trial in trials])
 
 
-def is_clearly_greater(these: list[float], those: list[float]) -> bool:
-    """Whether a rank test is significant at 1e-6."""
-    return bool(mannwhitneyu(these, those, alternative="greater").pvalue < 1e-6)
+def is_clearly_greater(scores: list[float], others: list[float]) -> bool:
+    """Whether scores are greater than others in a rank test at level 1e-6."""
+    return bool(mannwhitneyu(scores, others, alternative="greater").pvalue < 1e-6)

@@ -17,14 +17,14 @@ every_schedule = pytest.mark.parametrize("case", SCHEDULES, ids=[c["id"] for c i
 
 @every_schedule
 def test_brackets_are_those_of_the_reference(case: dict[str, Any]) -> None:
-    """Each rung of each bracket has the same number of configurations."""
+    """Each rung of each bracket has as many configurations as in the reference."""
     rungs = len(fidelities(case["steps"], case["minimum"], case["eta"]))
     assert case["brackets"] == bracket_sizes(rungs, case["eta"])
 
 
 @every_schedule
 def test_cost_of_a_cycle_is_that_of_the_reference(case: dict[str, Any]) -> None:
-    """The cost in full-run equivalents is equal in total and for each bracket."""
+    """The cost in full runs equals that of the reference, in total and for each bracket."""
     steps = fidelities(case["steps"], case["minimum"], case["eta"])
     brackets = Brackets(rungs=len(steps), eta=case["eta"])
     cost = [0.0] * len(steps)
@@ -35,7 +35,7 @@ def test_cost_of_a_cycle_is_that_of_the_reference(case: dict[str, Any]) -> None:
 
 
 def test_rungs_and_subpopulations_are_those_of_the_reference() -> None:
-    """The rounded steps of the rungs and the sizes of the subpopulations are equal."""
+    """The steps of rungs and the sizes of subpopulations are those of the reference."""
     case = SCHEDULES[0]
     assert [round(steps) for steps in case["rungs"]] == list(fidelities(100_000, 0.01, 3))
     assert tuple(case["subpop_sizes"]) == Brackets(rungs=5, eta=3).members
@@ -58,7 +58,7 @@ def test_each_trial_has_one_slot(rungs: int, eta: int, cycles: int) -> None:
 
 
 def test_members_are_parents_cyclically() -> None:
-    """The members take turns, also if a rung is smaller than its subpopulation."""
+    """Members are parents in turn, also if a rung is smaller than its subpopulation."""
     brackets = Brackets(rungs=5, eta=3)
     indices = [i for i in range(15 * 4) if brackets.rung(i).fidelity == 3]
     turns = [parent for index in indices for parent in brackets.parents(index)]
@@ -70,9 +70,9 @@ def test_small_subpopulation_reads_all_others() -> None:
     brackets = Brackets(rungs=2, eta=3)
     assert [3, 1, 2] == [rung.size for rung in brackets.cycle]
     assert [0, 1, 2, 1] == [brackets.reads(index) for index in range(4)]
-    narrow = Brackets(rungs=3, eta=2)
-    assert [4, 2, 1, 2, 1, 3] == [rung.size for rung in narrow.cycle]
-    assert [0, 1, 2, 3, 4, 5, 1] == [narrow.reads(index) for index in range(7)]
+    narrow_brackets = Brackets(rungs=3, eta=2)
+    assert [4, 2, 1, 2, 1, 3] == [rung.size for rung in narrow_brackets.cycle]
+    assert [0, 1, 2, 3, 4, 5, 1] == [narrow_brackets.reads(index) for index in range(7)]
 
 
 @pytest.mark.parametrize(

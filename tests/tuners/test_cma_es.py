@@ -32,7 +32,7 @@ from rlexp.tuners.cma_es import (
 )
 from rlexp.tuners.generational import EvaluatedPoint
 
-PLAIN = CMAES(population=None, sigma=0.3)
+TUNER = CMAES(population=None, sigma=0.3)
 MIXED = Space(
     parameters=(
         Parameter(key="x0", domain=Real(0.0, 1.0)),
@@ -46,7 +46,7 @@ BEST = np.array([0.2, 0.7, 0.35, 0.85, 0.6])
 
 
 def distance(suggestion: Suggestion, number: int) -> Trial:
-    """A trial whose value is greatest, 0, at `BEST`."""
+    """A trial whose value has its maximum, 0, at `BEST`."""
     x = np.array(list(suggestion.parameters.values()))
     return complete(number, suggestion, -float(((x - BEST[: len(x)]) ** 2).sum()))
 
@@ -57,17 +57,17 @@ def library_seed(seed: int, generation: int) -> int:
 
 
 def test_generations_are_those_of_the_library() -> None:
-    """An optimiser of the library that runs through draws the same generations."""
+    """The generations are those of an optimiser of the library with the same seeds."""
     from cmaes import CMA
 
-    trials = follow(PLAIN, problem_in(cube(3), seed=6), distance, 1 + 7 * 8)
+    trials = follow(TUNER, problem_in(cube(3), seed=6), distance, 1 + 7 * 8)
     optimiser = CMA(np.full(3, 0.5), 0.3, bounds=np.array([[0.0, 1.0]] * 3), population_size=7)
     expected = []
     for generation in range(1, 9):
         optimiser.reseed_rng(library_seed(6, generation))
-        drawn = [optimiser.ask() for _ in range(7)]
-        optimiser.tell([(x, float(((x - BEST[:3]) ** 2).sum())) for x in drawn])
-        expected += [x.tolist() for x in drawn]
+        candidates = [optimiser.ask() for _ in range(7)]
+        optimiser.tell([(x, float(((x - BEST[:3]) ** 2).sum())) for x in candidates])
+        expected += [x.tolist() for x in candidates]
     assert pytest.approx(np.array(expected), abs=1e-12) == points(trials[1:])
 
 
@@ -82,26 +82,26 @@ def mixed_cost(layers: int, activation: str, x: float = 0.9) -> float:
 
 @pytest.mark.parametrize("real", [1, 0])
 def test_mixed_generations_are_those_of_the_library(real: int) -> None:
-    """The library gets each point as it was before rounding to bounds and integers.
+    """The generations in a mixed space are those of an optimiser of the library.
 
-    Without real numbers many of them are the same.
+    The library gets each point before rounding. Without real numbers, many points are equal.
     """
     from cmaes import CatCMAwM
 
     size = 6 + real
 
-    def read(solution: Any) -> tuple[Any, ...]:
+    def values_of(solution: Any) -> tuple[Any, ...]:
         layers = LAYERS.index(solution.z[0]) + 1
-        rest = () if solution.x is None else (solution.x[0],)
-        return (layers, ACTIVATIONS[solution.c[0].argmax()], *rest)
+        real_values = () if solution.x is None else (solution.x[0],)
+        return (layers, ACTIVATIONS[solution.c[0].argmax()], *real_values)
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
         return complete(number, suggestion, -mixed_cost(*suggestion.parameters.values()))
 
-    kinds = (MIXED.parameters[1], MIXED.parameters[3], MIXED.parameters[0])
-    space = Space(parameters=kinds[: 2 + real])
+    parameters = (MIXED.parameters[1], MIXED.parameters[3], MIXED.parameters[0])
+    space = Space(parameters=parameters[: 2 + real])
     default = {p.key: value for p, value in zip(space.parameters, (5, "relu", 0.5), strict=False)}
-    trials = follow(PLAIN, problem_in(space, seed=3), judge, 1 + size * 6, default)
+    trials = follow(TUNER, problem_in(space, seed=3), judge, 1 + size * 6, default)
     optimiser = CatCMAwM(
         x_space=[[0.0, 1.0]] if real else None,
         z_space=[LAYERS],
@@ -114,10 +114,10 @@ def test_mixed_generations_are_those_of_the_library(real: int) -> None:
     expected: list[tuple[Any, ...]] = []
     for generation in range(1, 7):
         optimiser.reseed_rng(library_seed(3, generation))
-        drawn = [optimiser.ask() for _ in range(size)]
-        order = sorted(drawn, key=lambda s: mixed_cost(*read(s)))
+        candidates = [optimiser.ask() for _ in range(size)]
+        order = sorted(candidates, key=lambda s: mixed_cost(*values_of(s)))
         optimiser.tell([(s, float(rank)) for rank, s in enumerate(order)])
-        expected += map(read, drawn)
+        expected += map(values_of, candidates)
     assert expected == [tuple(t.parameters.values()) for t in trials[1:]]
 
 
@@ -141,37 +141,37 @@ def test_a_generation_waits_for_the_one_before_it(
     dimensions: int, population: int | None, expected: int
 ) -> None:
     """By default a generation has 4 + ⌊3 ln d⌋ trials; the first waits for trial 0."""
-    suggester = replace(PLAIN, population=population).open(problem_in(cube(dimensions)))
+    suggester = replace(TUNER, population=population).open(problem_in(cube(dimensions)))
     needs = [suggester.needs(number) for number in range(2 * expected + 2)]
     assert [0] + [1] * expected + [1 + expected] * expected + [1 + 2 * expected] == needs
 
 
 def test_search_starts_at_the_default() -> None:
-    """If the default failed or is excluded, the search starts in the middle."""
-    space, near = cube(2), replace(PLAIN, sigma=0.01)
+    """A search starts at the default, or in the middle if the default failed or is excluded."""
+    space, narrow_tuner = cube(2), replace(TUNER, sigma=0.01)
     default = Suggestion({"x0": 0.2, "x1": 0.9})
 
-    def first(*trials: Trial) -> Any:
-        suggester = near.open(problem_in(space))
+    def first_mean(*trials: Trial) -> Any:
+        suggester = narrow_tuner.open(problem_in(space))
         result = [suggester.suggest(trials, number) for number in range(1, 7)]
         return np.mean([list(s.parameters.values()) for s in result if s], axis=0)
 
-    assert pytest.approx([0.2, 0.9], abs=0.02) == first(complete(0, default, 1.0))
-    assert pytest.approx([0.5, 0.5], abs=0.02) == first(failed(0, default))
-    assert pytest.approx([0.5, 0.5], abs=0.02) == first()
+    assert pytest.approx([0.2, 0.9], abs=0.02) == first_mean(complete(0, default, 1.0))
+    assert pytest.approx([0.5, 0.5], abs=0.02) == first_mean(failed(0, default))
+    assert pytest.approx([0.5, 0.5], abs=0.02) == first_mean()
 
 
-def members(*trials: Trial) -> list[EvaluatedPoint]:
+def evaluated_points(*trials: Trial) -> list[EvaluatedPoint]:
     """Trials as evaluated points of the unit cube."""
     return [EvaluatedPoint(t.number, tuple(t.parameters.values()), t) for t in trials]
 
 
 @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.FAILED])
 def test_generation_of_ties_changes_nothing(state: TrialState) -> None:
-    """The state stays if all trials have the same value, or all failed."""
+    """A generation does not change the state if its trials all have one value, or all failed."""
     strategy = CmaEsMethod(cube(2), 0.3, 6, 0)
-    before = strategy.begin()
-    drawn = strategy.ask(before, 1)
+    initial_state = strategy.begin()
+    candidates = strategy.ask(initial_state, 1)
     values = (1.0,) if state is TrialState.COMPLETE else ()
     trials = [
         replace(
@@ -179,45 +179,51 @@ def test_generation_of_ties_changes_nothing(state: TrialState) -> None:
             state=state,
             values=values,
         )
-        for n, c in enumerate(drawn, 1)
+        for n, c in enumerate(candidates, 1)
     ]
-    assert strategy.tell(before, 1, members(*trials)) is before
-    better = [replace(trials[0], state=TrialState.COMPLETE, values=(2.0,)), *trials[1:]]
-    assert strategy.tell(before, 1, members(*better)) is not before
+    assert strategy.tell(initial_state, 1, evaluated_points(*trials)) is initial_state
+    better_trials = [replace(trials[0], state=TrialState.COMPLETE, values=(2.0,)), *trials[1:]]
+    assert strategy.tell(initial_state, 1, evaluated_points(*better_trials)) is not initial_state
 
 
 @pytest.mark.parametrize("space", [cube(3), MIXED], ids=["gaussian", "mixed"])
 def test_no_call_changes_a_state(space: Space) -> None:
-    """A state that was updated still draws the same points."""
+    """A state still draws the same points after an update was computed from it."""
     strategy = CmaEsMethod(space, 0.3, 6, 0)
-    before = strategy.begin()
-    drawn = strategy.ask(before, 1)
-    trials = [complete(n, Suggestion(space.decode(c.point)), n) for n, c in enumerate(drawn, 1)]
-    evaluated = [EvaluatedPoint(t.number, c.point, t) for t, c in zip(trials, drawn, strict=True)]
-    after = strategy.tell(before, 1, evaluated)
-    assert drawn == strategy.ask(before, 1)
-    assert strategy.ask(after, 2) == strategy.ask(strategy.tell(before, 1, evaluated), 2)
+    initial_state = strategy.begin()
+    candidates = strategy.ask(initial_state, 1)
+    trials = [
+        complete(n, Suggestion(space.decode(c.point)), n) for n, c in enumerate(candidates, 1)
+    ]
+    evaluations = [
+        EvaluatedPoint(t.number, c.point, t) for t, c in zip(trials, candidates, strict=True)
+    ]
+    next_state = strategy.tell(initial_state, 1, evaluations)
+    assert candidates == strategy.ask(initial_state, 1)
+    assert strategy.ask(next_state, 2) == strategy.ask(
+        strategy.tell(initial_state, 1, evaluations), 2
+    )
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 1000), bad=st.sets(st.integers(0, 30), max_size=12))
-def test_only_ranks_of_values_matter(seed: int, bad: set[int]) -> None:
+@given(seed=st.integers(0, 1000), failed_numbers=st.sets(st.integers(0, 30), max_size=12))
+def test_only_ranks_of_values_matter(seed: int, failed_numbers: set[int]) -> None:
     """A monotone transformation of the values leads to the same search."""
 
-    def judged(transform: Any) -> list[Trial]:
+    def search_with(transform: Any) -> list[Trial]:
         def judge(suggestion: Suggestion, number: int) -> Trial:
-            if number in bad:
+            if number in failed_numbers:
                 return failed(number, suggestion)
             return complete(number, suggestion, transform(distance(suggestion, 0).values[0]))
 
-        return follow(PLAIN, problem_in(cube(2), seed), judge, 31)
+        return follow(TUNER, problem_in(cube(2), seed), judge, 31)
 
-    original, curved = judged(lambda v: v), judged(lambda v: 1e9 * exp(v) - 7)
-    assert [t.parameters for t in original] == [t.parameters for t in curved]
+    original, transformed = search_with(lambda v: v), search_with(lambda v: 1e9 * exp(v) - 7)
+    assert [t.parameters for t in original] == [t.parameters for t in transformed]
 
 
 def test_mixed_optimum_is_found() -> None:
-    """Most searches reach the optimum of choices and integers."""
+    """At least eight of ten searches reach the optimum of choices and integers."""
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
         values = suggestion.parameters
@@ -226,37 +232,37 @@ def test_mixed_optimum_is_found() -> None:
         return complete(number, suggestion, -cost - (values["size"] / 1000 - 0.4) ** 2)
 
     default = {"x0": 0.5, "x1": 0.5, "layers": 3, "activation": "relu", "size": 500}
-    ends = [
-        follow(PLAIN, problem_in(MIXED, seed), judge, 161, default)[-1].parameters
+    last_parameters = [
+        follow(TUNER, problem_in(MIXED, seed), judge, 161, default)[-1].parameters
         for seed in range(10)
     ]
-    reached = [
+    is_optimum = [
         parameters["layers"] in {5, 6, 7} and parameters["activation"] == "elu"
-        for parameters in ends
+        for parameters in last_parameters
     ]
-    assert sum(reached) >= 8
+    assert sum(is_optimum) >= 8
 
 
 def test_search_restarts_after_convergence() -> None:
-    """The restarted distribution lies elsewhere and is wide again."""
-    trials = follow(PLAIN, problem_in(cube(1), seed=1), distance, 601)
+    """A search that has converged restarts with a wide distribution."""
+    trials = follow(TUNER, problem_in(cube(1), seed=1), distance, 601)
     spread = points(trials[1:]).reshape(-1, 4).std(axis=1)
     assert spread.min() < 1e-9
     assert spread[int(spread.argmin()) :].max() > 0.05
 
 
 def test_several_objectives_are_refused() -> None:
-    """The error names the tuners for several objectives."""
+    """CMA-ES refuses several objectives and names the tuners for them."""
     with pytest.raises(ConfigError, match="choose tuner=nsga2 or tuner=tpe"):
-        PLAIN.open(problem_in(cube(2), objectives=2))
+        TUNER.open(problem_in(cube(2), objectives=2))
 
 
 def test_cma_es_beats_random_search() -> None:
     """CMA-ES finds better values than random search within a hundred trials."""
-    best, by_chance = [], []
+    cma_scores, random_scores = [], []
     for seed in range(25):
-        trials = follow(PLAIN, problem_in(cube(5), seed), distance, 101)[1:]
-        best.append(max(t.values[0] for t in trials))
+        trials = follow(TUNER, problem_in(cube(5), seed), distance, 101)[1:]
+        cma_scores.append(max(t.values[0] for t in trials))
         draws = np.random.default_rng([9, seed]).random((100, 5))
-        by_chance.append(-float(((draws - BEST) ** 2).sum(axis=1).min()))
-    assert is_clearly_greater(best, by_chance)
+        random_scores.append(-float(((draws - BEST) ** 2).sum(axis=1).min()))
+    assert is_clearly_greater(cma_scores, random_scores)

@@ -28,22 +28,22 @@ SPACE = Space(
 
 
 class Sums:
-    """A method whose state is the sum of all values: its points are tenths of that."""
+    """A method whose state is the sum of all values, and whose points are a tenth of the state."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        self.told_rounds: list[int] = []
 
     def begin(self) -> float:
-        """Nothing."""
+        """The initial sum, 0."""
         return 0.0
 
     def ask(self, state: float, index: int) -> Sequence[CandidatePoint]:
-        """Two points at a tenth of the state."""
+        """Two points, or one point in the first round, at a tenth of the state."""
         return [CandidatePoint((state / 10,))] * (1 if index == 0 else 2)
 
     def tell(self, state: float, index: int, members: Sequence[EvaluatedPoint]) -> float:
-        """Add the values."""
-        self.told.append(index)
+        """Add the values of a round to the state."""
+        self.told_rounds.append(index)
         return state + sum(m.trial.values[0] for m in members if m.trial)
 
 
@@ -66,17 +66,17 @@ def test_rounds_are_replayed_once() -> None:
     past = history(1.0, 1.0, 2.0, 3.0, 1.0)
     assert [0.1, 0.4, 0.8] == [first_value(replay.suggest(past, n)) for n in (1, 3, 5)]
     assert [0.8, 0.1] == [first_value(replay.suggest(past, n)) for n in (6, 2)]
-    assert [0, 1, 2] == method.told
+    assert [0, 1, 2] == method.told_rounds
 
 
 def test_changed_history_is_replayed() -> None:
-    """The cache is dropped from the first changed round on."""
+    """A changed history is replayed from its first changed round on."""
     method = Sums()
     replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
-    past, other = history(1.0, 1.0, 2.0, 3.0, 1.0), history(1.0, 1.0, 1.0, 3.0, 1.0)
-    result = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
+    past, other_past = history(1.0, 1.0, 2.0, 3.0, 1.0), history(1.0, 1.0, 1.0, 3.0, 1.0)
+    result = [first_value(replay.suggest(h, 5)) for h in (past, other_past, past)]
     assert pytest.approx([0.8, 0.7, 0.8]) == result
-    assert [0, 1, 2, 1, 2, 1, 2] == method.told
+    assert [0, 1, 2, 1, 2, 1, 2] == method.told_rounds
 
 
 def test_missing_trial_has_no_value() -> None:
@@ -100,7 +100,7 @@ def test_missing_trial_has_no_value() -> None:
 def test_a_point_is_where_its_trial_was_run(
     parameters: dict[str, object], expected: tuple[float, ...]
 ) -> None:
-    """The suggested point is kept if it decodes to the values of the trial."""
+    """The point of a trial is the suggested point if that has the values of the trial."""
     trial = complete(1, Suggestion(parameters))
     assert pytest.approx(expected) == evaluated_point(SPACE, (0.2, 0.5, 0.3), trial)
 
@@ -112,23 +112,23 @@ def test_missing_trial_keeps_the_suggested_point() -> None:
 
 def test_suggested_points_are_kept_exactly() -> None:
     """Rounding by decoding and encoding does not change a suggested point."""
-    request = (0.1, 0.123456789012345, 0.71)
-    trial = complete(1, Suggestion(SPACE.decode(request)))
-    assert request == evaluated_point(SPACE, request, trial)
+    point = (0.1, 0.123456789012345, 0.71)
+    trial = complete(1, Suggestion(SPACE.decode(point)))
+    assert point == evaluated_point(SPACE, point, trial)
 
 
 def test_pruned_trials_rank_below_complete_ones() -> None:
     """Pruned trials rank by step, then by value; failed trials are last."""
-    some = complete(1, Suggestion({}), -5.0)
-    pruned = [
-        replace(some, state=TrialState.PRUNED, values=(), intermediate=values)
+    complete_trial = complete(1, Suggestion({}), -5.0)
+    pruned_trials = [
+        replace(complete_trial, state=TrialState.PRUNED, values=(), intermediate=values)
         for values in ({200: -9.0}, {100: 3.0}, {100: 2.0, 50: 99.0})
     ]
-    last = [
-        replace(some, state=TrialState.FAILED, values=()),
-        replace(some, values=(float("nan"),)),
-        replace(some, state=TrialState.PRUNED, values=()),
+    failed_trials = [
+        replace(complete_trial, state=TrialState.FAILED, values=()),
+        replace(complete_trial, values=(float("nan"),)),
+        replace(complete_trial, state=TrialState.PRUNED, values=()),
     ]
-    order = [some, *pruned, *last]
+    order = [complete_trial, *pruned_trials, *failed_trials]
     assert order == sorted(order, key=sort_key, reverse=True)
-    assert {sort_key(None)} == {sort_key(t) for t in last}
+    assert {sort_key(None)} == {sort_key(t) for t in failed_trials}

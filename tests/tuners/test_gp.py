@@ -23,28 +23,28 @@ SEEDS = (1, 2) if IN_FULL else (1,)
 def test_first_trials_are_sobol_points() -> None:
     """The model is used after the first trials, if at least one is complete."""
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(12)]
-    failed = [replace(t, state=TrialState.FAILED, values=()) for t in trials]
+    failed_trials = [replace(t, state=TrialState.FAILED, values=()) for t in trials]
     gp, sobol = TUNER.open(problem(NUMERIC)), SobolSequence().open(problem(NUMERIC))
     points = {number: sobol.suggest((), number) for number in (10, 11, 30)}
     assert points[10] == gp.suggest(trials, 10)
     assert points[30] == gp.suggest(trials[:9], 30)
-    assert points[30] == gp.suggest(failed, 30)
+    assert points[30] == gp.suggest(failed_trials, 30)
     assert points[11] != gp.suggest(trials[:10], 11)
-    assert points[30] != gp.suggest([*failed[:-1], trials[-1]], 30)
+    assert points[30] != gp.suggest([*failed_trials[:-1], trials[-1]], 30)
 
 
 @pytest.mark.parametrize("kind", ["numeric", "mixed"])
 def test_gp_beats_random_search(kind: str) -> None:
-    """After 22 trials the best one is much nearer to the optimum."""
+    """After 22 trials, the best trial is much nearer to the optimum than in random search."""
     space = SPACES[kind]
-    mine, random = (
+    gp_mean, random_mean = (
         mean(best(tuner, problem(space, seed=seed), 22) for seed in SEEDS)
         for tuner in (TUNER, RandomSearch())
     )
-    assert mine > 0.6 * random
+    assert gp_mean > 0.6 * random_mean
 
 
-def cut(number: int, state: TrialState, limit: float) -> Trial:
+def trial_stopped_below(number: int, state: TrialState, limit: float) -> Trial:
     """A trial that ends in `state` below a limit of `AXIS`; otherwise lower values are better."""
     values = drawn(NUMERIC, number)
     trial = complete(NUMERIC, number, values)
@@ -64,14 +64,14 @@ def cut(number: int, state: TrialState, limit: float) -> Trial:
 )
 def test_failing_regions_are_avoided(state: TrialState, count: int) -> None:
     """The model avoids a region of failed or pruned trials, although it looks best."""
-    trials = [cut(number, state, 0.4) for number in range(count)]
+    trials = [trial_stopped_below(number, state, 0.4) for number in range(count)]
     suggester = TUNER.open(problem(NUMERIC))
     result = [suggester.suggest(trials, number) for number in range(50, 57)]
     assert mean(s is not None and s.parameters[AXIS] < 0.3 for s in result) < 0.2
 
 
 def test_scaled_values() -> None:
-    """The worst complete trial has 0, the best 1, a pruned one the quartile, a failed one −0.1."""
+    """The scaled value is 0 for the worst trial, 1 for the best, −0.1 for a failed trial."""
     values = [(10.0,), (), (30.0,), (), (20.0,), (50.0,), (40.0,)]
     pruned = [False, True, False, False, False, False, False]
     expected = [0, 0.25, 0.5, -0.1, 0.25, 1, 0.75]
@@ -95,13 +95,13 @@ def test_scaled_values_of_several_objectives() -> None:
     ],
 )
 def test_selected_trials(values: list[list[float]], most: int, expected: list[int]) -> None:
-    """The best half is dominated by the fewest trials; the rest are the latest trials."""
+    """A selection has the trials that the fewest others dominate, and the latest trials."""
     assert expected == select_trials(np.array(values, dtype=float), most)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(2, 40))
 def test_selection_has_the_best_and_the_latest(values: list[int], most: int) -> None:
-    """The positions are ascending and unique, and include the best trial."""
+    """A selection is in order and has no duplicates; it has the best and the latest trial."""
     result = select_trials(np.array(values, dtype=float)[:, None], most)
     assert min(most, len(values)) == len(result)
     assert sorted(set(result)) == result
@@ -112,16 +112,18 @@ def test_selection_has_the_best_and_the_latest(values: list[int], most: int) -> 
 def test_unselected_trials_do_not_matter() -> None:
     """Many trials and their selection lead to the same suggestion."""
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(60)]
-    trials.append(complete(NUMERIC, 60, drawn(NUMERIC, 60), (-99.0,)))  # the scale begins there
-    few = [trials[i] for i in select_trials(np.array([t.values for t in trials]), 20)]
-    assert [20, 60] == [len(few), few[-1].number]
-    capped = replace(TUNER, most=20).open(problem(NUMERIC))
-    assert capped.suggest(trials, 70) == TUNER.open(problem(NUMERIC)).suggest(few, 70)
-    assert capped.suggest(trials, 70) != TUNER.open(problem(NUMERIC)).suggest(trials, 70)
+    trials.append(complete(NUMERIC, 60, drawn(NUMERIC, 60), (-99.0,)))  # the worst value
+    selected_trials = [trials[i] for i in select_trials(np.array([t.values for t in trials]), 20)]
+    assert [20, 60] == [len(selected_trials), selected_trials[-1].number]
+    capped_suggester = replace(TUNER, most=20).open(problem(NUMERIC))
+    assert capped_suggester.suggest(trials, 70) == TUNER.open(problem(NUMERIC)).suggest(
+        selected_trials, 70
+    )
+    assert capped_suggester.suggest(trials, 70) != TUNER.open(problem(NUMERIC)).suggest(trials, 70)
 
 
 def test_branches_share_one_process() -> None:
-    """The best branch is suggested, with good values of its parameters."""
+    """The process suggests the best branch, with good values of its parameters."""
     trials = []
     for number in range(60):
         values = drawn(BRANCHED, number)
@@ -134,12 +136,12 @@ def test_branches_share_one_process() -> None:
 
 
 def test_several_objectives_have_several_processes() -> None:
-    """With optima at 0.3 and 0.7 on an axis, suggestions lie between them."""
+    """For two objectives with optima at 0.3 and 0.7, suggestions lie between the optima."""
     trials = []
     for number in range(30):
         values = drawn(NUMERIC, number)
-        goals = (-((values[AXIS] - 0.3) ** 2), -((values[AXIS] - 0.7) ** 2))
-        trials.append(complete(NUMERIC, number, values, goals))
+        scores = (-((values[AXIS] - 0.3) ** 2), -((values[AXIS] - 0.7) ** 2))
+        trials.append(complete(NUMERIC, number, values, scores))
     suggester = TUNER.open(problem(NUMERIC, objectives=2))
     result = [suggester.suggest(trials, number) for number in range(50, 53)]
     assert all(s is not None and 0.2 < s.parameters[AXIS] < 0.8 for s in result)

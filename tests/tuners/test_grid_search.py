@@ -49,7 +49,7 @@ def test_levels(domain: Any, points: int, expected: list[Any]) -> None:
 
 
 def test_the_last_parameter_changes_fastest() -> None:
-    """Two ranges of integers are enumerated in lexicographic order."""
+    """A range and a choice are enumerated in lexicographic order."""
     space = Space(
         parameters=(
             Parameter(key="a", domain=Integer(1, 2)),
@@ -61,7 +61,7 @@ def test_the_last_parameter_changes_fastest() -> None:
 
 
 def test_inactive_parameters_do_not_multiply_the_grid() -> None:
-    """3 rates × (ppo: 3 steps × 3 clips, dqn: no noise or 3 sigmas, a2c: 3 steps)."""
+    """The grid has 3 rates × (ppo: 3 steps × 3 clips, dqn: 1 + 3 noises, a2c: 3 steps)."""
     assert 3 * (3 * 3 + (1 + 3) + 3) == len(combinations(BRANCHED, 3))
 
 
@@ -104,8 +104,8 @@ def test_grid_has_each_configuration_once(space: Space, points: int) -> None:
     assert sorted(expected) == sorted(result)
 
 
-def wide(dimensions: int) -> Space:
-    """A space of ranges."""
+def wide_space(dimensions: int) -> Space:
+    """A space of this many ranges."""
     return Space(
         parameters=tuple(Parameter(key=f"p{i}", domain=Real(0, 1)) for i in range(dimensions))
     )
@@ -113,16 +113,16 @@ def wide(dimensions: int) -> Space:
 
 def test_a_grid_may_have_a_million_points() -> None:
     """Every point of a large grid is suggested quickly."""
-    last = Grid(points=10).open(problem(wide(6))).suggest((), 10**6)
-    assert last is not None
-    assert {1.0} == set(last.parameters.values())
+    last_suggestion = Grid(points=10).open(problem(wide_space(6))).suggest((), 10**6)
+    assert last_suggestion is not None
+    assert {1.0} == set(last_suggestion.parameters.values())
 
 
 @pytest.mark.parametrize("dimensions", [7, 300])
 def test_too_large_grid_is_refused(dimensions: int) -> None:
-    """The error says how to make the grid smaller."""
+    """The error for a grid of more than a million points suggests another tuner."""
     with pytest.raises(ConfigError, match=r"more than 1,000,000 points: .* tuner=sobol$"):
-        Grid(points=10).open(problem(wide(dimensions)))
+        Grid(points=10).open(problem(wide_space(dimensions)))
 
 
 def test_a_range_has_two_points_at_least() -> None:

@@ -25,7 +25,7 @@ SPACE = Space(
         Parameter(key="width", domain=Choice((32, 64, 128)), when={"network": ("mlp",)}),
     )
 )
-FEW = ("brax_ant_sac", "cc_cartpole_ppo", "atari_qbert_dqn")
+SAMPLE_LANDSCAPES = ("brax_ant_sac", "cc_cartpole_ppo", "atari_qbert_dqn")
 """Landscapes of different libraries and algorithms."""
 Trials = Sequence[tuple[Mapping[str, Any], float]]
 
@@ -55,11 +55,11 @@ def leaders(results: tuple[ParameterImportance, ...]) -> list[str]:
 
 @pytest.mark.parametrize("key", SPACE.keys)
 def test_most_important_parameter_has_the_largest_share(key: str) -> None:
-    """Both methods find a parameter of any kind, and the shares sum to 1."""
+    """Both methods find the important parameter, of any kind; the shares sum to 1."""
     result = importances(SPACE, trials({key: 1.0}), 0)
     assert [PED_ANOVA, FANOVA] == [i.method for i in result]
     if key == "width":
-        # Where it is not there the value is as low as at its low end: its parent matters as well.
+        # Trials without a width have the value of the lowest width, so its parent matters, too.
         assert set(leaders(result)) <= {"width", "network"}
     else:
         assert [key, key] == leaders(result)
@@ -69,7 +69,7 @@ def test_most_important_parameter_has_the_largest_share(key: str) -> None:
 
 
 def test_every_share_has_an_interval() -> None:
-    """The interval contains the estimate and names its method and number of trials."""
+    """Every share has an interval with its estimate, its number of trials and its seed."""
     for method in importances(SPACE, trials({"rate": 1.0, "epochs": 0.5}), 3):
         for share in method.shares.values():
             assert share.low is not None
@@ -90,7 +90,7 @@ def test_noise_is_refused_by_fanova() -> None:
 
 
 def test_interactions_are_reported() -> None:
-    """For a product around the middle, only the pair is important."""
+    """For a product around the middle, only the pair of its factors is important."""
     generator = np.random.default_rng(0)
     result = [
         (SPACE.decode(list(point)), float((point[0] - 0.5) * (point[1] - 0.5)))
@@ -107,14 +107,14 @@ def test_greater_values_are_better() -> None:
     generator = np.random.default_rng(0)
     result: list[tuple[Mapping[str, Any], float]] = []
     for point in generator.random((200, 6)):
-        # Only among high values does the number of epochs matter, only among low ones the rate.
+        # The number of epochs matters among high values only, the rate among low values only.
         high = point[4] > 0.5
         value = point[2] + 1 if high else point[0]
         result.append((SPACE.decode(list(point)), float(value)))
     ped = importances(SPACE, result, 0)[0]
     assert ped.shares["epochs"].estimate > 5 * ped.shares["rate"].estimate
-    turned = importances(SPACE, [(p, -v) for p, v in result], 0)[0]
-    assert turned.shares["rate"].estimate > 5 * turned.shares["epochs"].estimate
+    reversed_values = importances(SPACE, [(p, -v) for p, v in result], 0)[0]
+    assert reversed_values.shares["rate"].estimate > 5 * reversed_values.shares["epochs"].estimate
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_greater_values_are_better() -> None:
     ],
 )
 def test_too_few_trials_give_a_reason(given_trials: Trials, reason: str) -> None:
-    """Both methods give a reason instead of shares."""
+    """For too few or equal trials, both methods give a reason instead of shares."""
     result = importances(SPACE, given_trials, 0)
     assert [(reason, {})] * 2 == [(method.reason, dict(method.shares)) for method in result]
 
@@ -147,7 +147,7 @@ def test_trials_without_a_finite_value_are_counted() -> None:
 
 
 def test_few_trials_have_five_best() -> None:
-    """At least five trials are the best, because a density needs them."""
+    """At least five trials count as the best, because a density needs them."""
     assert (
         "From the best 5 of 20 complete trials." == importances(SPACE, trials({}, 20), 0)[0].note
     )
@@ -160,9 +160,9 @@ def test_huge_values_do_not_overflow() -> None:
 
 
 def test_default_outside_its_ranges_is_used() -> None:
-    """A number becomes the nearer end; another value counts as inactive."""
-    odd = {"rate": "linear_3e-4", "epochs": 100, "network": "cnn", "batch": 4}
-    sample = [*trials({"rate": 1.0}, 60), (odd, 0.5)]
+    """A default outside of its ranges is used: a number as the nearer end, others as inactive."""
+    odd_default = {"rate": "linear_3e-4", "epochs": 100, "network": "cnn", "batch": 4}
+    sample = [*trials({"rate": 1.0}, 60), (odd_default, 0.5)]
     assert ["rate", "rate"] == leaders(importances(SPACE, sample, 0))
 
 
@@ -184,7 +184,7 @@ def test_the_order_of_the_trials_does_not_matter(seed: int) -> None:
 
 
 def test_the_seed_changes_the_resamples() -> None:
-    """Another seed gives other intervals."""
+    """Another seed gives other resamples, and other intervals."""
     sample = trials({"rate": 1.0, "epochs": 0.5}, 60)
     assert importances(SPACE, sample, 1) != importances(SPACE, sample, 2)
 
@@ -193,14 +193,14 @@ def test_the_seed_changes_the_resamples() -> None:
 def test_the_learning_rate_leads_on_most_landscapes() -> None:
     """Both methods put the learning rate first on at least nine of ten real landscapes."""
     result = []
-    few = usable() if IN_FULL else [load(name) for name in FEW]
-    for landscape in few:
+    landscapes = usable() if IN_FULL else [load(name) for name in SAMPLE_LANDSCAPES]
+    for landscape in landscapes:
         sample = list(zip(landscape.rows, map(float, landscape.scores.mean(axis=1)), strict=True))
         result.append(importances(landscape.space, sample, 0))
     ped = [leaders((pair[0],))[0] for pair in result]
     fanova = [leaders((pair[1],))[0] for pair in result if pair[1].shares]
-    misses = len(few) // 10
-    assert len(few) >= (10 if IN_FULL else 3)
-    assert ped.count("learning_rate") >= len(few) - misses
-    assert len(fanova) >= len(few) - misses
-    assert fanova.count("learning_rate") >= len(fanova) - misses
+    allowed_misses = len(landscapes) // 10
+    assert len(landscapes) >= (10 if IN_FULL else 3)
+    assert ped.count("learning_rate") >= len(landscapes) - allowed_misses
+    assert len(fanova) >= len(landscapes) - allowed_misses
+    assert fanova.count("learning_rate") >= len(fanova) - allowed_misses

@@ -25,15 +25,17 @@ values_of_two_or_three = st.integers(2, 3).flatmap(
 def brute_force_ranks(values: list[list[float]]) -> list[int]:
     """The ranks by definition: repeatedly remove the points that no other point dominates."""
     ranks: dict[int, int] = {}
-    while left := [i for i in range(len(values)) if i not in ranks]:
-        front = [i for i in left if not any(dominates(values[j], values[i]) for j in left)]
+    while remaining := [i for i in range(len(values)) if i not in ranks]:
+        front = [
+            i for i in remaining if not any(dominates(values[j], values[i]) for j in remaining)
+        ]
         ranks |= dict.fromkeys(front, max(ranks.values(), default=-1) + 1)
     return [ranks[i] for i in range(len(values))]
 
 
-def dominates(first: Sequence[float], other: Sequence[float]) -> bool:
+def dominates(first: Sequence[float], second: Sequence[float]) -> bool:
     """Whether a point is no worse in all objectives and better in at least one."""
-    pairs = list(zip(first, other, strict=True))
+    pairs = list(zip(first, second, strict=True))
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
@@ -45,14 +47,14 @@ def test_ranks_by_hand() -> None:
 
 @given(values_of_two_or_three)
 def test_ranks_equal_the_definition_and_optuna(values: list[list[float]]) -> None:
-    """Ranks are equal, also with ties."""
+    """Ranks equal the definition and those of Optuna, also with ties."""
     result = non_dominated_ranks(np.array(values)).tolist()
     assert brute_force_ranks(values) == result
     assert _fast_non_domination_rank(-np.array(values)).tolist() == result
 
 
 def test_crowding_distances_by_hand() -> None:
-    """Of (0, 10), (2, 8), (5, 1), (10, 0): 5/10 + 9/10 and 8/10 + 8/10 between infinite ends."""
+    """The crowding distances of four points are infinite at the ends, and 1.4 and 1.6 between."""
     values = np.array([[5.0, 1.0], [0.0, 10.0], [10.0, 0.0], [2.0, 8.0]])
     assert pytest.approx([1.6, inf, inf, 1.4]) == crowding_distances(values).tolist()
 

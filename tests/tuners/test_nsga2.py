@@ -27,10 +27,10 @@ from rlexp.tuners.generational import EvaluatedPoint
 from rlexp.tuners.nsga2 import NSGA2, polynomial_mutation, ranked, tournament
 from rlexp.tuners.unit_cube import random_point, trial_generator
 
-PLAIN = NSGA2(
+TUNER = NSGA2(
     population=20, crossover_probability=0.9, mutation_probability=None, mutation_index=20.0
 )
-SMALL = replace(PLAIN, population=4)
+SMALL_TUNER = replace(TUNER, population=4)
 
 
 def member(number: int, *values: float, state: TrialState = TrialState.COMPLETE) -> EvaluatedPoint:
@@ -58,14 +58,14 @@ def test_selection_by_hand() -> None:
 
 
 def test_a_tournament_is_won_by_the_better() -> None:
-    """The worst individual never wins, and every other one can."""
+    """The worst individual never wins a tournament, and every other individual can."""
     population = ranked([member(n, float(n), float(n)) for n in range(4)])
     winners = {tournament(population, trial_generator(0, n)).number for n in range(200)}
     assert {1, 2, 3} == winners
 
 
 def test_a_tournament_of_equals_is_won_by_either() -> None:
-    """If two individuals tie, the first one drawn wins."""
+    """Either of two equal individuals can win a tournament."""
     population = ranked([member(1, 0.0, 1.0), member(2, 1.0, 0.0)])
     assert {1, 2} == {tournament(population, trial_generator(0, n)).number for n in range(50)}
 
@@ -82,13 +82,13 @@ def test_a_tournament_of_equals_is_won_by_either() -> None:
     ],
 )
 def test_polynomial_mutation_by_hand(share: float, draw: float, expected: float) -> None:
-    """With η = 1, a quarter leads from 0.2 to 0.2 + √(½ + ½ · 0.8²) − 1."""
+    """With η = 1, a draw of ¼ leads from 0.2 to 0.2 + √(½ + ½ · 0.8²) − 1."""
     assert pytest.approx(expected) == polynomial_mutation(share, draw, 1.0)
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True), st.floats(0, 100))
 def test_polynomial_mutation_stays_inside(share: float, draw: float, index: float) -> None:
-    """The share stays in [0, 1], decreases below ½ and increases above."""
+    """A mutated share stays in [0, 1]; draws below ½ decrease it, draws above ½ increase it."""
     result = polynomial_mutation(share, draw, index)
     assert 0 <= result <= 1
     assert (result - share) * (draw - 0.5) >= -1e-12
@@ -104,13 +104,13 @@ def schaffer(suggestion: Suggestion, number: int) -> Trial:
 
 def test_generation_waits_for_the_previous_one() -> None:
     """The first generation has the default configuration and waits for no trial."""
-    suggester = SMALL.open(problem_in(cube(2), objectives=2))
+    suggester = SMALL_TUNER.open(problem_in(cube(2), objectives=2))
     assert [0, 0, 0, 0, 0, 5, 5, 5, 5, 9] == [suggester.needs(number) for number in range(10)]
 
 
 def test_the_first_generation_is_random() -> None:
-    """Each point depends on the seed and its number only."""
-    trials = follow(SMALL, problem_in(cube(3), 5, objectives=2), schaffer, 5)
+    """Each point of the first generation depends on the seed and its number only."""
+    trials = follow(SMALL_TUNER, problem_in(cube(3), 5, objectives=2), schaffer, 5)
     assert [random_point(3, 5, n).tolist() for n in range(1, 5)] == points(trials[1:]).tolist()
 
 
@@ -122,42 +122,48 @@ def test_the_default_can_be_a_parent() -> None:
         return complete(number, suggestion, *values)
 
     default = {f"x{i}": 0.123 for i in range(6)}
-    trials = follow(SMALL, problem_in(cube(6), objectives=2), judge, 9, default)
+    trials = follow(SMALL_TUNER, problem_in(cube(6), objectives=2), judge, 9, default)
     assert 0 < sum(0.123 in t.parameters.values() for t in trials[5:])
 
 
 def test_failed_trial_is_not_a_parent() -> None:
     """Failed and excluded trials lead to the same children."""
     problem = problem_in(cube(3), 1, objectives=2)
-    bad = {2, 3, 6}
+    failed_numbers = {2, 3, 6}
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
-        return failed(number, suggestion) if number in bad else schaffer(suggestion, number)
+        return (
+            failed(number, suggestion)
+            if number in failed_numbers
+            else schaffer(suggestion, number)
+        )
 
-    trials = follow(SMALL, problem, judge, 13)
-    excluded = [t for t in trials if t.number not in bad]
-    first, second = SMALL.open(problem), SMALL.open(problem)
+    trials = follow(SMALL_TUNER, problem, judge, 13)
+    remaining_trials = [t for t in trials if t.number not in failed_numbers]
+    first, second = SMALL_TUNER.open(problem), SMALL_TUNER.open(problem)
     numbers = range(9, 13)
     assert [first.suggest(trials, n) for n in numbers] == [
-        second.suggest(excluded, n) for n in numbers
+        second.suggest(remaining_trials, n) for n in numbers
     ]
     genes = set(points([t for t in trials if t.number in {2, 3}]).ravel().tolist())
     children = points(trials[9:]).ravel().tolist()
     assert set() == genes & set(children)
 
 
-@pytest.mark.parametrize(("probability", "mixed"), [(1.0, True), (0.0, False)])
-def test_children_have_the_genes_of_two_parents(probability: float, mixed: bool) -> None:
-    """With crossover each gene comes from either parent; otherwise a child is a clone."""
-    tuner = replace(SMALL, crossover_probability=probability, mutation_probability=1e-12)
+@pytest.mark.parametrize(("probability", "has_two_parents"), [(1.0, True), (0.0, False)])
+def test_children_have_the_genes_of_two_parents(probability: float, has_two_parents: bool) -> None:
+    """With crossover, each gene comes from either parent; without, a child is a clone."""
+    tuner = replace(SMALL_TUNER, crossover_probability=probability, mutation_probability=1e-12)
     trials = follow(tuner, problem_in(cube(6), 2, objectives=2), schaffer, 9)
     parents = points(trials[:5])
     sources = [
         [np.flatnonzero(parents[:, i] == gene) for i, gene in enumerate(child)]
         for child in points(trials[5:])
     ]
-    assert all(len(result) == 1 for child in sources for result in child)
-    assert {2 if mixed else 1} == {len({int(result[0]) for result in child}) for child in sources}
+    assert all(len(parent_rows) == 1 for child in sources for parent_rows in child)
+    assert {2 if has_two_parents else 1} == {
+        len({int(parent_rows[0]) for parent_rows in child}) for child in sources
+    }
 
 
 def test_children_are_new() -> None:
@@ -173,11 +179,11 @@ def test_children_are_new() -> None:
         size = suggestion.parameters["x1"]
         return complete(number, suggestion, size, -size * (suggestion.parameters["x0"] == "b"))
 
-    trials = follow(SMALL, problem_in(space, objectives=2), judge, 29, {"x0": "a", "x1": 3})
-    for first in range(5, 29, 4):
-        before = ranked([EvaluatedPoint(t.number, (), t) for t in trials[:first]])[:4]
-        existing = [trials[item.number].parameters for item in before]
-        assert [] == [t for t in trials[first : first + 4] if t.parameters in existing]
+    trials = follow(SMALL_TUNER, problem_in(space, objectives=2), judge, 29, {"x0": "a", "x1": 3})
+    for start in range(5, 29, 4):
+        population = ranked([EvaluatedPoint(t.number, (), t) for t in trials[:start]])[:4]
+        existing = [trials[item.number].parameters for item in population]
+        assert [] == [t for t in trials[start : start + 4] if t.parameters in existing]
 
 
 def test_mutation_of_choices_is_uniform() -> None:
@@ -189,7 +195,7 @@ def test_mutation_of_choices_is_uniform() -> None:
             Parameter(key="x2", domain=Real(0.0, 1.0)),
         )
     )
-    tuner = replace(SMALL, mutation_probability=1.0)
+    tuner = replace(SMALL_TUNER, mutation_probability=1.0)
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
         return complete(number, suggestion, *((1.0, 1.0) if number == 0 else (0.0, 0.0)))
@@ -202,9 +208,9 @@ def test_mutation_of_choices_is_uniform() -> None:
 
 
 def test_one_objective_is_refused() -> None:
-    """The error names the tuner for one objective."""
+    """NSGA-II refuses one objective and names the tuner for it."""
     with pytest.raises(ConfigError, match="choose tuner=tpe"):
-        PLAIN.open(problem_in(cube(2)))
+        TUNER.open(problem_in(cube(2)))
 
 
 def hypervolume(values: Sequence[tuple[float, ...]]) -> float:
@@ -219,13 +225,13 @@ def hypervolume(values: Sequence[tuple[float, ...]]) -> float:
 
 def test_nsga2_beats_random_search() -> None:
     """After two hundred trials, the hypervolume is greater than that of random search."""
-    areas, by_chance = [], []
+    areas, random_areas = [], []
     for seed in range(25):
-        trials = follow(PLAIN, problem_in(cube(6), seed, objectives=2), schaffer, 201)[1:]
+        trials = follow(TUNER, problem_in(cube(6), seed, objectives=2), schaffer, 201)[1:]
         areas.append(hypervolume([t.values for t in trials]))
         draws = np.random.default_rng([9, seed]).random((200, 6))
         costs = [((draws - goal) ** 2).sum(axis=1) for goal in (0.3, 0.6)]
-        by_chance.append(
+        random_areas.append(
             hypervolume([(-float(a), -float(b)) for a, b in zip(*costs, strict=True)])
         )
-    assert is_clearly_greater(areas, by_chance)
+    assert is_clearly_greater(areas, random_areas)

@@ -30,14 +30,14 @@ from rlexp.tuners.optuna_trials import (
 
 def complete_trials(space: Space, count: int) -> list[optuna.trial.FrozenTrial]:
     """Complete trials at random points."""
-    searched = distributions(space)
+    space_distributions = distributions(space)
     result = []
     for number in range(count):
         values = drawn(space, number)
         params = internal_values(space, values)
         assert params is not None
         score = complete(space, number, values).values
-        result.append(frozen_trial(number, params, searched, values=score))
+        result.append(frozen_trial(number, params, space_distributions, values=score))
     return result
 
 
@@ -50,12 +50,12 @@ def test_values_can_be_converted_back(kind: str, number: int) -> None:
     assert result is not None
     for parameter in space.active(values):
         internal, domain = result[parameter.key], parameter.domain
-        searched = distribution(domain)
-        assert searched._contains(searched.to_internal_repr(internal))
-        back = from_internal(domain, internal)
+        optuna_distribution = distribution(domain)
+        assert optuna_distribution._contains(optuna_distribution.to_internal_repr(internal))
+        restored = from_internal(domain, internal)
         value = values[parameter.key]
-        assert type(value) is type(back)
-        assert back == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value)
+        assert type(value) is type(restored)
+        assert restored == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_wide_integer_ranges_are_continuous() -> None:
 
 
 def test_missing_value_excludes_the_trial() -> None:
-    """Only active parameters need values."""
+    """A trial is excluded if an active parameter has no value."""
     assert internal_values(BRANCHED, {"algorithm": "a2c", "algorithm.learning_rate": 1e-3}) is None
-    whole = {"algorithm": "a2c", "algorithm.learning_rate": 1e-3, "algorithm.n_steps": 4}
+    complete_values = {"algorithm": "a2c", "algorithm.learning_rate": 1e-3, "algorithm.n_steps": 4}
     assert {
         "algorithm": 2,
         "algorithm.learning_rate": pytest.approx(0.5),
         "algorithm.n_steps": 4,
-    } == (internal_values(BRANCHED, {**whole, "algorithm.clip_range": 0.2}))
+    } == (internal_values(BRANCHED, {**complete_values, "algorithm.clip_range": 0.2}))
 
 
 def test_middle_values() -> None:
@@ -122,7 +122,7 @@ def test_middle_values() -> None:
 def test_values_that_are_not_finite_are_dropped(
     values: tuple[float, ...], expected: tuple[float, ...]
 ) -> None:
-    """A trial with such a value counts as failed, for every direction."""
+    """A trial with a value that is not finite counts as failed."""
     assert expected == finite_values(
         complete(NUMERIC, 0, {}, values or ()) if values else failed()
     )
@@ -134,43 +134,43 @@ def failed() -> Trial:
 
 
 def test_trial_is_converted_once_per_change() -> None:
-    """The order of trials and the other trials do not matter."""
-    seen: list[int] = []
+    """A trial is converted again only if it changed, whatever the order of trials."""
+    converted_numbers: list[int] = []
 
-    def number(trial: Trial) -> int | None:
-        seen.append(trial.number)
+    def convert(trial: Trial) -> int | None:
+        converted_numbers.append(trial.number)
         return trial.number if trial.number != 1 else None
 
-    history = ConvertedTrials(number)
+    history = ConvertedTrials(convert)
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(4)]
     assert [0, 2] == history.of(trials[:3])
     assert [0, 2, 3] == history.of([trials[3], *trials[:3]])
     assert [3] == history.of([replace(trials[3])])
-    assert [0, 1, 2, 3] == seen
+    assert [0, 1, 2, 3] == converted_numbers
     assert [2] == history.of([replace(trials[2], values=(9.0,))])
-    assert [0, 1, 2, 3, 2] == seen
+    assert [0, 1, 2, 3, 2] == converted_numbers
 
 
 @pytest.mark.parametrize("kind", SPACES)
 def test_suggestion_equals_that_of_an_ordinary_study(kind: str) -> None:
-    """Trials in Optuna's own storage lead to the same suggestion."""
+    """An ordinary Optuna study with the same trials gives the same suggestion."""
     space = SPACES[kind]
-    finished = complete_trials(space, 30)
+    finished_trials = complete_trials(space, 30)
     study = optuna.create_study(direction="maximize", sampler=sampler(5))
-    for trial in finished:
+    for trial in finished_trials:
         study.add_trial(
             optuna.create_trial(
                 params=trial.params, distributions=trial.distributions, values=trial.values
             )
         )
-    usual = study.ask()
+    next_trial = study.ask()
     expected = dict[str, Any]()
     for parameter in space.parameters:
         if parameter.is_active(expected):
-            searched = distribution(parameter.domain)
-            internal = usual._suggest(parameter.key, searched)
+            optuna_distribution = distribution(parameter.domain)
+            internal = next_trial._suggest(parameter.key, optuna_distribution)
             expected[parameter.key] = from_internal(parameter.domain, internal)
-    assert expected == suggest_parameters(sampler(5), finished, space, 1)
+    assert expected == suggest_parameters(sampler(5), finished_trials, space, 1)
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
@@ -185,22 +185,22 @@ def sampler(seed: int) -> optuna.samplers.BaseSampler:
 def test_suggesting_does_not_change_history_or_logging(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No trial is added, and Optuna's log level is restored."""
-    finished = complete_trials(MIXED, 12)
+    """A suggestion adds no trial, logs nothing and keeps the log level of Optuna."""
+    finished_trials = complete_trials(MIXED, 12)
     optuna.logging.set_verbosity(optuna.logging.INFO)
     optuna.logging.enable_propagation()
     try:
         with caplog.at_level(logging.DEBUG):
-            suggest_parameters(sampler(1), finished, MIXED, 1)
+            suggest_parameters(sampler(1), finished_trials, MIXED, 1)
         assert optuna.logging.INFO == optuna.logging.get_verbosity()
     finally:
         optuna.logging.disable_propagation()
     assert [] == caplog.records
-    assert finished == complete_trials(MIXED, 12)
+    assert finished_trials == complete_trials(MIXED, 12)
 
 
 def test_sampler_seeds_have_32_bits_and_differ() -> None:
-    """Seeds differ between trials and between sweeps."""
+    """Seeds of samplers have 32 bits and differ between trials and between sweeps."""
     seeds = {sampler_seed(seed, number) for seed in (0, 1, 2**32 - 1) for number in range(1, 999)}
     assert 3 * 998 == len(seeds)
     assert all(0 <= seed < 2**32 for seed in seeds)

@@ -15,8 +15,8 @@ from rlexp.tuners.tpe import TPE
 from rlexp.tuners.unit_cube import random_point, sobol_point
 
 
-def suggested(suggester: Suggester, number: int) -> dict[str, Any]:
-    """The suggested values without any trial."""
+def suggested_values(suggester: Suggester, number: int) -> dict[str, Any]:
+    """The values of a suggestion without any trial."""
     suggestion = suggester.suggest((), number)
     assert suggestion is not None
     return dict(suggestion.parameters)
@@ -26,36 +26,38 @@ def suggested(suggester: Suggester, number: int) -> dict[str, Any]:
 def test_suggestions_are_decoded_points(kind: str) -> None:
     """A suggestion is the decoded random or Sobol' point of its number."""
     space = SPACES[kind]
-    draws = RandomSearch().open(problem(space))
-    points = SobolSequence().open(problem(space))
+    random_search = RandomSearch().open(problem(space))
+    sobol_search = SobolSequence().open(problem(space))
     for number in (1, 2, 77):
         size = len(space.parameters)
-        drawn, point = random_point(size, 11, number), sobol_point(size, 11, number)
-        assert space.decode(drawn.tolist()) == suggested(draws, number)
-        assert space.decode(point.tolist()) == suggested(points, number)
+        random_share, sobol_share = random_point(size, 11, number), sobol_point(size, 11, number)
+        assert space.decode(random_share.tolist()) == suggested_values(random_search, number)
+        assert space.decode(sobol_share.tolist()) == suggested_values(sobol_search, number)
 
 
 @pytest.mark.parametrize("tuner", [RandomSearch(), SobolSequence()])
 def test_choices_are_drawn_equally_often(tuner: Tuner) -> None:
     """Choices are equally likely, and a branch has its parameters only if it is chosen."""
     suggester = tuner.open(problem(BRANCHED))
-    result = [suggested(suggester, number) for number in range(1, 769)]
-    chosen = [values["algorithm"] for values in result]
-    assert [256] * 3 == pytest.approx([chosen.count(a) for a in ("ppo", "dqn", "a2c")], abs=40)
+    result = [suggested_values(suggester, number) for number in range(1, 769)]
+    algorithms = [values["algorithm"] for values in result]
+    assert [256] * 3 == pytest.approx([algorithms.count(a) for a in ("ppo", "dqn", "a2c")], abs=40)
     assert all(("switch.noise" in values) == (values["algorithm"] == "dqn") for values in result)
 
 
 def test_ranges_are_covered_on_their_own_scale() -> None:
-    """Half of a logarithmic range lies below its geometric mean."""
+    """Half of the points of a logarithmic range lie below its geometric mean."""
     suggester = SobolSequence().open(problem(NUMERIC))
-    rates = [suggested(suggester, number)["algorithm.learning_rate"] for number in range(1, 257)]
+    rates = [
+        suggested_values(suggester, number)["algorithm.learning_rate"] for number in range(1, 257)
+    ]
     assert 128 == sum(rate < 1e-5**0.5 for rate in rates)
 
 
 def test_equal_seeds_give_equal_suggestions() -> None:
-    """A suggestion does not depend on the number of objectives or on trials."""
-    item, two = (RandomSearch().open(problem(MIXED, k)) for k in (1, 2))
-    assert item.suggest((), 9) == two.suggest((), 9)
+    """A random suggestion does not depend on the number of objectives."""
+    one_objective, two_objectives = (RandomSearch().open(problem(MIXED, k)) for k in (1, 2))
+    assert one_objective.suggest((), 9) == two_objectives.suggest((), 9)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,9 @@ def test_equal_seeds_give_equal_suggestions() -> None:
     ],
 )
 def test_too_many_parameters_are_refused(tuner: Tuner) -> None:
-    """The space is refused before anything is suggested."""
-    many = Space(
+    """A space with too many parameters is refused before any suggestion."""
+    large_space = Space(
         parameters=tuple(Parameter(key=f"p{i}", domain=Real(0, 1)) for i in range(21_202))
     )
     with pytest.raises(ConfigError, match="choose tuner=random"):
-        tuner.open(problem(many))
+        tuner.open(problem(large_space))

@@ -22,7 +22,7 @@ AXIS = "algorithm.clip_range"
 SEEDS = 4 if IN_FULL else 2
 
 
-def failing(number: int, above: float) -> Trial:
+def trial_failing_above(number: int, above: float) -> Trial:
     """A trial that fails if `AXIS` is above a limit; its value does not depend on `AXIS`."""
     values = drawn(NUMERIC, number)
     trial = complete(NUMERIC, number, values, (value(NUMERIC, {**values, AXIS: 0.3}),))
@@ -49,19 +49,19 @@ def test_first_trials_are_sobol_points() -> None:
 
 @pytest.mark.parametrize("kind", ["numeric", "mixed"])
 def test_tpe_beats_random_search(kind: str) -> None:
-    """After fifty trials the best one is half as far from the optimum."""
+    """After fifty trials, the best trial is half as far from the optimum as in random search."""
     space = SPACES[kind]
-    mine, random = (
+    tpe_mean, random_mean = (
         mean(best(tuner, problem(space, seed=seed), 50) for seed in range(SEEDS))
         for tuner in (TUNER, RandomSearch())
     )
-    assert mine > random / 2
+    assert tpe_mean > random_mean / 2
 
 
 @pytest.mark.parametrize(("count", "limit"), [(12, 0.5), (30, 0.5), (200, 0.5), (200, 0.1)])
 def test_failing_regions_are_avoided(count: int, limit: float) -> None:
-    """Regions of failed trials are avoided in short and long histories."""
-    trials = [failing(number, limit) for number in range(count)]
+    """TPE avoids regions of failed trials, in short and in long histories."""
+    trials = [trial_failing_above(number, limit) for number in range(count)]
     assert share_above(TUNER.open(problem(NUMERIC)), trials, limit) < (1 - limit) / 4
 
 
@@ -69,24 +69,24 @@ def test_failing_regions_are_avoided(count: int, limit: float) -> None:
 def test_regions_of_early_pruning_are_avoided(multivariate: bool) -> None:
     """Trials that are pruned later rank higher; at equal steps the value decides."""
     tuner = replace(TUNER, multivariate=multivariate).open(problem(NUMERIC))
-    early, worse = [], []
+    early_pruned, low_values = [], []
     for number in range(60):
-        trial = replace(failing(number, 1.0), state=TrialState.PRUNED, values=())
-        bad = trial.parameters[AXIS] > 0.5
-        early.append(replace(trial, intermediate={100 if bad else 900: 1.0}))
-        worse.append(replace(trial, intermediate={100: 5.0, 900: -9.0 if bad else 1.0}))
-    assert share_above(tuner, early, 0.5) < 0.1
-    assert share_above(tuner, worse, 0.5) < 0.1
+        trial = replace(trial_failing_above(number, 1.0), state=TrialState.PRUNED, values=())
+        is_bad = trial.parameters[AXIS] > 0.5
+        early_pruned.append(replace(trial, intermediate={100 if is_bad else 900: 1.0}))
+        low_values.append(replace(trial, intermediate={100: 5.0, 900: -9.0 if is_bad else 1.0}))
+    assert share_above(tuner, early_pruned, 0.5) < 0.1
+    assert share_above(tuner, low_values, 0.5) < 0.1
 
 
 def test_a_failed_trial_ranks_below_a_pruned_one() -> None:
-    """A pruned trial whose last value is not finite ranks between them."""
+    """TPE avoids a region of failed trials in favour of a region of pruned trials."""
     states = [TrialState.FAILED, TrialState.PRUNED]
-    for bad, good in ((0, 1), (1, 0)):
+    for bad_index, good_index in ((0, 1), (1, 0)):
         trials = []
         for number in range(60):
             values = drawn(NUMERIC, number)
-            state = states[bad if values[AXIS] > 0.5 else good]
+            state = states[bad_index if values[AXIS] > 0.5 else good_index]
             steps = {100: 0.0} if state is TrialState.PRUNED else {}
             trials.append(
                 Trial(
@@ -94,32 +94,34 @@ def test_a_failed_trial_ranks_below_a_pruned_one() -> None:
                 )
             )
         share = share_above(TUNER.open(problem(NUMERIC)), trials, 0.5)
-        assert share < 0.1 if bad == 0 else share > 0.9
+        assert share < 0.1 if bad_index == 0 else share > 0.9
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changes",
     [
         {"steps": STEPS - 1},
         {"parameters": {**drawn(MIXED, 3), "agent.net_arch": [7]}},
         {"parameters": {**drawn(MIXED, 3), "algorithm.gamma": None}},
     ],
 )
-def test_cheaper_and_foreign_trials_are_left_out(other: dict[str, Any]) -> None:
+def test_cheaper_and_foreign_trials_are_left_out(changes: dict[str, Any]) -> None:
     """Trials with fewer steps or unknown values do not affect the suggestion."""
     trials = [complete(MIXED, i, drawn(MIXED, i)) for i in range(20)]
-    last = complete(MIXED, 20, drawn(MIXED, 3), (9.0,))
+    last_trial = complete(MIXED, 20, drawn(MIXED, 3), (9.0,))
     tpe = TUNER.open(problem(MIXED))
-    assert tpe.suggest(trials, 25) == tpe.suggest([*trials, replace(last, **other)], 25)
-    assert tpe.suggest(trials, 25) != tpe.suggest([*trials, last], 25)
+    assert tpe.suggest(trials, 25) == tpe.suggest([*trials, replace(last_trial, **changes)], 25)
+    assert tpe.suggest(trials, 25) != tpe.suggest([*trials, last_trial], 25)
 
 
-def trial(number: int, kind: str) -> FrozenTrial:
+def trial_of_kind(number: int, kind: str) -> FrozenTrial:
     """A trial that is (c)omplete, (p)runed or (f)ailed."""
-    searched = distributions(NUMERIC)
+    space_distributions = distributions(NUMERIC)
     if kind == "c":
-        return frozen_trial(number, {}, searched, values=[0.0])
-    return frozen_trial(number, {}, searched, intermediate={5: 0.0} if kind == "p" else {})
+        return frozen_trial(number, {}, space_distributions, values=[0.0])
+    return frozen_trial(
+        number, {}, space_distributions, intermediate={5: 0.0} if kind == "p" else {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,8 +136,8 @@ def trial(number: int, kind: str) -> FrozenTrial:
     ],
 )
 def test_failed_trials_are_nine_tenths_at_most(kinds: str, expected: str) -> None:
-    """The oldest failed trials are dropped, because the best tenth must have none."""
-    result = without_excess_failures([trial(i, kind) for i, kind in enumerate(kinds)])
+    """The oldest failed trials are dropped, so that the best tenth has no failed trial."""
+    result = without_excess_failures([trial_of_kind(i, kind) for i, kind in enumerate(kinds)])
     assert expected == "".join(
         "c" if t.values else "p" if t.intermediate_values else "f" for t in result
     )
@@ -144,14 +146,14 @@ def test_failed_trials_are_nine_tenths_at_most(kinds: str, expected: str) -> Non
 
 def test_excess_failed_trials_do_not_matter() -> None:
     """Beside two complete trials, the oldest of thirty failed trials have no effect."""
-    trials = [failing(number, -1.0) for number in range(30)]
+    trials = [trial_failing_above(number, -1.0) for number in range(30)]
     trials += [complete(NUMERIC, number, drawn(NUMERIC, number)) for number in (30, 31)]
     tpe = TUNER.open(problem(NUMERIC))
     assert tpe.suggest(trials, 40) == tpe.suggest(trials[12:], 40)
 
 
 def test_branches_are_modelled_jointly() -> None:
-    """Two parameters of a branch that must be both high or both low are suggested so."""
+    """TPE suggests joint values of two parameters that must both be high or both be low."""
     space = Space(
         parameters=(
             Parameter(key="algorithm", domain=Choice(("ppo", "dqn"))),
@@ -170,15 +172,15 @@ def test_branches_are_modelled_jointly() -> None:
     def distance(tuner: TPE) -> float:
         suggester = tuner.open(problem(space))
         result = [suggester.suggest(trials, number) for number in range(300, 340)]
-        chosen = [s.parameters for s in result if s is not None and "a" in s.parameters]
-        assert len(chosen) > 30
-        return float(mean(abs(values["a"] - values["b"]) for values in chosen))
+        branch_values = [s.parameters for s in result if s is not None and "a" in s.parameters]
+        assert len(branch_values) > 30
+        return float(mean(abs(values["a"] - values["b"]) for values in branch_values))
 
     assert distance(TUNER) < 0.1 < distance(replace(TUNER, multivariate=False))
 
 
 def test_several_objectives_are_optimised_together() -> None:
-    """With optima at 0.3 and 0.7 on every axis, suggestions lie between them."""
+    """For two objectives with optima at 0.3 and 0.7, suggestions lie between the optima."""
     space = Space(parameters=tuple(Parameter(key=key, domain=Real(0, 1)) for key in "ab"))
     trials = [
         ended(space, 6 * number, Suggestion(drawn(space, number)), objectives=2)

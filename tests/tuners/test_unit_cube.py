@@ -1,4 +1,4 @@
-"""Points by number: of random streams and of a Sobol' sequence."""
+"""Points of random streams and of a Sobol' sequence, by their numbers."""
 
 import time
 
@@ -13,7 +13,7 @@ from rlexp.tuners.unit_cube import SCRAMBLING_STREAM, random_point, sobol_point,
 
 
 def test_random_points_are_uniform_and_independent() -> None:
-    """Means are near ½, and neighbouring numbers are not correlated."""
+    """Random points have uniform means and variances, and neighbours are not correlated."""
     points = np.array([random_point(3, 7, number) for number in range(1, 2001)])
     assert [0.5] * 3 == pytest.approx(points.mean(axis=0), abs=0.03)
     assert [1 / 12] * 3 == pytest.approx(points.var(axis=0), abs=0.01)
@@ -23,7 +23,7 @@ def test_random_points_are_uniform_and_independent() -> None:
 
 @pytest.mark.parametrize("dimensions", [1, 5, 40])
 def test_the_first_sobol_points_fill_every_part_of_every_axis(dimensions: int) -> None:
-    """Of 2^k points, one lies in each of 2^k equal parts of every axis."""
+    """Of 32 points, one lies in each of 32 equal parts of every axis."""
     points = np.array([sobol_point(dimensions, 3, number) for number in range(1, 33)])
     parts = np.sort(np.floor(points * 32).astype(int), axis=0)
     assert [list(range(32))] * dimensions == parts.T.tolist()
@@ -31,7 +31,7 @@ def test_the_first_sobol_points_fill_every_part_of_every_axis(dimensions: int) -
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 256))
 def test_sobol_point_depends_on_its_number(seed: int, number: int) -> None:
-    """A point equals that of a sequence drawn as a whole."""
+    """A Sobol' point equals the point of its number in the whole sequence."""
     sequence = Sobol(4, scramble=True, seed=trial_generator(seed, SCRAMBLING_STREAM)).random_base2(
         8
     )
@@ -39,16 +39,18 @@ def test_sobol_point_depends_on_its_number(seed: int, number: int) -> None:
 
 
 def test_late_sobol_point_is_computed_quickly() -> None:
-    """The millionth point takes less than a second."""
+    """The millionth Sobol' point takes less than a second."""
     start = time.perf_counter()
     sobol_point(10, 0, 1_000_000)
     assert time.perf_counter() - start < 1
 
 
 def test_seed_scrambles_the_sequence() -> None:
-    """Two seeds have no common point."""
-    ones, others = ({tuple(sobol_point(2, seed, n)) for n in range(1, 65)} for seed in (0, 1))
-    assert set() == ones & others
+    """The Sobol' sequences of two seeds have no common point."""
+    first_points, second_points = (
+        {tuple(sobol_point(2, seed, n)) for n in range(1, 65)} for seed in (0, 1)
+    )
+    assert set() == first_points & second_points
 
 
 @pytest.mark.parametrize(("dimensions", "number"), [(21_202, 1), (2, 2**30 + 1)])

@@ -1,4 +1,4 @@
-"""`rlexp cancel`: stops running commands and runs, and nothing else."""
+"""`rlexp cancel` stops only the commands and runs that it names."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def output_of(target: str, folder: Path) -> str:
-    """The output of `rlexp cancel`."""
+    """The output of `rlexp cancel` for a target."""
     printed = rlexp(folder, "cancel", target)
     assert 0 == printed.code
     return printed.out
@@ -77,12 +77,12 @@ def test_the_command_that_runs_an_experiment_gets_sigterm(alpha: Stored, tmp_pat
 
 
 def test_an_experiment_without_a_command_is_left_alone(alpha: Stored, tmp_path: Path) -> None:
-    """No signal is sent, even if a dead command left a process id that another process has now."""
+    """No process gets a signal if the id beside the lock now belongs to another process."""
     entry = {"pid": os.getppid(), "host": socket.gethostname(), "since": 0}
     alpha.paths.lock.touch()
     alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-    shown = output_of("alpha", tmp_path)
-    assert shown == "nothing to cancel: no command runs experiment alpha\n"
+    output = output_of("alpha", tmp_path)
+    assert output == "nothing to cancel: no command runs experiment alpha\n"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_only_the_holder_of_the_lock_is_signalled(
     entry: dict[str, Any],
     message: str,
 ) -> None:
-    """A process on another machine, or one that does not hold the lock, gets no signal."""
+    """A holder on another machine, or one that cannot be identified, gets no signal."""
     with holder(alpha.paths.lock) as process:
         alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
         assert message in output_of("alpha", tmp_path)
@@ -111,7 +111,7 @@ def test_only_the_holder_of_the_lock_is_signalled(
 def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """A live process whose id stands beside the lock gets no signal if it does not hold the lock."""
+    """A process whose id is beside the lock gets no signal if another process holds the lock."""
     bystander = subprocess.Popen(["sleep", "60"])
     try:
         with holder(alpha.paths.lock) as process:
@@ -125,7 +125,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
 
 
 def test_a_running_run_reads_the_request_to_stop(alpha: Stored, tmp_path: Path) -> None:
-    """The run's process reads the request; the next attempt removes it."""
+    """The process of a run gets a request to stop, and the next attempt removes the request."""
     run = alpha.run(0)
     with hold(run.lease, "the run", now=STARTED):
         assert f"asked run {run.folder.name} to stop" in output_of(run.folder.name, tmp_path)
@@ -136,7 +136,7 @@ def test_a_running_run_reads_the_request_to_stop(alpha: Stored, tmp_path: Path) 
 
 
 def test_a_run_that_is_not_running_gets_no_request(alpha: Stored, tmp_path: Path) -> None:
-    """No request is written, because it would stop a later attempt."""
+    """A run that is not running gets no request, which would stop a later attempt."""
     alpha.complete(1, 1.0)
     for seed, state in ((0, "lost"), (1, "completed")):
         name = f"alpha/{alpha.run(seed).folder.name}"
@@ -145,7 +145,7 @@ def test_a_run_that_is_not_running_gets_no_request(alpha: Stored, tmp_path: Path
 
 
 def test_a_queued_run_is_removed_from_the_queue(alpha: Stored, tmp_path: Path) -> None:
-    """A run that waits for a worker leaves the queue, unless an active command would requeue it."""
+    """A queued run leaves the queue unless an active command would queue it again."""
     run = alpha.run(0)
     write_order(alpha.paths, run.folder.name, RunOrder(after=1, settings={}, command=("rlexp",)))
     with hold(alpha.paths.lock, "it", now=STARTED):
@@ -161,7 +161,7 @@ def test_a_queued_run_is_removed_from_the_queue(alpha: Stored, tmp_path: Path) -
 def test_a_request_that_cannot_be_written_is_a_one_line_error(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """A folder in place of the request file gives an error message, not a traceback."""
+    """A folder in place of the request file gives an error of rlexp."""
     run = alpha.run(0)
     (run.stop / "in the way").mkdir(parents=True)
     with (
@@ -172,7 +172,7 @@ def test_a_request_that_cannot_be_written_is_a_one_line_error(
 
 
 class Commands:
-    """`rlexp` in a separate folder, as users run it, with modules imported in advance."""
+    """`rlexp` in a separate folder, as users run it, in forks of a warm process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -192,7 +192,7 @@ class Commands:
         )
 
     def answer(self, *words: str) -> str:
-        """What a command prints."""
+        """The output of a command that must succeed."""
         process = self.start(*words)
         printed, _ = process.communicate(timeout=60)
         assert process.returncode == 0, printed
@@ -204,10 +204,10 @@ class Commands:
         if not paths.definition.exists():
             return []
         entries = read_entries(paths, read_experiment(paths), Phase.TEST)
-        return [describe_run(configuration, one) for configuration, one in entries]
+        return [describe_run(configuration, run_record) for configuration, run_record in entries]
 
     def states(self) -> list[str]:
-        """Their states."""
+        """The states of the runs."""
         return [row.state for row in self.runs()]
 
 
@@ -220,7 +220,7 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
 
 
 def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
-    """The run ends and the command starts the next one; then the command ends within seconds."""
+    """After a run is cancelled, the next run starts; a cancelled command ends within seconds."""
     commands = Commands(tmp_path)
     arguments = ("experiment=short", "budget.steps=200000", "seeds.test=2", "executor.workers=1")
     command = commands.start("run", "algorithm=ppo", "environment=cartpole", *arguments)

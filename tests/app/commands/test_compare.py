@@ -1,4 +1,4 @@
-"""`rlexp compare`: verdicts, tables and numbers for valid records."""
+"""`rlexp compare` prints verdicts, tables and numbers of valid records."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import give, give_json
-from comparisons import FAR, NEAR, QUICK, said, with_scores
+from comparisons import FAR, NEAR, QUICK, comparison_output, with_scores
 from quick_parts import quick_parts
 from stored_runs import study
 
@@ -31,21 +31,21 @@ def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspac
 @pytest.fixture
 def output_of(empty_workspace: Workspace) -> Callable[..., str]:
     """The text output of a comparison."""
-    return partial(said, empty_workspace)
+    return partial(comparison_output, empty_workspace)
 
 
 def test_the_verdict_comes_first_and_then_each_task(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """The verdict and its test come first, then tasks, aggregates, all tests and missing runs."""
+    """The verdict is printed first, then tasks, aggregates and all tests."""
     with_scores(empty_workspace, FAR)
     text = output_of("alpha")
-    # 2 of the 252 relabellings of 5 and 5 are as extreme.
+    # 2 of the 252 ways to label 5 and 5 scores give a difference as extreme as this one.
     assert "ppo is better than a2c: a difference of 80 " in text
     assert f"p = {2 / 252:.3g}" in text
     headings = ("IQM of every label on every task", "Aggregates", "Every test of every pair")
-    places = [text.index(arguments) for arguments in ("ppo is better", *headings)]
-    assert sorted(places) == places
+    positions = [text.index(heading) for heading in ("ppo is better", *headings)]
+    assert sorted(positions) == positions
     assert re.search(r"^CartPole-v1  ppo +5 of 5 +92\.\d+ \[", text, re.MULTILINE)
     assert "Every planned run has a score: 10 of 10." in text
 
@@ -53,7 +53,7 @@ def test_the_verdict_comes_first_and_then_each_task(
 def test_an_undecided_verdict_names_the_seeds_needed(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """If the difference may be due to chance, the output says so and names the seeds needed."""
+    """An undecided verdict names the further seeds that it needs."""
     with_scores(empty_workspace, NEAR)
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
@@ -67,9 +67,9 @@ def test_equal_records_give_equal_output(
     with_scores(empty_workspace, NEAR)
     first = output_of("alpha")
     assert first == output_of("alpha")
-    other = output_of("alpha", overrides=("seed=1",))
+    with_other_seed = output_of("alpha", overrides=("seed=1",))
     verdict = re.compile(r"^Undecided.+$", re.MULTILINE)
-    assert verdict.findall(first) == verdict.findall(other) != []
+    assert verdict.findall(first) == verdict.findall(with_other_seed) != []
 
 
 def test_experiments_are_compared_with_each_other(
@@ -86,7 +86,7 @@ def test_experiments_are_compared_with_each_other(
 def test_a_margin_makes_equivalence_possible(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """Without a margin no pair is equivalent; within a declared margin a pair can be."""
+    """Equal scores are undecided without a margin and equivalent with a margin."""
     scores = tuple(50.0 + seed % 3 for seed in range(12))
     with_scores(empty_workspace, {"ppo": scores, "a2c": scores})
     assert "Undecided between ppo and a2c" in output_of("alpha")
@@ -94,7 +94,7 @@ def test_a_margin_makes_equivalence_possible(
 
 
 def test_strict_exits_with_3(empty_workspace: Workspace, output_of: Callable[..., str]) -> None:
-    """A missing run is a failed check: the exit code is 3 with --strict and 0 without."""
+    """With --strict, a missing run is a failed check with exit code 3."""
     with_scores(empty_workspace, {"ppo": NEAR["ppo"], "a2c": NEAR["a2c"][:2]})
     assert "Check failed" not in output_of("alpha")
     assert "Check failed: " in output_of("alpha", strict=True, code=3)
@@ -104,16 +104,16 @@ def test_json_has_sections_and_next_commands(empty_workspace: Workspace) -> None
     """With --json there is one document, with the sections and the next commands."""
     with_scores(empty_workspace, NEAR)
     arguments = ("compare", "alpha", "--set", QUICK[0])
-    result = give_json(empty_workspace.folder, "comparison", *arguments)
+    document = give_json(empty_workspace.folder, "comparison", *arguments)
     expected = ["verdicts", "tasks", "aggregates", "pairs", "missing"]
-    assert expected == [part["name"] for part in result["parts"]]
-    tables = [b for part in result["parts"] for b in part["blocks"] if b["kind"] == "table"]
+    assert expected == [part["name"] for part in document["parts"]]
+    tables = [b for part in document["parts"] for b in part["blocks"] if b["kind"] == "table"]
     assert "tasks" in [table["name"] for table in tables]
-    assert "rlexp report alpha --set repetitions=500" == result["next"][0]["command"]
+    assert "rlexp report alpha --set repetitions=500" == document["next"][0]["command"]
 
 
 def test_the_numbers_equal_those_of_a_report(empty_workspace: Workspace) -> None:
-    """The use case returns the same sections as a report with the same settings."""
+    """A comparison has the same sections as a report with the same settings."""
     with_scores(empty_workspace, NEAR)
     request = CompareRequest(targets=("alpha",), overrides=QUICK)
     parts = to_json(compare(request, empty_workspace).parts)

@@ -1,4 +1,4 @@
-"""`rlexp compare` with unusable records or arguments: a clear message, never a traceback."""
+"""`rlexp compare` handles unusable records and arguments with clear messages."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from comparisons import A2C, FAR, NEAR, PPO, said, with_scores
+from comparisons import A2C, FAR, NEAR, PPO, comparison_output, with_scores
 from quick_parts import quick_parts
 from stored_runs import configuration, failed, stored, study
 
@@ -30,13 +30,13 @@ def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspac
 @pytest.fixture
 def output_of(empty_workspace: Workspace) -> Callable[..., str]:
     """The text output of a comparison."""
-    return partial(said, empty_workspace)
+    return partial(comparison_output, empty_workspace)
 
 
 def test_a_label_cannot_be_compared_with_itself(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """The same label named twice is one label, and the error asks for a second one."""
+    """A label that is named twice is one label, and the error asks for another target."""
     with_scores(empty_workspace, FAR)
     with pytest.raises(ConfigError, match=r"the targets hold only ppo: name a second experiment"):
         output_of("alpha/ppo", "alpha/ppo")
@@ -55,7 +55,7 @@ def test_equal_scores_are_undecided(
 def test_an_experiment_without_runs_says_so(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """Without any run there is no number and no verdict, and missing runs are counted."""
+    """Without runs, there are no numbers and no verdict, and missing runs are counted."""
     stored(empty_workspace.layout, "alpha", PPO, A2C)
     text = output_of("alpha")
     assert "ppo and a2c cannot be compared" in text
@@ -66,7 +66,7 @@ def test_an_experiment_without_runs_says_so(
 def test_one_seed_decides_nothing(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """One run per label shows no spread: there is no interval, and the verdict is undecided."""
+    """With one run per label there is no interval, and the verdict is undecided."""
     with_scores(empty_workspace, {"ppo": (10.0,), "a2c": (90.0,)})
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
@@ -78,9 +78,9 @@ def test_a_label_whose_runs_all_failed_is_not_compared(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
     """A label without scores is not compared, and the failures are counted by reason."""
-    there = with_scores(empty_workspace, {"ppo": NEAR["ppo"], "a2c": ()})
+    experiment = with_scores(empty_workspace, {"ppo": NEAR["ppo"], "a2c": ()})
     for seed in range(3):
-        there.attempt(seed, failed(), label="a2c")
+        experiment.attempt(seed, failed(), label="a2c")
     text = output_of("alpha")
     assert "ppo and a2c cannot be compared" in text
     assert "3 failed (nan)" in text
@@ -90,7 +90,7 @@ def test_a_label_whose_runs_all_failed_is_not_compared(
 def test_a_nan_score_is_left_out_and_counted(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """A run whose score is NaN is left out, and n shows it."""
+    """A run whose score is NaN is left out and counted as a run without a score."""
     with_scores(empty_workspace, {"ppo": (*FAR["ppo"], math.nan), "a2c": (*FAR["a2c"], 15.0)})
     text = output_of("alpha")
     assert re.search(r"^CartPole-v1  ppo +5 of 6 ", text, re.MULTILINE)
@@ -100,7 +100,7 @@ def test_a_nan_score_is_left_out_and_counted(
 def test_constant_scores_have_no_interval(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """If all runs are equal, the comparison states that no interval is possible."""
+    """If all runs are equal, the output says that no interval is possible."""
     with_scores(empty_workspace, {"ppo": (50.0,) * 5, "a2c": (50.0,) * 5})
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
@@ -110,11 +110,13 @@ def test_constant_scores_have_no_interval(
 def test_unequal_budgets_cause_a_warning(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """Longer training is an advantage, and the comparison warns about it."""
-    there = stored(empty_workspace.layout, "alpha", PPO, configuration("a2c", steps=200), test=5)
+    """Different numbers of training steps cause a warning."""
+    experiment = stored(
+        empty_workspace.layout, "alpha", PPO, configuration("a2c", steps=200), test=5
+    )
     for label, values in FAR.items():
         for seed, score in enumerate(values):
-            there.complete(seed, score, label=label)
+            experiment.complete(seed, score, label=label)
     text = output_of("alpha")
     assert "Warning: On CartPole-v1, runs differ in environment steps: ppo 100; a2c 200." in text
 
@@ -122,13 +124,13 @@ def test_unequal_budgets_cause_a_warning(
 def test_a_missing_task_is_named(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """A verdict uses the tasks that both labels have; another task is named and gets no cell."""
-    there = stored(
+    """A task on which one label has no planned run is named."""
+    experiment = stored(
         empty_workspace.layout, "alpha", PPO, A2C, configuration("ppo", "Acrobot-v1"), test=5
     )
     for label, values in FAR.items():
         for seed, score in enumerate(values):
-            there.complete(seed, score, label=label)
+            experiment.complete(seed, score, label=label)
     text = output_of("alpha")
     assert "a2c has no planned run on Acrobot-v1" in text
     assert re.search(r"^Acrobot-v1 +a2c +", text, re.MULTILINE)
@@ -148,11 +150,11 @@ def test_unknown_targets_are_refused(
     targets: tuple[str, ...],
     problem: str,
 ) -> None:
-    """An unknown target gives a one-line error with the existing ones."""
+    """An unknown target gives a one-line error."""
     with_scores(empty_workspace, NEAR)
-    with pytest.raises(RlexpError, match=re.escape(problem)) as refused:
+    with pytest.raises(RlexpError, match=re.escape(problem)) as caught:
         output_of(*targets)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_unknown_targets_are_refused(
 def test_unknown_settings_are_refused(
     empty_workspace: Workspace, output_of: Callable[..., str], word: str, problem: str
 ) -> None:
-    """An unknown setting gives a one-line error with the allowed values."""
+    """An unknown setting, or a value that is not allowed, is named in the error."""
     with_scores(empty_workspace, NEAR)
     with pytest.raises(ConfigError, match=re.escape(problem)):
         output_of("alpha", overrides=(word,))
@@ -176,9 +178,9 @@ def test_unknown_settings_are_refused(
 def test_phases_are_never_mixed(empty_workspace: Workspace, output_of: Callable[..., str]) -> None:
     """Tuning scores of one experiment are not compared with test scores of another."""
     with_scores(empty_workspace, {"ppo": NEAR["ppo"]}, "tested")
-    tuned = stored(empty_workspace.layout, "tuned", A2C, test=0)
+    tuned_only = stored(empty_workspace.layout, "tuned", A2C, test=0)
     for seed in range(2):
-        tuned.complete(seed, 10.0, label="a2c", phase=Phase.TUNING)
+        tuned_only.complete(seed, 10.0, label="a2c", phase=Phase.TUNING)
     with pytest.raises(ProtocolError, match="scores of different phases are never combined"):
         output_of("tested", "tuned")
 
@@ -186,7 +188,7 @@ def test_phases_are_never_mixed(empty_workspace: Workspace, output_of: Callable[
 def test_an_unreadable_definition_is_refused(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """A damaged definition gives a one-line error with the name of the file."""
+    """The error about a damaged definition names a command that lists the runs."""
     with_scores(empty_workspace, NEAR).paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
         output_of("alpha")

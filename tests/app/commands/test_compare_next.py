@@ -1,4 +1,4 @@
-"""The next commands that `rlexp compare` prints work as pasted."""
+"""The next commands that `rlexp compare` prints work when pasted."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from comparisons import NEAR, said, steps, with_scores
+from comparisons import NEAR, comparison_output, steps, with_scores
 from quick_parts import quick_parts
 from stored_runs import Stored, failed, study
 
@@ -31,18 +31,18 @@ def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspac
 @pytest.fixture
 def output_of(empty_workspace: Workspace) -> Callable[..., str]:
     """The text output of a comparison."""
-    return partial(said, empty_workspace)
+    return partial(comparison_output, empty_workspace)
 
 
-def trained(monkeypatch: pytest.MonkeyPatch) -> None:
+def replace_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace training by a function that takes no time."""
 
     def train(paths: Any, phase: Phase, plan: Any, *_: object) -> None:
         experiment = read_experiment(paths)
-        for values, spec in experiment.specs(phase):
+        for configuration, spec in experiment.specs(phase):
             if spec in plan.missing:
-                score = 100.0 * (values.label == "ppo") + spec.seed
-                Stored(paths, experiment).complete(spec.seed, score, label=values.label)
+                score = 100.0 * (configuration.label == "ppo") + spec.seed
+                Stored(paths, experiment).complete(spec.seed, score, label=configuration.label)
 
     monkeypatch.setattr("rlexp.app.execution.launch.execute_missing_runs", train)
 
@@ -54,7 +54,7 @@ def test_printed_commands_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The pasted commands write the report and decide the sequential comparison."""
-    trained(monkeypatch)
+    replace_training(monkeypatch)
     with_scores(empty_workspace, {"ppo": (100.0, 101.0), "a2c": (0.0, 1.0)})
     report, sequential = steps(output_of("alpha", overrides=("alpha=0.1", "metric=[iqm,mean]")))
     assert ["report", "compare"] == [report[0], sequential[0]]
@@ -63,9 +63,9 @@ def test_printed_commands_work(
     app(sequential, standalone_mode=False)
     output = capsys.readouterr().out
     assert "ppo is better than a2c, decided at look 1 of 5" in output
-    of_report, back = steps(output)
-    assert ["compare", "alpha"] == of_report == back
-    app(back, standalone_mode=False)
+    after_report, after_sequential = steps(output)
+    assert ["compare", "alpha"] == after_report == after_sequential
+    app(after_sequential, standalone_mode=False)
     output = capsys.readouterr().out
     assert "ppo is better than a2c" in output
     assert ["report"] == [step[0] for step in steps(output)]
@@ -74,8 +74,8 @@ def test_printed_commands_work(
 def test_a_frozen_design_is_continued(
     empty_workspace: Workspace, output_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The printed command repeats the options of the frozen design, not those of this command."""
-    trained(monkeypatch)
+    """The suggested command repeats the options of the frozen design, not the current ones."""
+    replace_training(monkeypatch)
     with_scores(empty_workspace, {"ppo": (100.0, 1.0), "a2c": (0.0, 101.0)})
     request = ["compare", "alpha", "--adaptive", "--group", "3", "--interims", "2", "--seed", "7"]
     app([*request, "--set", "repetitions=300", "--alpha", "0.2"], standalone_mode=False)
@@ -87,28 +87,28 @@ def test_a_frozen_design_is_continued(
     assert "To see the decisions of the looks: rlexp compare alpha --adaptive" in output
 
 
-@pytest.mark.parametrize("why", ["listed", "experiments", "tuning", "failed"])
+@pytest.mark.parametrize("reason", ["listed", "experiments", "tuning", "failed"])
 def test_a_command_that_would_be_refused_is_not_printed(
-    empty_workspace: Workspace, output_of: Callable[..., str], why: str
+    empty_workspace: Workspace, output_of: Callable[..., str], reason: str
 ) -> None:
-    """No sequential comparison is suggested where it is impossible."""
-    there = with_scores(empty_workspace, NEAR)
+    """A sequential comparison that would be refused is not suggested."""
+    experiment = with_scores(empty_workspace, NEAR)
     targets, phase = ["alpha"], None
-    match why:
+    match reason:
         case "listed":
-            definition = json.loads(there.paths.definition.read_text())
+            definition = json.loads(experiment.paths.definition.read_text())
             definition["seeds"]["test"] = [0, 1, 2]
-            there.paths.definition.write_text(json.dumps(definition))
+            experiment.paths.definition.write_text(json.dumps(definition))
         case "experiments":
             with_scores(empty_workspace, NEAR, "beta")
             targets.append("beta")
         case "tuning":
             phase = "tuning"
             for label in NEAR:
-                there.complete(0, 1.0, label=label, phase=Phase.TUNING)
+                experiment.complete(0, 1.0, label=label, phase=Phase.TUNING)
         case "failed":
-            more = with_scores(empty_workspace, NEAR, "beta", test=4)
-            more.attempt(3, failed(), label="a2c")
+            failing = with_scores(empty_workspace, NEAR, "beta", test=4)
+            failing.attempt(3, failed(), label="a2c")
             targets = ["beta"]
     text = output_of(*targets, phase=phase)
     assert "--adaptive" not in text

@@ -1,4 +1,4 @@
-"""Sections and metrics of a user, as in the guide to reports: a class and a YAML file."""
+"""A class and a YAML file add a section or a metric of a user, as in the guide to reports."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
 ALLOW = ["--allow-import", "my_parts"]
-ASKED = ["--set", "section=[thanks]"]
+CHOOSE_SECTION = ["--set", "section=[thanks]"]
 
 
 def code_blocks(language: str) -> list[str]:
@@ -25,7 +25,7 @@ def code_blocks(language: str) -> list[str]:
 
 
 @pytest.fixture
-def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def workspace_of_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A workspace with the section and metric of the guide, and two labels with scores."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
@@ -39,12 +39,12 @@ def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspac
     (tmp_path / "conf" / "section" / "thanks.yaml").write_text(option)
     largest = "largest:\n  _target_: my_parts.Largest\n"
     (tmp_path / "conf" / "metric" / "largest.yaml").write_text(largest)
-    made = study(tmp_path)
-    there = stored(made.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    workspace = study(tmp_path)
+    experiment = stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     for label in ("ppo", "a2c"):
         for seed in range(3):
-            there.complete(seed, 10.0 * seed, label=label)
-    return made
+            experiment.complete(seed, 10.0 * seed, label=label)
+    return workspace
 
 
 def run_command(*words: str) -> Any:
@@ -53,40 +53,42 @@ def run_command(*words: str) -> Any:
 
 
 def test_a_user_section_is_in_the_report(
-    empty_workspace: Workspace, capsys: pytest.CaptureFixture[str]
+    workspace_of_guide: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The section is in the report, and its settings can be changed like any other."""
-    run_command("report", "alpha", *ASKED, *ALLOW, "--format", "md", "--output", "out")
-    (page,) = (empty_workspace.folder / "out").glob("*.md")
+    """The report has the section, and settings of the section can be changed."""
+    run_command("report", "alpha", *CHOOSE_SECTION, *ALLOW, "--format", "md", "--output", "out")
+    (page,) = (workspace_of_guide.folder / "out").glob("*.md")
     assert "We thank our reviewers." in page.read_text()
-    more = ("--set", "section.thanks.whom=nobody")
-    run_command("report", "alpha", *ASKED, *more, *ALLOW, "--format", "md", "--output", "out")
+    setting = ("--set", "section.thanks.whom=nobody")
+    run_command(
+        "report", "alpha", *CHOOSE_SECTION, *setting, *ALLOW, "--format", "md", "--output", "out"
+    )
     assert "We thank nobody." in page.read_text()
-    said = capsys.readouterr().out
-    assert "rlexp compare alpha --allow-import my_parts" in said
+    output = capsys.readouterr().out
+    assert "rlexp compare alpha --allow-import my_parts" in output
 
 
-def test_a_user_section_must_be_allowed(empty_workspace: Workspace) -> None:
-    """The package is imported only if the command allows it."""
+def test_a_user_section_must_be_allowed(workspace_of_guide: Workspace) -> None:
+    """A section whose package is not allowed is refused."""
     with pytest.raises(ConfigError, match="allow another package with --allow-import"):
-        run_command("report", "alpha", *ASKED)
+        run_command("report", "alpha", *CHOOSE_SECTION)
 
 
 def test_a_user_section_is_in_a_comparison(
-    empty_workspace: Workspace, capsys: pytest.CaptureFixture[str]
+    workspace_of_guide: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comparison shows the section, and its next commands allow the package."""
     run_command("compare", "alpha", "--set", "section=[thanks]", *ALLOW)
-    said = capsys.readouterr().out
-    assert "We thank our reviewers." in said
-    assert "To write the report: rlexp report alpha --allow-import my_parts" in said
+    output = capsys.readouterr().out
+    assert "We thank our reviewers." in output
+    assert "To write the report: rlexp report alpha --allow-import my_parts" in output
 
 
 def test_a_user_metric_is_a_column_of_the_aggregates(
-    empty_workspace: Workspace, capsys: pytest.CaptureFixture[str]
+    workspace_of_guide: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The metric is a column of the aggregates, with an interval."""
+    """The aggregates have a column of the metric with intervals."""
     run_command("compare", "alpha", "--set", "metric=[mean,largest]", *ALLOW)
-    said = capsys.readouterr().out
-    assert "best run" in said
-    assert "20 [" in said
+    output = capsys.readouterr().out
+    assert "best run" in output
+    assert "20 [" in output

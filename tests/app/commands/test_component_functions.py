@@ -1,4 +1,4 @@
-"""Functions that components name are imported from records only if they are allowed."""
+"""Functions that components in records name are imported only if they are allowed."""
 
 import sys
 from pathlib import Path
@@ -30,20 +30,20 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`rlexp evaluate` needs --allow-import for the module of a reward-shaping function."""
-    sign = tmp_path / "sign"
-    (tmp_path / "foreign_potential.py").write_text(SOURCE.format(sign=str(sign)))
+    import_marker = tmp_path / "sign"
+    (tmp_path / "foreign_potential.py").write_text(SOURCE.format(sign=str(import_marker)))
     monkeypatch.syspath_prepend(tmp_path)
     arguments = ("component=shaping", SHAPED, "environment.imports=[foreign_potential]")
     run = finish(tmp_path, "algorithm=ppo", "algorithm.n_steps=64", *arguments)
-    sign.unlink()
+    import_marker.unlink()
     monkeypatch.delitem(sys.modules, "foreign_potential")
 
     with pytest.raises(RecordError, match=r"--allow-import foreign_potential$"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
-    assert not sign.exists()
+    assert not import_marker.exists()
     allowed = Workspace(tmp_path, run.study.layout, ("foreign_potential",))
     assert 2 == evaluate(run.name, EvaluationRequest(episodes=2), allowed, SilentObserver()).n
-    assert sign.exists()
+    assert import_marker.exists()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
     ],
 )
 def test_invalid_function_names_in_records_do_no_harm(components: Any, modules: set[str]) -> None:
-    """Records without a function, or with an invalid one, are read without an error."""
+    """Records with missing or invalid names of functions are read without an error."""
     environment = {"_target_": "rlexp.x.Y", "id": "CartPole-v1", "components": components}
     assert modules == foreign_modules(
         SimpleNamespace(agent={}, algorithm={}, environment=environment)

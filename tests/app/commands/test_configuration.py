@@ -1,4 +1,4 @@
-"""`rlexp config` shows, lists and validates configurations, and starts nothing."""
+"""`rlexp config` shows, lists and validates configurations and starts no run."""
 
 from pathlib import Path
 
@@ -29,22 +29,22 @@ def write(folder: Path, name: str, content: str) -> None:
 
 def test_shown_yaml_is_the_configuration(tmp_path: Path) -> None:
     """The shown YAML can be read back and holds the overrides."""
-    ended = rlexp(tmp_path, "config", "show", "budget.steps=123", "algorithm=dqn")
+    printed = rlexp(tmp_path, "config", "show", "budget.steps=123", "algorithm=dqn")
 
-    read = yaml.safe_load(ended.out)
-    assert ended.code == 0
+    content = yaml.safe_load(printed.out)
+    assert printed.code == 0
     assert (123, "rlexp.algorithms.dqn.DQN") == (
-        read["budget"]["steps"],
-        read["algorithm"]["_target_"],
+        content["budget"]["steps"],
+        content["algorithm"]["_target_"],
     )
 
 
 def test_shown_json_is_the_same_configuration(tmp_path: Path) -> None:
     """The JSON document has the same values as the YAML."""
-    people = yaml.safe_load(rlexp(tmp_path, "config", "show").out)
-    (shown,) = rlexp(tmp_path, "config", "show", "--json").content["configurations"]
+    from_yaml = yaml.safe_load(rlexp(tmp_path, "config", "show").out)
+    (from_json,) = rlexp(tmp_path, "config", "show", "--json").content["configurations"]
 
-    assert people == shown["configuration"]
+    assert from_yaml == from_json["configuration"]
 
 
 def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path)
         "# algorithm=ppo",
         "# algorithm=a2c",
     ]
-    shown = rlexp(tmp_path, *arguments, "--json").content["configurations"]
-    assert [{"algorithm": "ppo"}, {"algorithm": "a2c"}] == [c["choices"] for c in shown]
+    configurations = rlexp(tmp_path, *arguments, "--json").content["configurations"]
+    assert [{"algorithm": "ppo"}, {"algorithm": "a2c"}] == [c["choices"] for c in configurations]
 
 
 def test_environment_variables_stay_unresolved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values of variables are never printed, literal secrets are masked, other text is kept."""
+    """Variables keep their names, literal secrets are masked, and other values are printed."""
     monkeypatch.setenv("MY_TOKEN", "very-secret")
     arguments = [
         "environment.arguments.token=${oc.env:MY_TOKEN}",
@@ -86,7 +86,7 @@ def test_environment_variables_stay_unresolved(
 
 
 def test_unknown_key_is_refused(tmp_path: Path) -> None:
-    """The error suggests the nearest key."""
+    """The error about an unknown key suggests the most similar key."""
     with pytest.raises(ConfigError, match="did you mean 'steps'"):
         show_configuration(["budget.stesp=1"], study(tmp_path))
 
@@ -111,7 +111,7 @@ def test_groups_are_listed_with_their_defaults(tmp_path: Path) -> None:
 def test_groups_of_sweeps_are_listed_with_their_command(
     tmp_path: Path, group: str, default: str | None, write: str
 ) -> None:
-    """Groups such as the tuner are listed with `sweep NAME`, because no run has them."""
+    """Groups that only sweeps have are listed with `sweep NAME`."""
     row = {row.group: row for row in list_groups(study(tmp_path)).rows}[group]
     assert (default, write) == (row.default, row.write)
 
@@ -136,7 +136,7 @@ def test_definitions_of_sweeps_are_listed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", groups(Path("nowhere")))
 def test_every_option_has_a_description(group: str, tmp_path: Path) -> None:
-    """Each YAML file of rlexp begins with a comment."""
+    """Each YAML file of rlexp has a description."""
     rows = list_options(group, study(tmp_path)).rows
     files = sorted((packaged_root() / "conf" / group).glob("*.yaml"))
     assert [path.stem for path in files] == [row.option for row in rows]
@@ -146,8 +146,8 @@ def test_every_option_has_a_description(group: str, tmp_path: Path) -> None:
 def test_options_are_printed_with_descriptions(tmp_path: Path) -> None:
     """Each option is one line with its description."""
     lines = rlexp(tmp_path, "config", "list", "agent").out.splitlines()
-    first = [line.split()[0] for line in lines]
-    assert first == ["agent", "cnn", "linear", "lstm", "mlp", "multi_input"]
+    first_words = [line.split()[0] for line in lines]
+    assert first_words == ["agent", "cnn", "linear", "lstm", "mlp", "multi_input"]
     assert "description" in lines[0]
 
 
@@ -165,9 +165,9 @@ def test_options_of_the_workspace_replace_packaged_ones(tmp_path: Path) -> None:
 
 
 def test_defaults_of_the_workspace_are_listed(tmp_path: Path) -> None:
-    """A workspace may have another default algorithm."""
-    ours = (packaged_root() / "conf" / "config.yaml").read_text()
-    write(tmp_path, "config.yaml", ours.replace("algorithm: ppo", "algorithm: dqn"))
+    """The default algorithm of a workspace is listed as the default."""
+    packaged = (packaged_root() / "conf" / "config.yaml").read_text()
+    write(tmp_path, "config.yaml", packaged.replace("algorithm: ppo", "algorithm: dqn"))
 
     rows = {row.group: row.default for row in list_groups(study(tmp_path)).rows}
     assert rows["algorithm"] == "dqn"
@@ -175,13 +175,13 @@ def test_defaults_of_the_workspace_are_listed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["algo", "../conf", "", "/etc"])
 def test_unknown_group_is_refused(group: str, tmp_path: Path) -> None:
-    """The error lists the existing groups."""
+    """The error about an unknown group lists the existing groups."""
     with pytest.raises(ConfigError, match=r"there is no group .*\(there are: agent, algorithm"):
         list_options(group, study(tmp_path))
 
 
 def test_hostile_description_is_made_harmless(tmp_path: Path) -> None:
-    """Neither escape codes nor markup of a description reach the terminal."""
+    """Escape codes in a description are removed, and markup is printed as text."""
     write(tmp_path, "environment/odd.yaml", "# \x1b[2J[link=file:///etc/passwd]x[/link]\n")
 
     text = rlexp(tmp_path, "config", "list", "environment").out
@@ -194,11 +194,11 @@ def test_a_valid_configuration_is_confirmed(tmp_path: Path) -> None:
     """One line names the label, the task and the number of runs."""
     arguments = ["algorithm=ppo,a2c", "seeds.test=2"]
 
-    ended = rlexp(tmp_path, "config", "validate", *arguments)
+    printed = rlexp(tmp_path, "config", "validate", *arguments)
 
     assert (0, "ok: ppo on CartPole-v1, a2c on CartPole-v1; 4 test runs\n") == (
-        ended.code,
-        ended.out,
+        printed.code,
+        printed.out,
     )
 
 

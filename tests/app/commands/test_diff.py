@@ -1,4 +1,4 @@
-"""`rlexp diff`: the differences between two runs, and the parts that are unknown."""
+"""`rlexp diff` prints the differences between two runs, and which parts are unknown."""
 
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,17 @@ PATCH = """diff --git a/one.py b/one.py
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """Two configurations, no runs."""
+    """Two configurations without runs."""
     return stored(Layout(tmp_path / "runs"), "alpha", configuration(), configuration("a2c"))
 
 
-def text(folder: Path, first: str, second: str) -> list[str]:
-    """The text output as lines."""
+def output_lines(folder: Path, first: str, second: str) -> list[str]:
+    """The lines of the text output."""
     return rlexp(folder, "diff", first, second).out.splitlines()
 
 
 def json_of(folder: Path, first: str, second: str) -> dict[str, Any]:
-    """The JSON document."""
+    """The JSON document of a comparison of two runs."""
     return rlexp(folder, "diff", first, second, "--json").document("run-differences")
 
 
@@ -64,7 +64,7 @@ def json_of(folder: Path, first: str, second: str) -> dict[str, Any]:
 def test_differing_values_are_named_by_their_path(
     first: dict[str, Any], second: dict[str, Any], expected: list[LeafDifference]
 ) -> None:
-    """A null key equals an absent one, and 1 differs from 1.0, as in run identities."""
+    """Differing values are named by path; null equals an absent key, and 1 differs from 1.0."""
     assert expected == leaf_differences(first, second, ignored=frozenset({"skip"}))
 
 
@@ -77,17 +77,17 @@ def test_two_seeds_differ_only_in_the_seed(alpha: Stored, tmp_path: Path) -> Non
         "configuration",
         "  seed: 0 → 1",
         "no differences in code, packages, machine",
-    ] == text(tmp_path, *names)
+    ] == output_lines(tmp_path, *names)
 
 
 def test_a_run_does_not_differ_from_itself(alpha: Stored, tmp_path: Path) -> None:
-    """The output is `no differences`."""
+    """A run compared with itself has no differences."""
     name = alpha.complete(0, 1.0).folder.name
-    assert text(tmp_path, name, name)[2:] == ["no differences"]
+    assert output_lines(tmp_path, name, name)[2:] == ["no differences"]
 
 
 def test_code_packages_and_machine_are_compared(alpha: Stored, tmp_path: Path) -> None:
-    """The output names commits, changed files, packages and hardware that differ."""
+    """Different commits, changed files, packages and hardware are listed."""
     other = {
         **PROVENANCE,
         "code": {"commit": "b" * 40, "untracked": ["new.py"]},
@@ -105,14 +105,14 @@ def test_code_packages_and_machine_are_compared(alpha: Stored, tmp_path: Path) -
         {"path": "scipy", "first": None, "second": "1.0"},
     ] == value["packages"]
     assert ["host", "variables.OMP_NUM_THREADS"] == [d["path"] for d in value["machine"]]
-    shown = text(tmp_path, first.folder.name, second.folder.name)
-    assert "  torch: 2.8.0 → —" in shown
+    lines = output_lines(tmp_path, first.folder.name, second.folder.name)
+    assert "  torch: 2.8.0 → —" in lines
 
 
 def test_different_changes_of_the_same_file_are_a_difference(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """An uncommitted file is compared by its change, not by its name."""
+    """Uncommitted files are compared by their content, not by their names."""
     first = alpha.attempt(0, patch=PATCH)
     second = alpha.attempt(1, patch=PATCH.replace("+y", "+z"))
     (difference,) = json_of(tmp_path, first.folder.name, second.folder.name)["code"]
@@ -120,13 +120,13 @@ def test_different_changes_of_the_same_file_are_a_difference(
 
 
 def test_unknown_parts_are_not_reported_as_equal(alpha: Stored, tmp_path: Path) -> None:
-    """Without a commit the code is unknown; without provenance only the specification is known."""
-    nowhere = {**PROVENANCE, "code": {"commit": None}}
-    first, second = (alpha.attempt(seed, provenance=nowhere) for seed in (0, 1))
+    """Code without a commit and parts without provenance are reported as unknown."""
+    without_commit = {**PROVENANCE, "code": {"commit": None}}
+    first, second = (alpha.attempt(seed, provenance=without_commit) for seed in (0, 1))
     names = first.folder.name, second.folder.name
-    shown = text(tmp_path, *names)
-    assert "no differences in packages, machine" in shown
-    assert f"the code of {names[0]} was in no git repository" in shown
+    lines = output_lines(tmp_path, *names)
+    assert "no differences in packages, machine" in lines
+    assert f"the code of {names[0]} was in no git repository" in lines
     second.attempt(1).provenance.unlink()
     value = json_of(tmp_path, *names)
     assert [None] * 3 == [value[part] for part in ("code", "packages", "machine")]
@@ -135,14 +135,14 @@ def test_unknown_parts_are_not_reported_as_equal(alpha: Stored, tmp_path: Path) 
 
 
 def test_configurations_are_compared_leaf_by_leaf(alpha: Stored, tmp_path: Path) -> None:
-    """Another algorithm shows as one difference per setting."""
+    """Another algorithm is one difference, at the name of the plug-in."""
     first, second = alpha.complete(0, 1.0), alpha.complete(0, 1.0, label="a2c")
     value = json_of(tmp_path, first.folder.name, second.folder.name)
     assert ["algorithm.plug_in.name"] == [d["path"] for d in value["configuration"]]
 
 
 def test_an_unknown_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """Each of the two names must match exactly one run."""
+    """A name that matches no run is refused."""
     name = alpha.complete(0, 1.0).folder.name
     with pytest.raises(RecordError, match=r"no run under .* matches 'nothing'"):
         diff(name, "nothing", study(tmp_path))

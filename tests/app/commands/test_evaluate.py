@@ -1,4 +1,4 @@
-"""`rlexp evaluate` restores policies exactly, without unpickling, and refuses damaged ones."""
+"""`rlexp evaluate` restores policies exactly, without unpickling, and refuses damaged models."""
 
 import base64
 import io
@@ -84,30 +84,30 @@ def ppo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Finished]:
     """A copy of a run with these overrides; each run is trained once."""
-    kept: dict[tuple[str, ...], Finished] = {}
+    trained_runs: dict[tuple[str, ...], Finished] = {}
 
-    def copied(folder: Path, *words: str) -> Finished:
-        if words not in kept:
-            kept[words] = finish(tmp_path_factory.mktemp("a study"), *words)
-        shutil.copytree(kept[words].study.folder, folder, dirs_exist_ok=True)
-        location = study(folder)
-        return Finished(location, location.run(kept[words].name))
+    def copy_run(folder: Path, *words: str) -> Finished:
+        if words not in trained_runs:
+            trained_runs[words] = finish(tmp_path_factory.mktemp("a study"), *words)
+        shutil.copytree(trained_runs[words].study.folder, folder, dirs_exist_ok=True)
+        workspace = study(folder)
+        return Finished(workspace, workspace.run(trained_runs[words].name))
 
-    return copied
+    return copy_run
 
 
 @pytest.fixture
-def broken(tmp_path: Path, ppo: Finished) -> Callable[[str, bytes], Finished]:
+def replace_run_file(tmp_path: Path, ppo: Finished) -> Callable[[str, bytes], Finished]:
     """A copy of the run with one file replaced."""
 
-    def copy(name: str, content: bytes) -> Finished:
+    def replace(name: str, content: bytes) -> Finished:
         shutil.copytree(ppo.study.folder, tmp_path / "copy")
-        location = study(tmp_path / "copy")
-        paths = location.run(ppo.name)
+        workspace = study(tmp_path / "copy")
+        paths = workspace.run(ppo.name)
         (paths.folder / name).write_bytes(content)
-        return Finished(location, paths)
+        return Finished(workspace, paths)
 
-    return copy
+    return replace
 
 
 def record(run: Finished) -> RunRecord:
@@ -127,7 +127,7 @@ def replay(run: Finished, policy: Policy, number: int, episodes: int) -> list[fl
     player = restore_policy(policy, draw=0, deterministic=None, allowed=run.study.allowed)
     streams = player.training.streams
     evaluator = Evaluator(player.training.environment, EVALUATION_ENVIRONMENTS)
-    played = evaluator.evaluate(
+    evaluation = evaluator.evaluate(
         player.model,
         seeds=[streams.evaluation(number, i) for i in range(EVALUATION_ENVIRONMENTS)],
         sampling=streams.sampling(number),
@@ -136,47 +136,47 @@ def replay(run: Finished, policy: Policy, number: int, episodes: int) -> list[fl
         beat=lambda: None,
     )
     evaluator.close()
-    return played.returns
+    return evaluation.returns
 
 
-def json_of(run: Finished, **wanted: Any) -> dict[str, Any]:
+def json_of(run: Finished, **options: Any) -> dict[str, Any]:
     """The JSON document of the command."""
-    return document(evaluate(run.name, EvaluationRequest(**wanted), run.study, SilentObserver()))
+    return document(evaluate(run.name, EvaluationRequest(**options), run.study, SilentObserver()))
 
 
 @pytest.mark.parametrize("words", CASES.values(), ids=CASES.keys())
 def test_restored_policy_repeats_the_final_evaluation(
     words: tuple[str, ...], tmp_path: Path, trained: Callable[..., Finished]
 ) -> None:
-    """On the seeds of the final evaluation, the restored policy gets identical returns."""
+    """A restored policy repeats the returns of the final evaluation on its seeds."""
     run = trained(tmp_path, *words)
     evaluated = final(run)
     number = len(record(run).evaluations)
 
-    result = replay(run, find_policy(run.paths, record(run), None), number, 10)
+    returns = replay(run, find_policy(run.paths, record(run), None), number, 10)
 
-    assert evaluated.returns == tuple(result)
+    assert evaluated.returns == tuple(returns)
 
 
 def test_restored_checkpoint_repeats_its_evaluation(ppo: Finished) -> None:
-    """A checkpoint acts as the policy did at that step of training."""
-    second = record(ppo).evaluations[1]
+    """A restored checkpoint repeats the returns of the evaluation at its step of training."""
+    evaluation = record(ppo).evaluations[1]
 
-    result = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
+    returns = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
 
-    assert (48, list(second.returns)) == (second.step, result)
+    assert (48, list(evaluation.returns)) == (evaluation.step, returns)
 
 
 def test_same_draw_gives_the_same_episodes(ppo: Finished) -> None:
-    """The same draw repeats the episodes, and another draw plays other episodes."""
-    first, again, other = (json_of(ppo, episodes=8, draw=draw) for draw in (0, 0, 1))
+    """The same draw repeats the episodes, and another draw gives other episodes."""
+    first, repeated, other_draw = (json_of(ppo, episodes=8, draw=draw) for draw in (0, 0, 1))
 
-    assert first == again
-    assert first["returns"] != other["returns"]
+    assert first == repeated
+    assert first["returns"] != other_draw["returns"]
 
 
 def test_fresh_episodes_differ_from_those_of_training(ppo: Finished) -> None:
-    """No seed of the final evaluation is played again."""
+    """Fresh episodes have other returns than the final evaluation."""
     assert list(final(ppo).returns) != json_of(ppo, episodes=10)["returns"]
 
 
@@ -196,12 +196,12 @@ def test_statistics_are_those_of_the_returns(ppo: Finished) -> None:
 
 
 def test_one_episode_has_no_standard_deviation(ppo: Finished) -> None:
-    """With one episode the standard deviation is absent, not zero."""
+    """One episode has no standard deviation."""
     assert json_of(ppo, episodes=1)["return_spread"]["standard_deviation"] is None
 
 
 def test_the_output_names_policy_seeds_and_limits(ppo: Finished) -> None:
-    """The output names the policy, the seeds and the action mode, and warns about other seeds."""
+    """The output names the policy, the seeds and the action mode, and has a note on other seeds."""
     request = EvaluationRequest(episodes=3, deterministic=False)
     lines = [*evaluation_lines(evaluate(ppo.name, request, ppo.study, SilentObserver()))]
     assert lines[:3] == [
@@ -222,7 +222,7 @@ def test_the_name_of_an_experiment_with_one_run_is_enough(ppo: Finished) -> None
 
 
 def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
-    """The error lists the runs of the experiment."""
+    """The error about an experiment with several runs lists the runs."""
     run = prepared(tmp_path, "seeds.test=2")
     other = run.paths.folder.with_name("other")
     shutil.copytree(run.paths.folder, other)
@@ -232,7 +232,7 @@ def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
 
 
 def test_videos_show_played_episodes(ppo: Finished) -> None:
-    """The video of an environment shows its first episode; the file names say which."""
+    """Videos have the first episodes, and their file names have the numbers of the episodes."""
     result = json_of(ppo, episodes=8, video=2, output="films")
 
     folder = ppo.study.folder / "films"
@@ -243,18 +243,18 @@ def test_videos_show_played_episodes(ppo: Finished) -> None:
 
 
 def test_a_failed_video_keeps_the_result(ppo: Finished) -> None:
-    """The returns are printed, the problem is named, and the exit code is 2."""
+    """A video that cannot be written gives exit code 2 and keeps the returns."""
     arguments = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
-    ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *arguments, "--json")
+    printed = rlexp(ppo.study.folder, "evaluate", ppo.name, *arguments, "--json")
 
-    result = ended.content
-    assert (2, 2, []) == (ended.code, result["n"], result["videos"])
+    result = printed.content
+    assert (2, 2, []) == (printed.code, result["n"], result["videos"])
     assert "choose another folder with --output" in result["problem"]
-    assert result["problem"] in ended.err
+    assert result["problem"] in printed.err
 
 
 def test_unknown_checkpoint_is_refused(ppo: Finished) -> None:
-    """The error lists the existing checkpoints."""
+    """The error about an unknown checkpoint lists the existing ones."""
     with pytest.raises(RecordError, match=r"no checkpoint at step 33 \(it has: 32, 48\)"):
         evaluate(ppo.name, EvaluationRequest(checkpoint=33), ppo.study, SilentObserver())
 
@@ -276,14 +276,14 @@ def test_failed_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_draw_out_of_range_is_refused(ppo: Finished) -> None:
-    """The number of seed sets is limited."""
+    """A draw above the largest one is refused."""
     with pytest.raises(ConfigError, match="draws are 0 … 2047"):
         evaluate(ppo.name, EvaluationRequest(draw=2048), ppo.study, SilentObserver())
 
 
-def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
+def test_damaged_model_is_refused(replace_run_file: Callable[[str, bytes], Finished]) -> None:
     """A model that is not a zip file gives a one-line error."""
-    run = broken("model.zip", b"not a zip file")
+    run = replace_run_file("model.zip", b"not a zip file")
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged or does not fit") as refusal:
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
@@ -291,32 +291,34 @@ def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> N
 
 
 def test_truncated_model_is_refused(
-    ppo: Finished, broken: Callable[[str, bytes], Finished]
+    ppo: Finished, replace_run_file: Callable[[str, bytes], Finished]
 ) -> None:
     """A truncated model is refused."""
-    run = broken("model.zip", ppo.paths.model.read_bytes()[:-500])
+    run = replace_run_file("model.zip", ppo.paths.model.read_bytes()[:-500])
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_model_of_another_algorithm_is_refused(
-    tmp_path: Path, broken: Callable[[str, bytes], Finished], trained: Callable[..., Finished]
+    tmp_path: Path,
+    replace_run_file: Callable[[str, bytes], Finished],
+    trained: Callable[..., Finished],
 ) -> None:
     """Parameters that do not fit the network of the run are refused."""
     other = trained(tmp_path / "other", *CASES["dqn"])
-    run = broken("model.zip", other.paths.model.read_bytes())
+    run = replace_run_file("model.zip", other.paths.model.read_bytes())
 
     with pytest.raises(RecordError, match="does not fit this run"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_a_model_with_other_weights_is_refused(
-    ppo: Finished, broken: Callable[[str, bytes], Finished]
+    ppo: Finished, replace_run_file: Callable[[str, bytes], Finished]
 ) -> None:
     """A model whose weights differ from the digest in the journal is refused."""
     checkpoint = ppo.paths.checkpoints / "32" / "model.zip"
-    run = broken("model.zip", checkpoint.read_bytes())
+    run = replace_run_file("model.zip", checkpoint.read_bytes())
 
     with pytest.raises(RecordError, match="does not hold the weights that the run ended with"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
@@ -339,27 +341,27 @@ def test_nothing_is_unpickled(
 ) -> None:
     """A pickle in a model is never loaded."""
     run = trained(tmp_path, *CASES[algorithm])
-    sign = tmp_path / "sign"
-    poison(run.paths.model, member, pickle.dumps(Bomb(str(sign))))
+    unpickled_file = tmp_path / "sign"
+    poison(run.paths.model, member, pickle.dumps(Bomb(str(unpickled_file))))
 
     if member == "data":
         evaluate(run.name, EvaluationRequest(episodes=1), run.study, SilentObserver())
     else:
         with pytest.raises(RecordError, match="damaged"):
             evaluate(run.name, EvaluationRequest(episodes=1), run.study, SilentObserver())
-    assert not sign.exists()
+    assert not unpickled_file.exists()
 
 
 def poison(path: Path, member: str, payload: bytes) -> None:
     """Put a pickle into a model at a place where stable-baselines3 would load it."""
     content = io.BytesIO()
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(content, "w") as new:
-        for name in old.namelist():
-            value = old.read(name)
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(content, "w") as target:
+        for name in source.namelist():
+            value = source.read(name)
             if name == member == "data":
                 entry = {":type:": "x", ":serialized:": base64.b64encode(payload).decode()}
                 value = json.dumps({**json.loads(value), "ep_info_buffer": entry}).encode()
-            new.writestr(name, payload if name == member != "data" else value)
+            target.writestr(name, payload if name == member != "data" else value)
     path.write_bytes(content.getvalue())
 
 
@@ -374,8 +376,8 @@ def test_a_policy_without_its_statistics_is_refused(
     if damage == "missing":
         run.paths.normalisation.unlink()
     else:
-        wrong = np.zeros(7) if damage == "shape" else np.asarray([object()], dtype=object)
-        np.savez(run.paths.normalisation, **{**statistics, "observation/mean": wrong})
+        mean = np.zeros(7) if damage == "shape" else np.asarray([object()], dtype=object)
+        np.savez(run.paths.normalisation, **{**statistics, "observation/mean": mean})
 
     with pytest.raises(RecordError, match=r"normalisation\.npz"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
@@ -393,19 +395,19 @@ gymnasium.register("Foreign-v0", "gymnasium.envs.classic_control.cartpole:CartPo
 def test_code_that_a_run_names_is_imported_only_when_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A module that records name is imported only with the option that the error suggests."""
-    sign = tmp_path / "sign"
-    (tmp_path / "foreign_task.py").write_text(FOREIGN.format(sign=str(sign)))
+    """A module that records name is imported only with --allow-import."""
+    import_marker = tmp_path / "sign"
+    (tmp_path / "foreign_task.py").write_text(FOREIGN.format(sign=str(import_marker)))
     monkeypatch.syspath_prepend(tmp_path)
     arguments = ("environment=gymnasium", "environment.id=foreign_task:Foreign-v0")
     run = finish(tmp_path, *CASES["ppo"], *arguments)
-    sign.unlink()
+    import_marker.unlink()
     monkeypatch.delitem(sys.modules, "foreign_task")
     monkeypatch.delitem(gymnasium.registry, "Foreign-v0")
 
     with pytest.raises(RecordError, match=r"--allow-import foreign_task$"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
-    assert not sign.exists()
+    assert not import_marker.exists()
     allowed = Finished(Workspace(tmp_path, run.study.layout, ("foreign_task",)), run.paths)
     assert json_of(allowed, episodes=2)["n"] == 2
 
@@ -413,7 +415,7 @@ def test_code_that_a_run_names_is_imported_only_when_allowed(
 def test_an_exception_of_the_environment_is_one_line(
     ppo: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception in the environment's constructor shows no traceback."""
+    """An exception in the constructor of the environment is a one-line error."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise ValueError("no\nlicence")
@@ -424,20 +426,20 @@ def test_an_exception_of_the_environment_is_one_line(
         evaluate(ppo.name, EvaluationRequest(), ppo.study, SilentObserver())
 
 
-def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
+def test_damaged_spec_is_refused(replace_run_file: Callable[[str, bytes], Finished]) -> None:
     """A specification with invalid parts gives a one-line error."""
-    run = broken("stop", b"")
+    run = replace_run_file("stop", b"")
     spec = record(run).spec
     content = {**spec.plain(), "environment": ["rm", "-rf"]}
-    changed = type(spec).from_plain(content)
-    publish_json(run.paths.spec, {"id": changed.id, **content})
+    changed_spec = type(spec).from_plain(content)
+    publish_json(run.paths.spec, {"id": changed_spec.id, **content})
 
     with pytest.raises(RecordError, match="damaged"):
         evaluate(run.name, EvaluationRequest(), run.study, SilentObserver())
 
 
 def test_evaluating_writes_nothing_into_the_run(ppo: Finished) -> None:
-    """Only the process of a run writes to its folder."""
+    """An evaluation changes no file of the run."""
     before = {p: p.stat().st_mtime_ns for p in ppo.paths.folder.rglob("*")}
 
     json_of(ppo, episodes=2)

@@ -1,4 +1,4 @@
-"""`rlexp export`: the written files, the remarks, and refusals before anything is written."""
+"""`rlexp export` writes complete files with remarks, or refuses before writing."""
 
 import csv
 import json
@@ -28,15 +28,15 @@ CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 
 def alpha(folder: Path) -> Stored:
     """Two labels on one task; one run of ppo failed and one never started."""
-    values = stored(
+    experiment = stored(
         study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
     )
     for seed in range(3):
-        values.complete(seed, 400.0 + seed, label="a2c")
-    values.complete(0, 100.0)
-    values.complete(1, 101.0)
-    values.attempt(2, failed())
-    return values
+        experiment.complete(seed, 400.0 + seed, label="a2c")
+    experiment.complete(0, 100.0)
+    experiment.complete(1, 101.0)
+    experiment.attempt(2, failed())
+    return experiment
 
 
 def write(folder: Path, kind: str, *targets: str, **options: Any) -> ExportedFiles:
@@ -52,28 +52,28 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
+def refusal_of(folder: Path, kind: str, *targets: str, **options: Any) -> str:
     """The error of a refused export, which writes nothing."""
     before = sorted(folder.rglob("*"))
-    with pytest.raises(RlexpError) as refusal:
+    with pytest.raises(RlexpError) as error:
         write(folder, kind, *targets, **options)
     assert before == sorted(folder.rglob("*"))
-    assert "\n" not in str(refusal.value)
-    return str(refusal.value)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
-    """Arrays have shape runs × tasks without failed runs, which the README and the result name."""
-    values = alpha(tmp_path)
-    written = write(tmp_path, "rliable", output="s.npz")
-    assert (tmp_path / "s.npz", tmp_path / "s.npz.md") == written.files
+    """Each label has an array of runs × tasks; the README and the result name failed runs."""
+    experiment = alpha(tmp_path)
+    exported = write(tmp_path, "rliable", output="s.npz")
+    assert (tmp_path / "s.npz", tmp_path / "s.npz.md") == exported.files
     with np.load(tmp_path / "s.npz", allow_pickle=False) as scores:
         assert {"ppo": (2, 1), "a2c": (3, 1)} == {k: scores[k].shape for k in scores}
         np.testing.assert_array_equal([[100.0], [101.0]], scores["ppo"])
     page = (tmp_path / "s.npz.md").read_text()
-    for text in (page.replace("\\", ""), "\n".join(written.remarks)):
+    for text in (page.replace("\\", ""), "\n".join(exported.remarks)):
         assert "5 of 8 test runs have a score" in text
-        assert f"{values.spec(2).name} (failed (nan))" in text
+        assert f"{experiment.spec(2).name} (failed (nan))" in text
     assert "ppo: n = 2 runs a task, seeds 0–1" in page
     assert "mean return of the final policy over 2 fresh episodes" in page
 
@@ -85,33 +85,35 @@ def test_the_printed_command_works(tmp_path: Path, name: str) -> None:
     text = give(tmp_path, "export", "rliable", "alpha", "--output", name)
     line = text.splitlines()[-1].removeprefix("To try it: ")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
+    process = subprocess.run(
         line, shell=True, capture_output=True, check=True, env={**os.environ, "PATH": path}
     )
-    assert "{'ppo': (2, 1), 'a2c': (3, 1)}" == done.stdout.decode().strip()
+    assert "{'ppo': (2, 1), 'a2c': (3, 1)}" == process.stdout.decode().strip()
 
 
-def test_scores_are_normalised_on_request(tmp_path: Path) -> None:
-    """Normalisation uses the anchors of reports; a task without anchors is refused."""
+def test_normalised_scores_need_anchors(tmp_path: Path) -> None:
+    """Normalised scores are refused for a task without anchors."""
     alpha(tmp_path)
-    assert "declare environment.reference.random" in refused(
+    assert "declare environment.reference.random" in refusal_of(
         tmp_path, "rliable", output="s.npz", normalised=True
     )
 
 
 def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
-    """The error names --common-seeds; with it, the run that is left out is named."""
-    values = stored(
+    """Tasks with different seeds need --common-seeds, and the README names left-out runs."""
+    experiment = stored(
         study(tmp_path).layout,
         "alpha",
         configuration("ppo"),
         configuration("ppo", PENDULUM),
         test=2,
     )
-    for of, seeds in zip(values.experiment.configurations, ((0, 1), (0,)), strict=True):
+    for task_configuration, seeds in zip(
+        experiment.experiment.configurations, ((0, 1), (0,)), strict=True
+    ):
         for seed in seeds:
-            _complete(values, of.task, seed)
-    assert "--common-seeds uses the 1" in refused(tmp_path, "rliable", output="s.json")
+            _complete(experiment, task_configuration.task, seed)
+    assert "--common-seeds uses the 1" in refusal_of(tmp_path, "rliable", output="s.json")
     write(tmp_path, "rliable", output="s.json", common_seeds=True)
     assert {"ppo": [[7.0, 7.0]]} == json.loads((tmp_path / "s.json").read_text())
     assert "Left out" in (tmp_path / "s.json.md").read_text()
@@ -119,22 +121,27 @@ def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
     assert {"ppo": [[7.0], [7.0]]} == json.loads((tmp_path / "one.json").read_text())
 
 
-def _complete(own: Stored, task: str, seed: int) -> None:
+def _complete(stored_experiment: Stored, task: str, seed: int) -> None:
     """Store a completed run of the configuration on a task."""
-    chosen = next(c for c in own.experiment.configurations if c.task == task)
-    item = Stored(
-        own.paths,
-        type(own.experiment)(
-            name="alpha", configurations=(chosen,), seeds=own.experiment.seeds, failures="missing"
+    task_configuration = next(
+        c for c in stored_experiment.experiment.configurations if c.task == task
+    )
+    with_one_task = Stored(
+        stored_experiment.paths,
+        type(stored_experiment.experiment)(
+            name="alpha",
+            configurations=(task_configuration,),
+            seeds=stored_experiment.experiment.seeds,
+            failures="missing",
         ),
     )
-    item.complete(seed, 7.0)
+    with_one_task.complete(seed, 7.0)
 
 
 def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
-    """The file has the evaluations of runs with a score, on seeds that all labels share."""
+    """The file has the evaluations of all runs on seeds that the labels share."""
     alpha(tmp_path)
-    assert "--common-seeds uses the 2" in refused(tmp_path, "marl-eval", output="m.json")
+    assert "--common-seeds uses the 2" in refusal_of(tmp_path, "marl-eval", output="m.json")
     write(tmp_path, "marl-eval", output="m.json", common_seeds=True)
     content = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
     assert {"ppo", "a2c"} == content.keys()
@@ -144,14 +151,14 @@ def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
 
 
 def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
-    """A name ending in .csv gets one table, of evaluations by default; a folder gets all."""
+    """A name that ends in .csv gets one table, of evaluations by default; a folder gets all."""
     alpha(tmp_path)
     write(tmp_path, "csv", output="one.csv")
     write(tmp_path, "csv", output="all")
-    result = rows(tmp_path / "one.csv")
-    assert ["label", "task", "seed", "step", "return"] == list(result[0])[:5]
+    evaluations = rows(tmp_path / "one.csv")
+    assert ["label", "task", "seed", "step", "return"] == list(evaluations[0])[:5]
     assert ("ppo", "0", "50", "37.5", "false") == tuple(
-        result[0][k] for k in ("label", "seed", "step", "return", "final")
+        evaluations[0][k] for k in ("label", "seed", "step", "return", "final")
     )
     names = {"scores.csv", "evaluations.csv", "episodes.csv"}
     assert names == {p.name for p in (tmp_path / "all").iterdir()}
@@ -164,8 +171,8 @@ def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
 
 def test_a_table_holds_no_formula(tmp_path: Path) -> None:
     """A label that a spreadsheet would execute gets a leading apostrophe."""
-    values = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
-    values.complete(0, -5.0, label="=cmd|x")
+    experiment = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
+    experiment.complete(0, -5.0, label="=cmd|x")
     write(tmp_path, "csv", output="one.csv", level="runs")
     assert ("'=cmd|x", "-5.0") == tuple(
         rows(tmp_path / "one.csv")[0][k] for k in ("label", "score")
@@ -176,7 +183,7 @@ def test_a_table_holds_no_formula(tmp_path: Path) -> None:
 def test_parquet_holds_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    """Either writer package gives typed columns and keeps missing values missing."""
+    """Each writer package gives typed columns and keeps missing values missing."""
     pytest.importorskip(package)
     arrow = pytest.importorskip("pyarrow.parquet")
     alpha(tmp_path)
@@ -194,27 +201,27 @@ def test_parquet_holds_the_same_tables(
 def test_a_missing_parquet_package_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the package to install."""
+    """The error about a missing package has a command that installs it."""
     alpha(tmp_path)
     monkeypatch.setattr(parquet, "WRITERS", ("no_such_package",))
-    assert "pip install pyarrow" in refused(tmp_path, "parquet", output="x.parquet")
+    assert "pip install pyarrow" in refusal_of(tmp_path, "parquet", output="x.parquet")
 
 
 def test_tuning_scores_are_marked(tmp_path: Path) -> None:
-    """Test scores are the default; another phase is named in every row and in the remarks."""
-    values = alpha(tmp_path)
-    values.complete(0, 900.0, phase=Phase.TUNING)
-    written = write(tmp_path, "csv", output="test.csv", level="runs")
+    """Tuning scores are exported only on request, with their phase in every row."""
+    experiment = alpha(tmp_path)
+    experiment.complete(0, 900.0, phase=Phase.TUNING)
+    exported = write(tmp_path, "csv", output="test.csv", level="runs")
     assert {"test"} == {row["phase"] for row in rows(tmp_path / "test.csv")}
-    assert any(remark.startswith("Not exported") for remark in written.remarks)
-    written = write(tmp_path, "csv", output="tuning.csv", phase="tuning")
+    assert any(remark.startswith("Not exported") for remark in exported.remarks)
+    exported = write(tmp_path, "csv", output="tuning.csv", phase="tuning")
     assert {"tuning"} == {row["phase"] for row in rows(tmp_path / "tuning.csv")}
-    assert any(remark.startswith("Not test scores") for remark in written.remarks)
-    assert "leave it out" in refused(tmp_path, "huggingface", "alpha/ppo", phase="tuning")
+    assert any(remark.startswith("Not test scores") for remark in exported.remarks)
+    assert "leave it out" in refusal_of(tmp_path, "huggingface", "alpha/ppo", phase="tuning")
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    """The bytes do not depend on the time of the export."""
+    """A second export of the same records has the same bytes."""
     alpha(tmp_path)
     for kind, name in (("rliable", "s.npz"), ("rliable", "s.json"), ("csv", "s.csv")):
         write(tmp_path, kind, output=name)
@@ -224,17 +231,17 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_an_existing_output_is_replaced_only_with_force(tmp_path: Path) -> None:
-    """A folder is replaced only if every file in it is written again."""
+    """An existing output needs --force; a folder with other files is never replaced."""
     alpha(tmp_path)
     write(tmp_path, "csv")
-    assert "--force" in refused(tmp_path, "csv")
+    assert "--force" in refusal_of(tmp_path, "csv")
     write(tmp_path, "csv", force=True)
     (tmp_path / "out" / "mine.txt").write_text("dear")
-    assert "'mine.txt'" in refused(tmp_path, "csv", force=True)
-    assert "this export writes a folder" in refused(
+    assert "'mine.txt'" in refusal_of(tmp_path, "csv", force=True)
+    assert "this export writes a folder" in refusal_of(
         tmp_path, "csv", output=_file(tmp_path), force=True
     )
-    assert "exists" in refused(tmp_path, "rliable", output=_folder(tmp_path), force=True)
+    assert "exists" in refusal_of(tmp_path, "rliable", output=_folder(tmp_path), force=True)
 
 
 def _file(folder: Path) -> str:
@@ -252,25 +259,25 @@ def test_records_and_links_are_never_written_to(tmp_path: Path) -> None:
     alpha(tmp_path)
     (tmp_path / "link.csv").symlink_to(tmp_path / "elsewhere.csv")
     for name in ("runs/alpha/x", "runs", ".", "..", "a/../runs/x"):
-        assert "--output" in refused(tmp_path, "csv", output=name, force=True)
-    assert "is a link" in refused(tmp_path, "csv", output="link.csv", force=True)
+        assert "--output" in refusal_of(tmp_path, "csv", output=name, force=True)
+    assert "is a link" in refusal_of(tmp_path, "csv", output="link.csv", force=True)
 
 
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a partial nor a temporary folder remains."""
+    """A full disk leaves neither partial nor temporary files."""
     alpha(tmp_path)
 
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("rlexp.app.exporting.output.sync", fail)
-    assert "No space left" in refused(tmp_path, "csv")
+    assert "No space left" in refusal_of(tmp_path, "csv")
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "options", "told"),
+    ("kind", "target", "options", "message"),
     [
         ("rlable", "alpha", {}, "did you mean 'rliable'?"),
         ("csv", "alpah", {}, "did you mean 'alpha'?"),
@@ -295,27 +302,27 @@ def test_a_full_disk_leaves_nothing_behind(
     ],
 )
 def test_mistakes_are_one_line_errors(
-    tmp_path: Path, kind: str, target: str, options: dict[str, Any], told: str
+    tmp_path: Path, kind: str, target: str, options: dict[str, Any], message: str
 ) -> None:
     """A wrong format, target or option gives a one-line error, and nothing is written."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta")
-    assert told in refused(tmp_path, kind, target, **options)
+    assert message in refusal_of(tmp_path, kind, target, **options)
 
 
 def test_damaged_records_are_named(tmp_path: Path) -> None:
-    """A damaged run has no score; a damaged experiment is refused."""
-    values = alpha(tmp_path)
-    values.run(0).spec.write_text("{")
+    """A damaged run is named and has no score; a damaged experiment is refused."""
+    experiment = alpha(tmp_path)
+    experiment.run(0).spec.write_text("{")
     text = give(tmp_path, "export", "csv", "alpha", "--level", "runs", "--output", "out")
     assert "Problem: alpha: ppo-test-0" in text
     assert "unreadable" == rows(tmp_path / "out" / "scores.csv")[0]["state"]
-    values.paths.definition.write_text("[]")
-    assert "experiment.json" in refused(tmp_path, "csv", output="other")
+    experiment.paths.definition.write_text("[]")
+    assert "experiment.json" in refusal_of(tmp_path, "csv", output="other")
 
 
 def test_the_command_line_passes_every_option(tmp_path: Path) -> None:
-    """Every option reaches the use case, and the JSON document lists the written files."""
+    """Every option of the command line has its effect in the JSON document."""
     alpha(tmp_path)
     arguments = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
     result = give_json(tmp_path, "exported-files", "export", *arguments)
@@ -328,7 +335,7 @@ def test_the_command_line_passes_every_option(tmp_path: Path) -> None:
 
 
 def test_json_has_rows_and_columns_of_arrays(tmp_path: Path) -> None:
-    """The document of an rliable export has the tasks, the seeds of each label, and the unit."""
+    """The JSON document has the tasks, the seeds of each label and the unit of the arrays."""
     alpha(tmp_path)
     arguments = ("export", "rliable", "alpha", "--output", "s.npz")
     result = give_json(tmp_path, "exported-files", *arguments)

@@ -1,4 +1,4 @@
-"""`rlexp config import`: a file of rl-baselines3-zoo becomes a benchmark, or nothing is written."""
+"""`rlexp config import` turns a file of rl-baselines3-zoo into a benchmark, or writes nothing."""
 
 from functools import cache
 from pathlib import Path
@@ -42,11 +42,11 @@ PPO = """\
       normalize: true
       gamma: 0.9999
     """
-"""As the zoo writes it: a default, an entry, and one that is merged with it."""
+"""A file as the zoo writes it, with a default, an entry, and an entry that merges another."""
 
 
 def request_for(path: Path, **changes: Any) -> HyperparametersRequest:
-    """A request for a file; by default all entries, and nothing is written."""
+    """A request for a file; by default it has all entries and no name to write to."""
     return HyperparametersRequest(path=str(path), **changes)
 
 
@@ -57,17 +57,17 @@ def zoo_file(folder: Path, content: str = PPO, name: str = "ppo.yml") -> Path:
     return path
 
 
-def refusal(wanted: HyperparametersRequest, folder: Path) -> str:
+def refusal(request: HyperparametersRequest, folder: Path) -> str:
     """The one-line error of a refused import, which leaves no file behind."""
     with pytest.raises(ConfigError) as caught:
-        import_hyperparameters(wanted, study(folder))
+        import_hyperparameters(request, study(folder))
     assert "\n" not in str(caught.value)
     assert not (folder / "conf").exists()
     return str(caught.value)
 
 
 def test_a_file_becomes_a_matrix_that_composes(tmp_path: Path) -> None:
-    """Tasks get the names of packaged environments where they exist; defaults are left out."""
+    """A file becomes a benchmark with the packaged environments and the settings of its entries."""
     result = import_hyperparameters(request_for(zoo_file(tmp_path), name="mine"), study(tmp_path))
     pendulum, swimmer = (c.plain for c in compose(["+benchmark=mine"], tmp_path))
 
@@ -91,7 +91,7 @@ def test_a_file_becomes_a_matrix_that_composes(tmp_path: Path) -> None:
 
 
 def test_without_a_name_it_is_printed_and_nothing_is_written(tmp_path: Path) -> None:
-    """Without --name the YAML of the benchmark is printed."""
+    """Without --name, the YAML of the benchmark is printed and no file is written."""
     path = zoo_file(tmp_path)
     text = give(tmp_path, "config", "import", "ppo.yml", "--task", "Pendulum-v1")
     assert ["pendulum"] == list(yaml.safe_load(text)["tasks"])
@@ -99,7 +99,7 @@ def test_without_a_name_it_is_printed_and_nothing_is_written(tmp_path: Path) -> 
 
 
 def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) -> None:
-    """Entries that are left out automatically are a remark on standard error."""
+    """With --name, the file and the next commands are printed, and a remark on left-out entries."""
     zoo_file(tmp_path)
     printed = rlexp(tmp_path, "config", "import", "ppo.yml", "--name", "mine")
     assert [
@@ -111,7 +111,7 @@ def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) 
 
 
 def test_json_has_the_benchmark_as_text(tmp_path: Path) -> None:
-    """With --json there is one document with the YAML, the tasks and the entries left out."""
+    """The JSON document has the YAML, the tasks and the left-out entries."""
     zoo_file(tmp_path)
     arguments = ("config", "import", "ppo.yml")
     result = give_json(tmp_path, "imported-hyperparameters", *arguments)
@@ -121,16 +121,16 @@ def test_json_has_the_benchmark_as_text(tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    """An existing benchmark is refused, even if the content would be the same."""
-    expected = request_for(zoo_file(tmp_path), name="mine")
-    import_hyperparameters(expected, study(tmp_path))
+    """An existing benchmark is refused, even with the same content."""
+    request = request_for(zoo_file(tmp_path), name="mine")
+    import_hyperparameters(request, study(tmp_path))
     with pytest.raises(ConfigError, match="already exists"):
-        import_hyperparameters(expected, study(tmp_path))
+        import_hyperparameters(request, study(tmp_path))
 
 
 @cache
 def packaged_options() -> dict[str, str]:
-    """The ids of a workspace without environments of its own."""
+    """The environment ids of a workspace without its own environments."""
     return environment_options(Path(__file__).parent / "missing")
 
 
@@ -142,7 +142,7 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("ids")
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"tasks": ("Pendulum-v2",)}, "did you mean 'Pendulum-v1'?"),
         ({"left_out": ("Pendulum-v1", "Swimmer-v4")}, "no entry of"),
@@ -153,15 +153,15 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_unknown_entries_algorithms_and_names_are_refused(
-    tmp_path: Path, changes: dict[str, object], said: str
+    tmp_path: Path, changes: dict[str, object], message: str
 ) -> None:
-    """Entries, the algorithm and its settings must exist, and the name must be valid."""
-    assert said in refusal(request_for(zoo_file(tmp_path), **changes), tmp_path)
+    """Unknown entries, algorithms and settings, and invalid names are refused."""
+    assert message in refusal(request_for(zoo_file(tmp_path), **changes), tmp_path)
 
 
 @pytest.mark.usefixtures("ids")
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("gamma: \"__import__('os').system('touch pwned')\"", "line 3, gamma: "),
         ("gamma: !!python/object/apply:os.system ['touch pwned']", "line 3, gamma: "),
@@ -176,14 +176,14 @@ def test_unknown_entries_algorithms_and_names_are_refused(
     ],
 )
 def test_one_bad_line_refuses_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
-    """The line is named, nothing is executed, and nothing is written."""
+    """A bad line is named, and the file is refused without executing code."""
     monkeypatch.chdir(tmp_path)
     content = f"Pendulum-v1:\n  n_timesteps: 1000\n  {line}\nAcrobot-v1:\n  n_timesteps: 9\n"
-    output = refusal(request_for(zoo_file(tmp_path, content), name="mine"), tmp_path)
-    assert said in output
-    assert "--leave-out Pendulum-v1" in output
+    error = refusal(request_for(zoo_file(tmp_path, content), name="mine"), tmp_path)
+    assert message in error
+    assert "--leave-out Pendulum-v1" in error
     assert not (tmp_path / "pwned").exists()
 
 
@@ -192,5 +192,5 @@ def test_one_bad_line_refuses_the_file(
     ["", "[1]", "a", "Pendulum-v1: 3", "{", "Pendulum-v1: &a {b: *a}", "a: {b: 1, b: 2}"],
 )
 def test_a_file_without_entries_is_refused(tmp_path: Path, content: str) -> None:
-    """A file that holds no entries is refused, whatever else it holds."""
+    """A file without valid entries is refused."""
     assert "ppo.yml" in refusal(request_for(zoo_file(tmp_path, content)), tmp_path)

@@ -1,4 +1,4 @@
-"""`rlexp import`: all results or none are imported, and they stay marked as imported."""
+"""`rlexp import` imports all results or none, and marks them as imported."""
 
 import json
 import os
@@ -46,8 +46,8 @@ def give(*words: str, code: int = 0) -> str:
     return command_line.give(Path.cwd(), *words, code=code)
 
 
-def refused(*words: str) -> str:
-    """Run a command that must be refused; returns its one-line error."""
+def refusal_of(*words: str) -> str:
+    """The one-line error of a command that must be refused."""
     with pytest.raises(RlexpError) as error:
         give(*words)
     assert "\n" not in str(error.value)
@@ -86,12 +86,12 @@ def files() -> dict[str, bytes]:
 
 
 def test_from_a_table_to_a_report() -> None:
-    """Every command that reads runs shows imported runs and marks them."""
+    """Commands that read runs show imported runs, and the report marks them as imported."""
     output = give("import", "csv", two_labels(), "--experiment", "alpha", *UNIT)
     assert "imported 20 runs from csv into experiment alpha" in output
-    following = output.strip().splitlines()[-1].partition(": ")[2]
-    assert "rlexp report alpha" == following
-    give(*shlex.split(following)[1:], "--format", "md,json", "-o", "out")
+    next_command = output.strip().splitlines()[-1].partition(": ")[2]
+    assert "rlexp report alpha" == next_command
+    give(*shlex.split(next_command)[1:], "--format", "md,json", "-o", "out")
     page = Path("out/report.md").read_text()
     assert "20 runs of 20 were imported from other tools (csv: evaluations)" in page
     assert "The score of an imported run was chosen at its import" in page
@@ -101,13 +101,13 @@ def test_from_a_table_to_a_report() -> None:
     assert "a2c is worse than ppo" in give("compare", "alpha")
     assert "20 of 20 attempts match the ledger" in give("verify")
     assert "by the spread of" in give("power", "alpha", "--difference", "5")
-    listed = json.loads(give("ls", "alpha", "--json"))["rows"]
-    assert {"completed"} == {row["state"] for row in listed}
-    assert {0, 1, 2, 3, 4} == {row["seed"] for row in listed}
+    runs = json.loads(give("ls", "alpha", "--json"))["rows"]
+    assert {"completed"} == {row["state"] for row in runs}
+    assert {0, 1, 2, 3, 4} == {row["seed"] for row in runs}
 
 
 def test_returns_of_training_are_marked() -> None:
-    """The import, `show` and the report state that the returns come from training."""
+    """The import, `show` and the report say that the returns were recorded during training."""
     path = table(*rows("ppo", "Toy-v0", [0, 1]))
     output = give("import", path, "--experiment", "alpha", "--returns", "training", *UNIT)
     assert "during which the policy changed" in output
@@ -118,7 +118,7 @@ def test_returns_of_training_are_marked() -> None:
 
 
 def test_the_source_is_recorded() -> None:
-    """Records have names and sums of the files, the original run name, the unit and the command."""
+    """Records have the files, the original name of the run, the unit of steps and the command."""
     path = table(*rows("ppo", "Toy-v0", [7]))
     frames = ("--steps-unit", "frames", "--frame-skip", "4")
     give("import", "csv", path, "--experiment", "alpha", *frames)
@@ -128,12 +128,12 @@ def test_the_source_is_recorded() -> None:
     assert ("ppo/Toy-v0/7", 7, "csv") == (imported["name"], imported["seed"], imported["kind"])
     assert {"unit": "frames", "per": 4, "environment_steps": 1} == imported["steps"]
     assert ["rlexp", "import", "csv", path] == content["command"][:4]
-    shown = json.loads(give("show", "alpha/ppo-test-7", "--json"))
-    assert (25, 25) == (shown["step"], shown["steps"])
+    details = json.loads(give("show", "alpha/ppo-test-7", "--json"))
+    assert (25, 25) == (details["step"], details["steps"])
 
 
 def test_importing_again_changes_nothing() -> None:
-    """A second import of the same content changes no byte and says so."""
+    """A second import of the same content changes no file and says so."""
     path = two_labels()
     give("import", path, "--experiment", "alpha", *UNIT)
     before = files()
@@ -147,37 +147,37 @@ def test_new_seeds_and_labels_are_added() -> None:
     first = table(*rows("ppo", "Toy-v0", [0, 1]))
     give("import", first, "--experiment", "alpha", *UNIT)
     before = files()
-    more = table(*rows("ppo", "Toy-v0", [1, 2]), *rows("a2c", "Toy-v0", [9]), name="more.csv")
-    output = give("import", more, "--experiment", "alpha", *UNIT)
+    extended = table(*rows("ppo", "Toy-v0", [1, 2]), *rows("a2c", "Toy-v0", [9]), name="more.csv")
+    output = give("import", extended, "--experiment", "alpha", *UNIT)
     assert (
         "imported 2 runs from csv into experiment alpha; 1 further ones were imported before"
         in output
     )
-    kept = [path for path in before if path.endswith(("spec.json", "events.jsonl"))]
+    unchanged = [path for path in before if path.endswith(("spec.json", "events.jsonl"))]
     after = files()
-    assert {path: before[path] for path in kept} == {path: after[path] for path in kept}
+    assert {path: before[path] for path in unchanged} == {path: after[path] for path in unchanged}
     summary = json.loads(give("show", "alpha", "--json"))["phases"][0]
-    told_of = {(c["label"], c["planned"], c["n"]) for c in summary["cells"]}
-    assert {("ppo", 3, 3), ("a2c", 1, 1)} == told_of
+    counts = {(c["label"], c["planned"], c["n"]) for c in summary["cells"]}
+    assert {("ppo", 3, 3), ("a2c", 1, 1)} == counts
     assert "4 of 4 attempts match the ledger" in give("verify")
 
 
 def test_other_content_is_refused() -> None:
-    """An existing run is neither replaced nor doubled, and nothing else is imported."""
+    """Other content for an existing run is refused; after the suggested command, it is imported."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     before = files()
-    other = table(*rows("ppo", "Toy-v0", [1]), *rows("ppo", "Toy-v0", [0], height=9))
-    output = refused("import", other, "--experiment", "alpha", *UNIT)
+    changed_table = table(*rows("ppo", "Toy-v0", [1]), *rows("ppo", "Toy-v0", [0], height=9))
+    output = refusal_of("import", changed_table, "--experiment", "alpha", *UNIT)
     assert "imported before with other content" in output
     assert before == files()
-    again = shlex.split(output.partition("'rlexp ")[2].partition("'")[0])
-    give(*again)
-    give("import", other, "--experiment", "alpha", *UNIT)
+    suggested = shlex.split(output.partition("'rlexp ")[2].partition("'")[0])
+    give(*suggested)
+    give("import", changed_table, "--experiment", "alpha", *UNIT)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
 
 
 @pytest.mark.parametrize(
-    ("words", "what"),
+    ("words", "message"),
     [
         (("--experiment", "../alpha"), "cannot be a folder name"),
         (("--experiment", "alpha", "--score", "best"), "--score 'best' is unknown"),
@@ -191,33 +191,33 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and the source is csv"),
     ],
 )
-def test_wrong_options_are_refused(words: Sequence[str], what: str) -> None:
-    """Options that contradict each other give a one-line error that names the right ones."""
+def test_wrong_options_are_refused(words: Sequence[str], message: str) -> None:
+    """Options that are wrong or contradict each other give a one-line error."""
     path = table(*rows("ppo", "Toy-v0", [0]))
-    assert what in refused("import", "csv", path, *words)
+    assert message in refusal_of("import", "csv", path, *words)
     assert {} == files()
 
 
-def our_runs(folder: Path) -> None:
-    """An experiment that rlexp itself trained."""
-    made = stored(Layout(folder / "runs"))
+def train_runs(folder: Path) -> None:
+    """Store an experiment that rlexp itself trained."""
+    experiment = stored(Layout(folder / "runs"))
     for seed in range(3):
-        made.complete(seed, 1.0)
+        experiment.complete(seed, 1.0)
 
 
 def test_names_of_other_experiments_are_refused(folder: Path) -> None:
-    """Nothing is imported into a trained experiment or into a folder of another kind."""
-    our_runs(folder)
+    """An import into a trained experiment or a folder of another kind is refused."""
+    train_runs(folder)
     path = table(*rows("ppo", "Toy-v0", [0]))
     before = files()
-    assert "holds runs of rlexp" in refused("import", path, "--experiment", "alpha", *UNIT)
+    assert "holds runs of rlexp" in refusal_of("import", path, "--experiment", "alpha", *UNIT)
     (folder / "runs" / "other").mkdir()
-    assert "is not an experiment" in refused("import", path, "--experiment", "other", *UNIT)
+    assert "is not an experiment" in refusal_of("import", path, "--experiment", "other", *UNIT)
     assert before == files()
 
 
 def test_a_dry_run_writes_nothing() -> None:
-    """With --dry-run the sources are read and shown, and no file is written."""
+    """With --dry-run, the runs are shown and no file is written."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     output = give("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
     assert "would import 1 run from csv into experiment alpha" in output
@@ -225,7 +225,7 @@ def test_a_dry_run_writes_nothing() -> None:
 
 
 def test_json_has_all_runs() -> None:
-    """The document has every run with its state, the parts left out, and the next command."""
+    """The JSON document has the runs with their states, left-out columns, and the next command."""
     lines = [f"{row},1" for row in rows("ppo", "Toy-v0", [0])]
     path = table(*lines, "ppo,Toy-v0,1,10,1.0,1", header=f"{HEADER},color")
     arguments = ("import", path, "--experiment", "alpha", *UNIT)
@@ -237,7 +237,7 @@ def test_json_has_all_runs() -> None:
 
 
 def test_a_dry_run_suggests_no_report() -> None:
-    """With --dry-run there is no next command, because there is no experiment to report."""
+    """With --dry-run, no next command is suggested, because no experiment was written."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     arguments = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
     value = give_json(Path.cwd(), "import-outcome", *arguments)
@@ -257,9 +257,11 @@ def test_runs_without_a_score_are_missing() -> None:
     assert "interrupted, its records end at step 30 of 100" in output
     assert "failed, its return at step 40 is nan, which is no number" in output
     assert "--steps 30 under a name of its own" in output
-    result = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
-    assert ["completed", "interrupted", "failed"] == [result[seed]["state"] for seed in range(3)]
-    assert [None, None] == [result[seed]["score"] for seed in (1, 2)]
+    runs_by_seed = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
+    assert ["completed", "interrupted", "failed"] == [
+        runs_by_seed[seed]["state"] for seed in range(3)
+    ]
+    assert [None, None] == [runs_by_seed[seed]["score"] for seed in (1, 2)]
     give("report", "alpha", "--format", "md", "-o", "out")
     page = Path("out/report.md").read_text()
     assert "Runs without a score: 2 of 3" in page
@@ -278,18 +280,18 @@ def test_runs_without_a_score_are_missing() -> None:
     ],
 )
 def test_commands_that_execute_runs_refuse_imported_ones(words: Sequence[str]) -> None:
-    """`rlexp run`, `evaluate` and others refuse imported runs in one line."""
+    """Commands that would execute imported runs refuse them."""
     lines = rows("ppo", "CartPole-v1", [0]) + rows("a2c", "CartPole-v1", [1])[:6]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
     before = files()
-    assert "was imported from another tool" in refused(*words)
+    assert "was imported from another tool" in refusal_of(*words)
     give("resume")
     assert before == {k: v for k, v in files().items() if not k.endswith(".lock")}
 
 
 def test_trained_and_imported_runs_share_a_report(folder: Path) -> None:
-    """Unknown values of the imported runs are reported as unknown."""
-    our_runs(folder)
+    """In a report with trained runs, unknown values of imported runs are called not known."""
+    train_runs(folder)
     path = table(*rows("a2c", "CartPole-v1", range(3)))
     give("import", path, "--experiment", "theirs", *UNIT)
     give("report", "alpha", "theirs", "--format", "md", "-o", "out")
@@ -300,7 +302,7 @@ def test_trained_and_imported_runs_share_a_report(folder: Path) -> None:
 
 
 def test_any_printable_label_is_accepted() -> None:
-    """Labels that HTML, spreadsheets, shells or file systems would interpret stay plain names."""
+    """Labels with special characters of HTML, shells or paths are accepted and do no harm."""
     hostile = ["</script><b>x", "=cmd|' /C calc'!A0", "[link=file:///x]", "../../x", "ü ß 漢"]
     lines = [row for label in hostile for row in rows(label, "Toy-v0", range(2))]
     give("import", table(*lines), "--experiment", "alpha", *UNIT)
@@ -318,7 +320,7 @@ def layout() -> Layout:
 
 
 def test_edited_imported_records_are_found() -> None:
-    """The ledger detects changes of imported records."""
+    """`rlexp verify` finds edits of imported records."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     [journal] = Path("runs").rglob("events.jsonl")
     journal.write_text(journal.read_text().replace("10.0", "99.0"))
@@ -327,67 +329,70 @@ def test_edited_imported_records_are_found() -> None:
 
 
 def test_a_read_only_folder_is_refused(folder: Path) -> None:
-    """The error comes before any source is read."""
+    """An import into a folder that cannot be written to is refused."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     (folder / "runs").write_text("no folder")
-    assert "cannot write to" in refused("import", path, "--experiment", "alpha", *UNIT)
+    assert "cannot write to" in refusal_of("import", path, "--experiment", "alpha", *UNIT)
 
 
-def by_evaluations() -> list[str]:
-    """The files that EvalCallback of stable-baselines3 writes, for three seeds."""
+def evaluations_source() -> list[str]:
+    """Words for the files that EvalCallback of stable-baselines3 writes, for three seeds."""
     for seed in range(3):
         returns = [[10.0 * n + seed, 11.0 * n] for n in range(1, 11)]
         write_evaluations(Path(f"logs/seed_{seed}"), range(10, 101, 10), returns)
     return ["sb3-evaluations", "logs", "--label", "ppo", "--task", "CartPole-v1"]
 
 
-def by_monitors() -> list[str]:
-    """The files that Monitor of stable-baselines3 writes, for two environments in two runs."""
+def monitors_source() -> list[str]:
+    """Words for files that Monitor of stable-baselines3 writes, for two runs of two environments."""
     for seed in range(2):
         write_monitors(Path(f"logs/seed_{seed}"), [20, 30, 50], [40, 60])
     return ["logs", "--label", "ppo", "--task", "Toy-v0"]
 
 
-def by_event_files() -> list[str]:
-    """TensorBoard files of a run of CleanRL."""
+def event_files_source() -> list[str]:
+    """Words for TensorBoard files of a run of CleanRL."""
     return ["tensorboard", str(RECORDED / "cleanrl"), *UNIT]
 
 
-def by_store() -> list[str]:
-    """An SQLite store of MLflow."""
+def mlflow_source() -> list[str]:
+    """Words for an SQLite store of MLflow."""
     with closing(sqlite3.connect("mlflow.db")) as connection:
         connection.executescript((RECORDED / "mlflow.sql").read_text())
     return ["mlflow", "sqlite:///mlflow.db", *UNIT]
 
 
-def by_archive() -> list[str]:
-    """Folders in an archive."""
-    by_evaluations()
+def archive_source() -> list[str]:
+    """Words for an archive of folders."""
+    evaluations_source()
     shutil.make_archive("packed", "gztar", ".", "logs")
     return ["packed.tar.gz", "--label", "ppo", "--task", "CartPole-v1"]
 
 
 @pytest.mark.parametrize(
-    ("make", "runs", "scores"),
+    ("source", "runs", "scores"),
     [
-        (by_evaluations, 3, 3),
-        (by_monitors, 2, 2),
-        (by_event_files, 1, 1),
-        (by_store, 6, 4),
-        (by_archive, 3, 3),
+        (evaluations_source, 3, 3),
+        (monitors_source, 2, 2),
+        (event_files_source, 1, 1),
+        (mlflow_source, 6, 4),
+        (archive_source, 3, 3),
     ],
 )
 def test_every_kind_of_source_is_imported(
-    make: Callable[[], list[str]], runs: int, scores: int
+    source: Callable[[], list[str]], runs: int, scores: int
 ) -> None:
     """Each kind of source leads to a report, a comparison and a ledger that matches."""
-    arguments = ("import", *make(), "--experiment", "alpha")
+    arguments = ("import", *source(), "--experiment", "alpha")
     give(*arguments)
-    result = json.loads(give("ls", "alpha", "--json"))["rows"]
-    assert (runs, scores) == (len(result), sum(row["score"] is not None for row in result))
+    listed_runs = json.loads(give("ls", "alpha", "--json"))["rows"]
+    assert (runs, scores) == (
+        len(listed_runs),
+        sum(row["score"] is not None for row in listed_runs),
+    )
     give("report", "alpha", "--format", "md", "-o", "out")
     assert "imported from other tools" in Path("out/report.md").read_text()
-    if len({row["label"] for row in result}) > 1:
+    if len({row["label"] for row in listed_runs}) > 1:
         assert "imported from other tools" in give("compare", "alpha")
     assert "Records that differ" not in Path("out/report.md").read_text()
     give("verify")
@@ -395,21 +400,21 @@ def test_every_kind_of_source_is_imported(
 
 
 def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The later import is refused, and no run of the earlier one is lost."""
+    """Of two concurrent imports, the later is refused, and no run of the earlier is lost."""
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
-    first = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
-    late = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
-    settle, others = settled_runs.make_import_plan, ["once"]
+    first_table = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
+    late_table = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
+    make_plan, other_imports = settled_runs.make_import_plan, ["once"]
 
-    def settle_slowly(*words: Any) -> Any:
-        settled = settle(*words)
-        if others and others.pop():
-            give("import", first, "--experiment", "alpha", *UNIT)
-        return settled
+    def plan_slowly(*words: Any) -> Any:
+        plan = make_plan(*words)
+        if other_imports and other_imports.pop():
+            give("import", first_table, "--experiment", "alpha", *UNIT)
+        return plan
 
-    monkeypatch.setattr(import_command, "make_import_plan", settle_slowly)
-    words = ("import", late, "--experiment", "alpha", *UNIT)
-    assert "was changed by another command meanwhile: repeat this command" in refused(*words)
+    monkeypatch.setattr(import_command, "make_import_plan", plan_slowly)
+    words = ("import", late_table, "--experiment", "alpha", *UNIT)
+    assert "was changed by another command meanwhile: repeat this command" in refusal_of(*words)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
     give(*words)
     output = give("verify")
@@ -419,8 +424,8 @@ def test_two_concurrent_imports_lose_no_runs(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("address", ["postgresql://me:secret@127.0.0.1:1/x", "file:///x", "://"])
 def test_addresses_that_are_no_server_are_refused(address: str) -> None:
-    """MLflow never opens a database that it could write to or an unreachable address."""
-    output = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
+    """Addresses of databases and files are refused as MLflow servers."""
+    output = refusal_of("import", "mlflow", address, "--experiment", "alpha", *UNIT)
     assert (
         "is not the address of an MLflow server, which begins with http:// or https://" in output
     )
@@ -428,7 +433,7 @@ def test_addresses_that_are_no_server_are_refused(address: str) -> None:
 
 
 def test_an_imported_run_has_no_log() -> None:
-    """`rlexp logs` names the import as the reason."""
+    """`rlexp logs` says that an imported run has no log."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     run = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
     output = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
@@ -438,7 +443,7 @@ def test_an_imported_run_has_no_log() -> None:
 
 
 def test_exported_tables_can_be_imported() -> None:
-    """Exported tables are imported with the same score for every run."""
+    """Exported tables can be imported with the same scores."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
     give("export", "csv", "alpha", "--output", "own", "--level", "episodes")
     output = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
@@ -449,21 +454,21 @@ def test_exported_tables_can_be_imported() -> None:
 
 
 def test_reference_scores_are_read_once_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading them for each of hundreds of runs would take minutes."""
-    request: list[str] = []
+    """Reference scores are read once per task, because reading them for each run takes minutes."""
+    tasks: list[str] = []
 
-    def look(task: str, folder: Path) -> dict[str, Any]:
-        request.append(task)
+    def record_task(task: str, folder: Path) -> dict[str, Any]:
+        tasks.append(task)
         return {}
 
-    monkeypatch.setattr(import_command, "known_reference", look)
+    monkeypatch.setattr(import_command, "known_reference", record_task)
     give("import", two_labels(), "--experiment", "alpha", *UNIT, "--dry-run")
-    assert ["Acrobot-v1", "CartPole-v1"] == sorted(request)
+    assert ["Acrobot-v1", "CartPole-v1"] == sorted(tasks)
 
 
 def test_secrets_are_masked() -> None:
     """The value of a parameter with a secret name is in no file."""
-    arguments = by_store()
+    arguments = mlflow_source()
     with closing(sqlite3.connect("mlflow.db")) as connection, connection:
         query = "INSERT INTO params SELECT 'api_key', 'hunter2hunter2', run_uuid FROM runs"
         connection.execute(query)
@@ -472,7 +477,7 @@ def test_secrets_are_masked() -> None:
 
 
 def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of the two imports is refused, and the other is complete."""
+    """Of two concurrent imports with one name, one is refused, and the other is complete."""
     path = table(*rows("ppo", "Toy-v0", [0]))
     arguments = ("import", path, "--experiment", "alpha", *UNIT)
     give(*arguments)
@@ -480,16 +485,16 @@ def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         "rlexp.app.commands.import_results.read_imported_experiment", lambda _: None
     )
-    assert "was created by another command meanwhile" in refused(*arguments)
+    assert "was created by another command meanwhile" in refusal_of(*arguments)
     assert before == files()
 
 
 CALLS = ("write_run", "write_journal", "write_experiment", "_rename_into_place", "sync")
-"""What an import is made of; before and after each of these it is killed."""
+"""Functions that an import calls; the import is killed before each call."""
 
 
-def killed(words: Sequence[str], number: int) -> bool:
-    """Run a command in a process that is killed at a given call; returns whether it was killed."""
+def is_killed(words: Sequence[str], number: int) -> bool:
+    """Run a command in a process that is killed at a call; returns whether it was killed."""
     child = os.fork()
     if child == 0:
         _kill_at(number)
@@ -501,30 +506,30 @@ def killed(words: Sequence[str], number: int) -> bool:
 
 
 def _kill_at(number: int) -> None:
-    left = [number]
+    remaining = [number]
 
-    def deadly(function: Any) -> Any:
+    def with_kill(function: Any) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0:
+            remaining[0] -= 1
+            if remaining[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return function(*arguments, **options)
 
         return call
 
-    for values in CALLS:
-        setattr(store, values, deadly(getattr(store, values)))
+    for name in CALLS:
+        setattr(store, name, with_kill(getattr(store, name)))
 
 
 def test_an_import_killed_at_any_moment_can_be_repeated() -> None:
-    """A killed import leaves no experiment, and repeating the command imports everything."""
+    """A repeated command completes an import that was killed at any call."""
     arguments = ("import", table(*rows("ppo", "Toy-v0", range(2))), "--experiment", "alpha", *UNIT)
     number = 0
-    while killed(arguments, number := number + 1):
-        if "alpha" in (there := [e.name for e in layout().experiments()]):
-            # It was all there, and only its name was not yet made durable.
+    while is_killed(arguments, number := number + 1):
+        if "alpha" in (names := [e.name for e in layout().experiments()]):
+            # The experiment is complete, and only its name was not yet made durable.
             assert "2 of 2 attempts match" in give("verify")
-        assert set(there) <= {"alpha"}
+        assert set(names) <= {"alpha"}
         give(*arguments)
         assert "2 of 2 attempts match" in give("verify")
         assert [] == list(Path("runs").glob(".import-*"))
@@ -533,15 +538,15 @@ def test_an_import_killed_at_any_moment_can_be_repeated() -> None:
 
 
 def test_a_killed_addition_changes_no_number() -> None:
-    """Numbers of existing runs stay the same until all new runs are present."""
+    """A killed addition of runs leaves the results of existing runs unchanged."""
     first = ("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
-    more = table(*rows("ppo", "Toy-v0", [1, 2]), name="more.csv")
-    arguments = ("import", more, "--experiment", "alpha", *UNIT)
-    number, seen = 0, set[int]()
+    extended = table(*rows("ppo", "Toy-v0", [1, 2]), name="more.csv")
+    arguments = ("import", extended, "--experiment", "alpha", *UNIT)
+    number, counts = 0, set[int]()
     give(*first)
-    while killed(arguments, number := number + 1):
+    while is_killed(arguments, number := number + 1):
         [row] = json.loads(give("ls", "--group", "--json"))["rows"]
-        seen.add(row["n"])
+        counts.add(row["n"])
         give("verify")
         give(*arguments)
         [row] = json.loads(give("ls", "--group", "--json"))["rows"]
@@ -550,5 +555,5 @@ def test_a_killed_addition_changes_no_number() -> None:
         assert [] == list(Path("runs/alpha").glob(".import-*"))
         give("rm", "alpha", "--yes")
         give(*first)
-    assert {1} == seen
+    assert {1} == counts
     assert number > len(CALLS)

@@ -1,4 +1,4 @@
-"""`rlexp init` writes a workspace whose printed commands work, and overwrites nothing."""
+"""`rlexp init` writes a workspace whose printed commands work, and overwrites no file."""
 
 import os
 import re
@@ -15,8 +15,8 @@ from rlexp.app.commands.init import files, init
 from rlexp.errors import ConfigError
 
 
-def below(folder: Path) -> dict[str, str]:
-    """Every file below a folder, with its content."""
+def contents(folder: Path) -> dict[str, str]:
+    """Every file in a folder and its content."""
     return {
         str(path.relative_to(folder)): path.read_text()
         for path in sorted(folder.rglob("*"))
@@ -28,18 +28,18 @@ def test_every_file_is_written(tmp_path: Path) -> None:
     """The written files are those that the command lists."""
     init(str(tmp_path / "new" / "study"))
 
-    assert files("study") == below(tmp_path / "new" / "study")
+    assert files("study") == contents(tmp_path / "new" / "study")
 
 
 @long
 def test_printed_commands_work_when_pasted(tmp_path: Path) -> None:
     """The printed commands run in a shell, one after the other, without an error."""
-    ended = rlexp(tmp_path, "init", "my 'first' study")
-    printed = re.findall(r"^To .+?: (.+)$", ended.out, re.MULTILINE)
+    printed = rlexp(tmp_path, "init", "my 'first' study")
+    commands = re.findall(r"^To .+?: (.+)$", printed.out, re.MULTILINE)
     script = "\n".join(["set -e", f'rlexp() {{ {shlex.quote(sys.executable)} -m rlexp "$@"; }}'])
 
-    done = subprocess.run(
-        ["bash", "-c", "\n".join([script, *printed])],
+    process = subprocess.run(
+        ["bash", "-c", "\n".join([script, *commands])],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -48,27 +48,27 @@ def test_printed_commands_work_when_pasted(tmp_path: Path) -> None:
         timeout=280,
     )
 
-    assert (0, "") == (done.returncode, done.stderr)
-    assert ["cd", "rlexp"] == sorted({shlex.split(command)[0] for command in printed})
-    assert "n = 2 of 2 runs" in done.stdout
+    assert (0, "") == (process.returncode, process.stderr)
+    assert ["cd", "rlexp"] == sorted({shlex.split(command)[0] for command in commands})
+    assert "n = 2 of 2 runs" in process.stdout
     readme = (tmp_path / "my 'first' study" / "README.md").read_text()
-    assert [command for command in printed[1:] if f"$ {command}\n" not in readme] == []
+    assert [command for command in commands[1:] if f"$ {command}\n" not in readme] == []
 
 
 @pytest.mark.parametrize("name", [*files("x"), "conf/environment/corridor.yaml"])
 def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
-    """An existing file is named, and no other file is written."""
+    """An existing file is named in the error, and no file is written."""
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine")
 
     with pytest.raises(ConfigError, match=re.escape(f"already holds {name}")):
         init(str(tmp_path))
-    assert below(tmp_path) == {name: "mine"}
+    assert contents(tmp_path) == {name: "mine"}
 
 
 def test_second_time_is_refused(tmp_path: Path) -> None:
-    """All files exist already and stay unchanged."""
+    """A second `init` is refused and changes no file."""
     init(str(tmp_path))
     (tmp_path / "corridor.py").write_text("changed")
 
@@ -78,7 +78,7 @@ def test_second_time_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_dangling_link_counts_as_an_existing_file(tmp_path: Path) -> None:
-    """A dangling link is not followed."""
+    """A dangling link counts as an existing file and is not followed."""
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "README.md").symlink_to(tmp_path / "elsewhere")
 
@@ -88,17 +88,17 @@ def test_a_dangling_link_counts_as_an_existing_file(tmp_path: Path) -> None:
 
 
 def test_a_failure_removes_written_files(tmp_path: Path) -> None:
-    """A file in place of a folder stops the command, and the folder is as before."""
+    """If a file stops the command, the files that it wrote are removed."""
     (tmp_path / "sweeps").write_text("a file")
 
     with pytest.raises(ConfigError, match=r"cannot write .*sweeps.*choose another folder"):
         init(str(tmp_path))
-    assert below(tmp_path) == {"sweeps": "a file"}
+    assert contents(tmp_path) == {"sweeps": "a file"}
     assert [path.name for path in tmp_path.iterdir()] == ["sweeps"]
 
 
 def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    """A file cannot be the folder of a workspace."""
+    """A file in place of the folder is refused."""
     (tmp_path / "study").touch()
 
     with pytest.raises(ConfigError, match="cannot write"):
@@ -106,11 +106,11 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_present_folder_needs_no_cd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the present folder, no `cd` command is suggested."""
+    """In the current folder, no `cd` command is suggested."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unrelated.txt").touch()
 
     scaffold = init(".")
 
     assert "check the environment" == scaffold.next[0].why
-    assert below(tmp_path)["README.md"].startswith(f"# {tmp_path.name}\n")
+    assert contents(tmp_path)["README.md"].startswith(f"# {tmp_path.name}\n")

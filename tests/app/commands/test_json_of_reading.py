@@ -33,7 +33,7 @@ COMMANDS = [
     (("cancel", "RUN"), "cancellation"),
     (("rm", "alpha"), "removal"),
 ]
-"""Words of each command, and the name of the schema of its result."""
+"""Words of each command and the name of the schema of its result."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def alpha(tmp_path: Path) -> Stored:
 def test_standard_output_is_one_document(
     alpha: Stored, tmp_path: Path, words: tuple[str, ...], schema: str
 ) -> None:
-    """The document begins with its schema, and nothing else is printed."""
+    """The document begins with its schema and is the only output."""
     names = {"RUN": alpha.run(0).folder.name, "OTHER": alpha.run(0, "a2c").folder.name}
     printed = rlexp(tmp_path, *(names.get(word, word) for word in words), "--json")
     assert printed.document(schema)
@@ -59,7 +59,7 @@ def test_standard_output_is_one_document(
 
 
 @pytest.mark.parametrize(
-    "target", [lambda made: made.paths.name, lambda made: made.run(0).folder.name]
+    "target", [lambda stored: stored.paths.name, lambda stored: stored.run(0).folder.name]
 )
 def test_the_command_line_prints_what_the_use_case_returns(
     alpha: Stored, tmp_path: Path, target: Callable[[Stored], str]

@@ -24,8 +24,8 @@ UNCHANGED = "Unchanged, already written"
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A separate cache, and files that count as old at once."""
+def trusted_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A separate cache, and files that count as old as soon as they are written."""
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(reporting, "SETTLED", -3600.0)
 
@@ -33,13 +33,13 @@ def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
     """Two labels with four scores each."""
-    values = stored(
+    experiment = stored(
         study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
     )
     for seed in range(4):
-        values.complete(seed, 400.0 + seed)
-        values.complete(seed, 100.0 + seed, label="a2c")
-    return values
+        experiment.complete(seed, 400.0 + seed)
+        experiment.complete(seed, 100.0 + seed, label="a2c")
+    return experiment
 
 
 def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
@@ -49,7 +49,7 @@ def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
     return report(request, study(folder))
 
 
-def said(folder: Path, *words: str, code: int = 0) -> str:
+def command_output(folder: Path, *words: str, code: int = 0) -> str:
     """The output of the command."""
     settings = [word for override in QUICK for word in ("--set", override)]
     return give(folder, "report", "alpha", *settings, *words, code=code)
@@ -63,15 +63,15 @@ def page(folder: Path) -> Path:
 def test_the_second_time_nothing_is_computed(
     tmp_path: Path, alpha: Stored, monkeypatch: Any
 ) -> None:
-    """The second command prints the same, and the files stay unchanged."""
-    first, content = said(tmp_path), page(tmp_path).read_bytes()
+    """A repeated command computes no report, prints the same and leaves the files unchanged."""
+    first, content = command_output(tmp_path), page(tmp_path).read_bytes()
     monkeypatch.setattr(reporting, "collect_evidence", None)
-    assert first.replace("Wrote", f"{UNCHANGED}:") == said(tmp_path)
+    assert first.replace("Wrote", f"{UNCHANGED}:") == command_output(tmp_path)
     assert content == page(tmp_path).read_bytes()
 
 
 def test_the_result_is_the_same_both_times(tmp_path: Path, alpha: Stored) -> None:
-    """Files, labels, notices, failed checks and the next command are the same."""
+    """A repeated report has the same files, labels, notices, checks and next commands."""
     first, second = write(tmp_path), write(tmp_path)
     assert (False, True) == (first.unchanged, second.unchanged)
     assert replace(first, unchanged=True) == second
@@ -82,17 +82,17 @@ def a_new_score(folder: Path, alpha: Stored) -> None:
     alpha.complete(4, 300.0)
 
 
-def a_run_less(folder: Path, alpha: Stored) -> None:
+def a_deleted_run(folder: Path, alpha: Stored) -> None:
     """Delete the records of a run."""
     alpha.run(0).spec.unlink()
 
 
 def an_edited_journal(folder: Path, alpha: Stored) -> None:
-    """Edit a journal, keeping its size and times."""
+    """Edit a journal and keep its size and times."""
     path = alpha.run(0).attempt(1).journal
-    before = path.stat()
+    times = path.stat()
     path.write_bytes(path.read_bytes().replace(b"400", b"900"))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def an_edited_page(folder: Path, alpha: Stored) -> None:
@@ -100,15 +100,15 @@ def an_edited_page(folder: Path, alpha: Stored) -> None:
     page(folder).write_text("other")
 
 
-def a_page_less(folder: Path, alpha: Stored) -> None:
+def a_deleted_page(folder: Path, alpha: Stored) -> None:
     """Delete the report."""
     page(folder).unlink()
 
 
-def a_spoilt_note(folder: Path, alpha: Stored) -> None:
+def a_damaged_cache_entry(folder: Path, alpha: Stored) -> None:
     """Damage the cache entry of the report."""
-    for note in (folder / "home" / "rlexp" / "reports").iterdir():
-        note.write_text('{"schema": 1, "source": 3}')
+    for entry in (folder / "home" / "rlexp" / "reports").iterdir():
+        entry.write_text('{"schema": 1, "source": 3}')
 
 
 def a_secret(folder: Path, alpha: Stored) -> None:
@@ -120,11 +120,11 @@ def a_secret(folder: Path, alpha: Stored) -> None:
     "change",
     [
         a_new_score,
-        a_run_less,
+        a_deleted_run,
         an_edited_journal,
         an_edited_page,
-        a_page_less,
-        a_spoilt_note,
+        a_deleted_page,
+        a_damaged_cache_entry,
         a_secret,
     ],
 )
@@ -134,7 +134,7 @@ def test_after_a_change_the_report_is_computed_again(
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Path, Stored], None],
 ) -> None:
-    """A change of records, report, cache entry or secrets leads to a new report."""
+    """Changed records, reports, cache entries or secrets lead to a new report."""
     monkeypatch.setenv("SOME_API_KEY", "")
     write(tmp_path)
     change(tmp_path, alpha)
@@ -146,7 +146,7 @@ def test_after_a_change_the_report_is_computed_again(
 def test_other_settings_are_another_report(
     tmp_path: Path, alpha: Stored, options: dict[str, Any]
 ) -> None:
-    """A new level or format is computed."""
+    """A report with another level or another format is computed."""
     write(tmp_path)
     assert not write(tmp_path, **options).unchanged
 
@@ -154,10 +154,10 @@ def test_other_settings_are_another_report(
 def test_settings_of_the_workspace_are_read_each_time(tmp_path: Path, alpha: Stored) -> None:
     """A changed `conf/report.yaml` of the workspace leads to a new report."""
     write(tmp_path)
-    values = tmp_path / "conf" / "report.yaml"
-    values.parent.mkdir()
+    settings_file = tmp_path / "conf" / "report.yaml"
+    settings_file.parent.mkdir()
     packaged = Path(__file__).parents[3] / "conf" / "report.yaml"
-    values.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
+    settings_file.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
     assert not write(tmp_path).unchanged
 
 
@@ -166,14 +166,14 @@ def test_variables_are_filled_in_each_time(
     alpha: Stored,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A setting that refers to an environment variable is not cached."""
+    """A report whose setting refers to an environment variable is not cached."""
     monkeypatch.setenv("METHOD", "percentile")
     for _ in range(2):
         assert not write(tmp_path, overrides=("interval=${oc.env:METHOD}",)).unchanged
 
 
 def test_a_circular_link_is_a_one_line_error(tmp_path: Path) -> None:
-    """An experiment that is a link to itself is refused as without a cache."""
+    """An experiment that is a link to itself is refused with an error of rlexp."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "alpha").symlink_to("alpha")
     with pytest.raises(RlexpError):
@@ -181,7 +181,7 @@ def test_a_circular_link_is_a_one_line_error(tmp_path: Path) -> None:
 
 
 def test_cache_entries_are_private(tmp_path: Path, alpha: Stored) -> None:
-    """Other users cannot read the digest, which covers secrets."""
+    """Only the user can read the folder of cache entries, because they cover secrets."""
     write(tmp_path)
     folder = tmp_path / "home" / "rlexp" / "reports"
     assert 0o700 == folder.stat().st_mode & 0o777
@@ -189,14 +189,14 @@ def test_cache_entries_are_private(tmp_path: Path, alpha: Stored) -> None:
 
 
 def test_strict_refuses_the_second_time_too(tmp_path: Path, alpha: Stored) -> None:
-    """A cached report gives the exit code of its failed checks."""
+    """A cached report has the exit code of its failed checks."""
     alpha.run(0).spec.unlink()
-    assert UNCHANGED not in said(tmp_path, "--strict", code=3)
-    assert UNCHANGED in said(tmp_path, "--strict", code=3)
+    assert UNCHANGED not in command_output(tmp_path, "--strict", code=3)
+    assert UNCHANGED in command_output(tmp_path, "--strict", code=3)
 
 
 def test_nothing_is_cached_while_a_command_runs(tmp_path: Path, alpha: Stored) -> None:
-    """A running run can become lost without a change of any file."""
+    """Nothing is cached while a command runs, because its runs can become lost at any time."""
     with hold(alpha.paths.lock, "the experiment", now=time.time()):
         write(tmp_path)
         assert not write(tmp_path).unchanged
@@ -207,7 +207,7 @@ def test_recent_changes_are_not_cached(
     alpha: Stored,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A file may change twice within one tick of the file system's clock."""
+    """Recent changes are not cached, because a file may change twice within one clock tick."""
     monkeypatch.setattr(reporting, "SETTLED", 2.0)
     (alpha.paths.folder / "now").write_text(str(time.time()))
     write(tmp_path)
@@ -215,13 +215,13 @@ def test_recent_changes_are_not_cached(
 
 
 def test_an_experiment_with_a_link_is_not_cached(tmp_path: Path, alpha: Stored) -> None:
-    """The target of a link may change."""
+    """An experiment with a link is not cached, because the target of the link may change."""
     (alpha.paths.folder / "link").symlink_to(tmp_path)
     write(tmp_path)
     assert not write(tmp_path).unchanged
 
 
 def test_an_unwritable_cache_is_ignored(tmp_path: Path, alpha: Stored) -> None:
-    """With a file in place of the cache folder, the report is written each time."""
+    """Without a writable cache, the report is computed each time."""
     (tmp_path / "home").write_text("no folder")
     assert not any(write(tmp_path).unchanged for _ in range(2))

@@ -1,4 +1,4 @@
-"""`rlexp ls` lists every experiment and every run, whatever the state of its folder."""
+"""`rlexp ls` lists every experiment and every run, in any state of its folder."""
 
 import os
 from pathlib import Path
@@ -37,17 +37,17 @@ def alpha(tmp_path: Path) -> Stored:
 
 def rows(folder: Path, *words: str) -> Rows:
     """The rows of the JSON document."""
-    read: Rows = rlexp(folder, "ls", *words, "--json").document("listing")["rows"]
-    return read
+    listed: Rows = rlexp(folder, "ls", *words, "--json").document("listing")["rows"]
+    return listed
 
 
-def text(folder: Path, *words: str) -> str:
-    """The text output."""
+def text_output(folder: Path, *words: str) -> str:
+    """The text output of `rlexp ls`."""
     return rlexp(folder, "ls", *words).out
 
 
 def test_an_experiment_is_one_row(alpha: Stored, tmp_path: Path) -> None:
-    """The row counts planned, done, failed and missing runs, and has the IQM of the scores."""
+    """The row of an experiment has its counts of runs and the IQM of the scores."""
     (row,) = rows(tmp_path)
     expected = {
         "experiment": "alpha",
@@ -73,7 +73,7 @@ def test_an_experiment_is_one_row(alpha: Stored, tmp_path: Path) -> None:
 
 
 def test_a_failure_counts_as_the_declared_worst_score(tmp_path: Path) -> None:
-    """The IQM equals that of the summary: one completed run at 100, one failed run at -10."""
+    """With failures as worst scores, the IQM includes the declared minimum of a failed run."""
     beta = stored(Layout(tmp_path / "runs"), "beta", failures="worst")
     beta.complete(0, 100.0)
     beta.attempt(1, failed())
@@ -90,19 +90,19 @@ def test_test_scores_are_never_mixed_with_tuning_scores(alpha: Stored, tmp_path:
 
 def test_a_run_is_one_row(alpha: Stored, tmp_path: Path) -> None:
     """Runs are listed in order of their seeds, including runs that never started."""
-    result = rows(tmp_path, "alpha")
+    listed = rows(tmp_path, "alpha")
     assert [(0, "completed", 100.0), (1, "failed", None), (2, "planned", None)] == [
-        (r["seed"], r["state"], r["score"]) for r in result
+        (r["seed"], r["state"], r["score"]) for r in listed
     ]
-    assert ("nan", "a loss is NaN") == (result[1]["failure"], result[1]["reason"])
+    assert ("nan", "a loss is NaN") == (listed[1]["failure"], listed[1]["reason"])
 
 
 def test_shared_values_are_printed_above_the_table(alpha: Stored, tmp_path: Path) -> None:
     """Label, task and phase are printed once if all runs share them."""
-    shown = text(tmp_path, "alpha").splitlines()
-    assert shown[0] == "ppo · CartPole-v1 · test"
-    assert shown[1].split() == ["run", "seed", "state", "failure", "score", "step", "last"]
-    assert shown[2].split()[:5] == [alpha.run(0).folder.name, "0", "completed", "—", "100.00"]
+    lines = text_output(tmp_path, "alpha").splitlines()
+    assert lines[0] == "ppo · CartPole-v1 · test"
+    assert lines[1].split() == ["run", "seed", "state", "failure", "score", "step", "last"]
+    assert lines[2].split()[:5] == [alpha.run(0).folder.name, "0", "completed", "—", "100.00"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_conditions_select_rows(
     conditions: tuple[str, ...],
     seeds: list[int],
 ) -> None:
-    """A row must fulfil all conditions; `<` and `>` are false for a missing number."""
+    """A row is listed if it fulfils all conditions; a missing number fulfils neither < nor >."""
     result = rows(
         tmp_path, "alpha", *(word for condition in conditions for word in ("--where", condition))
     )
@@ -162,19 +162,19 @@ def test_missing_values_are_sorted_last(
 def test_a_wrong_condition_is_refused(
     alpha: Stored, tmp_path: Path, selection: ListRequest, message: str
 ) -> None:
-    """The error names the mistake and the allowed forms."""
+    """The error about a wrong condition names the mistake or the allowed form."""
     with pytest.raises(ConfigError, match=message):
         list_runs(selection, study(tmp_path))
 
 
 def test_an_unknown_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """The error suggests the nearest experiment and lists all others."""
+    """The error about an unknown experiment suggests the most similar name."""
     with pytest.raises(RecordError, match=r"no experiment 'alpa'.*did you mean 'alpha'"):
         list_runs(ListRequest("alpa"), study(tmp_path))
 
 
 def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
-    """Each configuration is one row with label, task, n, IQM, interval, failed and missing runs."""
+    """Each configuration is one row with n, the IQM, its interval, and failed and missing runs."""
     grid = stored(Layout(tmp_path / "runs"), "grid", configuration(), configuration("a2c"))
     for seed, score in enumerate((10.0, 20.0, 30.0)):
         grid.complete(seed, score)
@@ -182,33 +182,33 @@ def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
     grid.attempt(1, failed(), label="a2c")
     ppo, a2c = rows(tmp_path, "grid", "--group")
     assert ("ppo", 3, 20.0) == tuple(ppo[k] for k in ("label", "n", "estimate"))
-    # 20 ± 4.303 · 10/√3, by the t distribution with two degrees of freedom
+    # The t distribution with two degrees of freedom gives 20 ± 4.303 · 10/√3.
     assert (ppo["low"], ppo["high"]) == pytest.approx((-4.84, 44.84), abs=0.5)
     assert ("a2c", 1, 5.0, None, 1, 1) == tuple(
         a2c[k] for k in ("label", "n", "estimate", "low", "failed", "missing")
     )
-    shown = text(tmp_path, "--group")
-    how = "95 % interval, method t with bootstrap standard error, 50,000 repetitions, seed 0"
-    assert f"low and high: {how}, of the IQM" in shown
-    assert "20 (n = 3: 10, 20, 30)" in shown
-    assert "too few runs for an interval (n = 1)" in shown
+    output = text_output(tmp_path, "--group")
+    method = "95 % interval, method t with bootstrap standard error, 50,000 repetitions, seed 0"
+    assert f"low and high: {method}, of the IQM" in output
+    assert "20 (n = 3: 10, 20, 30)" in output
+    assert "too few runs for an interval (n = 1)" in output
 
 
-@pytest.mark.parametrize("make", [False, True])
-def test_an_empty_runs_folder_is_no_error(tmp_path: Path, make: bool) -> None:
-    """Without `runs/`, or with an empty one, the output is one line."""
-    if make:
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_empty_runs_folder_is_no_error(tmp_path: Path, exists: bool) -> None:
+    """Without runs, the output is one line with the command that starts some."""
+    if exists:
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "README.md").touch()
-    shown = text(tmp_path)
-    assert f"{tmp_path / 'runs'} holds no runs yet; to start some, use 'rlexp run'\n" == shown
+    output = text_output(tmp_path)
+    assert f"{tmp_path / 'runs'} holds no runs yet; to start some, use 'rlexp run'\n" == output
     assert rows(tmp_path) == []
 
 
 def test_no_matching_row_differs_from_no_runs(alpha: Stored, tmp_path: Path) -> None:
-    """The message for conditions without a match differs from that for no runs."""
-    shown = text(tmp_path, "alpha", "--where", "seed>7", "--where", "state=failed")
-    assert shown == "no row of 3 matches seed>7 and state=failed\n"
+    """If no row matches, the output names the conditions and the number of rows."""
+    output = text_output(tmp_path, "alpha", "--where", "seed>7", "--where", "state=failed")
+    assert output == "no row of 3 matches seed>7 and state=failed\n"
 
 
 def damage_spec(alpha: Stored) -> str:
@@ -254,7 +254,7 @@ def replace_attempts_by_a_file(alpha: Stored) -> str:
 
 
 def exchange_runs(alpha: Stored) -> str:
-    """Replace the folder by that of another run."""
+    """Replace the folder of the run by that of another run."""
     first, second = alpha.run(0).folder, alpha.run(1).folder
     first.rename(first.with_name("old"))
     second.rename(first)
@@ -285,11 +285,11 @@ def test_a_damaged_run_is_listed_with_its_problem(
     (experiment,) = rows(tmp_path)
     assert experiment["damaged"] >= 1
     assert experiment["planned"] == 3
-    assert problem in text(tmp_path, "alpha")
+    assert problem in text_output(tmp_path, "alpha")
 
 
 def test_unreadable_journal_lines_are_counted(alpha: Stored, tmp_path: Path) -> None:
-    """A journal with an unreadable line still gives the score, and the line is counted."""
+    """A journal with an unreadable line still has its score, and the line is counted."""
     journal = alpha.run(0).attempt(1).journal
     journal.write_bytes(b"nonsense\n" + journal.read_bytes())
     row = rows(tmp_path, "alpha")[0]
@@ -301,7 +301,7 @@ def test_unreadable_journal_lines_are_counted(alpha: Stored, tmp_path: Path) -> 
 def test_an_experiment_without_its_definition_is_listed(
     alpha: Stored, tmp_path: Path, content: str | None
 ) -> None:
-    """Runs without a definition are listed by their specifications."""
+    """An experiment without a readable definition is listed by the specifications of its runs."""
     if content is None:
         alpha.paths.definition.unlink()
     else:
@@ -314,7 +314,7 @@ def test_an_experiment_without_its_definition_is_listed(
 
 
 def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
-    """Circular and dangling links, pipes and names with escape codes are listed safely."""
+    """Links, pipes and names with escape codes are listed without harm."""
     root = tmp_path / "runs"
     (root / "nowhere").symlink_to("gone")
     (root / "circle").symlink_to("circle")
@@ -324,25 +324,25 @@ def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
     (root / "notes").mkdir()
     for name in ("[link=file:___etc_passwd]x", os.fsdecode(b"\x1b[31mred\n\xff")):
         (root / name / "run" / "attempts").mkdir(parents=True)
-    shown = text(tmp_path)
-    names = [line.split()[0] for line in shown.splitlines()[1:]]
+    output = text_output(tmp_path)
+    names = [line.split()[0] for line in output.splitlines()[1:]]
     red = "\N{REPLACEMENT CHARACTER}[31mred\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
     expected = {"alpha", "circle", "linked", "nowhere", red, "[link=file:___etc_passwd]x"}
     assert expected == set(names)
-    assert "\x1b" not in shown
+    assert "\x1b" not in output
     assert len(rows(tmp_path)) == 6
 
 
 def test_a_nan_score_is_shown_as_nan(alpha: Stored, tmp_path: Path) -> None:
-    """NaN is null in JSON, and NaN scores are sorted last."""
+    """A NaN score is null in JSON, nan in text, and sorted last."""
     alpha.complete(2, float("nan"))
     result = rows(tmp_path, "alpha", "--sort", "-score")
     assert [100.0, None, None] == [r["score"] for r in result]
-    assert "nan" in text(tmp_path, "alpha")
+    assert "nan" in text_output(tmp_path, "alpha")
 
 
 def test_an_unplanned_run_is_listed(alpha: Stored, tmp_path: Path) -> None:
-    """A run outside the definition is shown but not counted."""
+    """A run outside the definition is listed but not counted."""
     other = stored(Layout(tmp_path / "runs"), "other", configuration(steps=200))
     run = other.complete(0, 7.0)
     run.folder.rename(alpha.paths.folder / run.folder.name)

@@ -1,4 +1,4 @@
-"""`rlexp.load`: records and scores as arrays that show missing runs."""
+"""`rlexp.load` returns records and scores as arrays that include missing runs."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from rlexp.store.layout import Layout
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """PPO: two completed runs, one failed; A2C: one lost or running, two never started."""
+    """Runs of PPO, two completed and one failed; runs of A2C, one lost and two never started."""
     alpha = stored(Layout(tmp_path / "runs"), "alpha", configuration(), configuration("a2c"))
     alpha.complete(0, 100.0)
     alpha.attempt(1, failed())
@@ -45,7 +45,7 @@ def test_the_table_has_a_row_for_every_planned_run(alpha: Stored) -> None:
 
 
 def test_records_are_in_the_order_of_the_table(alpha: Stored) -> None:
-    """Record i belongs to row i."""
+    """The records are in the order of the rows."""
     loaded = rlexp.load(str(alpha.paths.folder))
     assert loaded.table["state"].tolist() == [str(r.state) for r in loaded.records]
     assert loaded.records[2].reason == "a loss is NaN"
@@ -53,7 +53,7 @@ def test_records_are_in_the_order_of_the_table(alpha: Stored) -> None:
 
 
 def test_scores_are_those_of_completed_runs(alpha: Stored) -> None:
-    """Failed runs have no score, and configurations are never mixed."""
+    """Only completed runs have scores, and configurations are not mixed."""
     loaded = rlexp.load(alpha.paths.folder)
     assert [100.0, 80.0] == loaded.scores("ppo").tolist()
     assert [] == loaded.scores("a2c", "CartPole-v1").tolist()
@@ -71,7 +71,7 @@ def test_scores_of_phases_are_separate(alpha: Stored) -> None:
 
 
 def test_curves_have_nan_for_missing_evaluations(alpha: Stored) -> None:
-    """Rows are runs in order of seeds; columns are all steps with an evaluation."""
+    """Curves have a row for each run and a column for each step with an evaluation."""
     loaded = rlexp.load(alpha.paths.folder)
     steps, returns = loaded.curves("ppo")
     assert [50, 100] == steps.tolist()
@@ -94,7 +94,7 @@ def test_curves_have_nan_for_missing_evaluations(alpha: Stored) -> None:
 def test_unknown_labels_tasks_and_phases_are_refused(
     alpha: Stored, words: dict[str, str], message: str
 ) -> None:
-    """A typing error raises an error instead of returning an empty array."""
+    """An unknown label, task or phase raises an error."""
     with pytest.raises(ProtocolError, match=message):
         rlexp.load(alpha.paths.folder).scores(**words)
 
@@ -115,7 +115,7 @@ def test_an_experiment_without_runs_loads(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """The error suggests the nearest experiment or names the damage."""
+    """The error about a folder that is no experiment suggests another or names the damage."""
     with pytest.raises(RecordError, match=r"no experiment .*; did you mean 'alpha'"):
         rlexp.load(tmp_path / "runs" / "alpa")
     alpha.paths.definition.write_text("{")
@@ -126,5 +126,7 @@ def test_a_folder_that_is_no_experiment_is_refused(alpha: Stored, tmp_path: Path
 def test_importing_rlexp_imports_nothing_heavy() -> None:
     """`import rlexp` imports no heavy module until a function is used."""
     code = "import sys, rlexp; print([m for m in ('numpy', 'torch', 'rich') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""`rlexp logs`: the log of a run, printed safely."""
+"""`rlexp logs` prints the log of a run safely."""
 
 from pathlib import Path
 
@@ -41,13 +41,13 @@ def test_the_output_of_an_attempt_is_printed(
     options: tuple[str, ...],
     expected: str,
 ) -> None:
-    """The default is the last attempt; `--lines` prints the last lines."""
+    """By default, the whole log of the last attempt is printed."""
     printed = rlexp(tmp_path, "logs", "ppo-test-0", *options)
     assert (0, expected) == (printed.code, printed.out)
 
 
 def test_json_has_lines_and_their_number(alpha: Stored, tmp_path: Path) -> None:
-    """The document names run, attempt and file, and holds the requested lines."""
+    """The JSON document has the run, the attempt, the file and the requested lines."""
     document = rlexp(tmp_path, "logs", "ppo-test-0", "-n", "2", "--json").document("log")
     run = alpha.run(0)
     assert document == {
@@ -62,18 +62,18 @@ def test_json_has_lines_and_their_number(alpha: Stored, tmp_path: Path) -> None:
 
 
 def test_control_characters_are_harmless(tmp_path: Path) -> None:
-    """Escape codes, bells and invalid bytes become visible; tabs and lines stay."""
+    """Control characters and invalid bytes are replaced; tabs and line breaks stay."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.attempt(0, log=b"\x1b]0;title\x07[bold]a\tb[/bold]\r\nc\rd \xff\xe2\x80\xae:smile:\n")
     printed = rlexp(tmp_path, "logs", "ppo-test-0").out
-    bad = "\N{REPLACEMENT CHARACTER}"
-    expected = f"{bad}]0;title{bad}[bold]a\tb[/bold]\nc{bad}d {bad}{bad}:smile:\n"
+    mark = "\N{REPLACEMENT CHARACTER}"
+    expected = f"{mark}]0;title{mark}[bold]a\tb[/bold]\nc{mark}d {mark}{mark}:smile:\n"
     assert expected == printed
 
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_the_note_on_an_empty_log_is_on_standard_error(tmp_path: Path, missing: bool) -> None:
-    """Standard output stays empty, so that a pipe gets only what the run printed."""
+    """For an empty log, standard output is empty and standard error has a note."""
     run = stored(Layout(tmp_path / "runs")).attempt(0)
     if missing:
         run.attempt(1).log.unlink()

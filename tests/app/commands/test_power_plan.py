@@ -1,4 +1,4 @@
-"""`rlexp power`: numbers of seeds from an effect size or a pilot, or the reason for none."""
+"""`rlexp power` plans the number of seeds from an effect size or a pilot."""
 
 import math
 import re
@@ -41,29 +41,31 @@ def output_of(empty_workspace: Workspace) -> Callable[..., str]:
 
 @pytest.fixture
 def plan(empty_workspace: Workspace) -> Callable[..., Any]:
-    """The plan as a result."""
+    """A function that returns the plan of the command."""
 
-    def planned(target: str | None = None, **request: Any) -> Any:
+    def make_plan(target: str | None = None, **request: Any) -> Any:
         return power(PowerRequest(target=target, **request), empty_workspace)
 
-    return planned
+    return make_plan
 
 
-def pilot(empty_workspace: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+def pilot(
+    empty_workspace: Workspace, scores: Scores, name: str = "alpha", **settings: Any
+) -> Stored:
     """An experiment whose labels reached these scores."""
-    there = stored(
-        empty_workspace.layout, name, *map(configuration, scores), **{"test": 3, **more}
+    experiment = stored(
+        empty_workspace.layout, name, *map(configuration, scores), **{"test": 3, **settings}
     )
     for label, values in scores.items():
         for seed, score in enumerate(values):
-            there.complete(seed, score, label=label)
-    return there
+            experiment.complete(seed, score, label=label)
+    return experiment
 
 
-def complete(there: Stored, own: Configuration, seed: int, score: float) -> None:
+def complete(experiment: Stored, configured: Configuration, seed: int, score: float) -> None:
     """Store a completed run of a configuration, of which several may have the same label."""
-    only = replace(there.experiment, configurations=(own,))
-    Stored(there.paths, only).complete(seed, score, label=own.label)
+    with_one_configuration = replace(experiment.experiment, configurations=(configured,))
+    Stored(experiment.paths, with_one_configuration).complete(seed, score, label=configured.label)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def complete(there: Stored, own: Configuration, seed: int, score: float) -> None
 def test_seeds_for_an_effect_match_textbooks(
     plan: Callable[..., Any], effect: float, seeds: int
 ) -> None:
-    """The seeds equal the textbook table of the two-sided t test with 80 % power."""
+    """The seeds are those in textbook tables of the two-sided t test with 80 % power."""
     assert seeds == plan(effect=effect).seeds
 
 
@@ -80,7 +82,7 @@ def test_seeds_for_an_effect_match_textbooks(
     ("seeds", "effect"), [(3, 3.07), (5, 2.02), (10, 1.32), (20, 0.91), (30, 0.74)]
 )
 def test_seeds_detect_an_effect(output_of: Callable[..., str], seeds: int, effect: float) -> None:
-    """A fixed number of seeds gives the detectable effect."""
+    """A number of seeds gives the effect that it detects."""
     text = output_of("--seeds", str(seeds))
     assert f"{seeds} seeds per label detect an effect of {effect:.2f} standard" in text
     assert re.search(rf"^ +{seeds} +{effect:.2f}$", text, re.MULTILINE)
@@ -94,7 +96,7 @@ def test_level_and_power_are_settings(plan: Callable[..., Any]) -> None:
 
 
 def test_a_pilot_gives_the_spread(empty_workspace: Workspace, plan: Callable[..., Any]) -> None:
-    """Each label has its spread; both together have the root of their mean variance."""
+    """Each label has its spread, and the pair has the root of the mean variance."""
     pilot(empty_workspace, PILOT)
     rows = plan("alpha", difference=10.0).pilots
     assert ["ppo", "a2c", "ppo and a2c"] == [row.pilot for row in rows]
@@ -107,7 +109,7 @@ def test_a_pilot_gives_the_spread(empty_workspace: Workspace, plan: Callable[...
 def test_the_label_with_the_widest_spread_decides(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """The sentence names the label that needs most seeds, and the range of that number."""
+    """The output names the label that needs most seeds."""
     pilot(empty_workspace, PILOT)
     text = output_of("alpha", "--difference", "10.0")
     assert "17 seeds per label are needed, by the spread of ppo. Its 3 runs estimate" in text
@@ -117,7 +119,7 @@ def test_the_label_with_the_widest_spread_decides(
 def test_seeds_and_a_pilot_give_a_detectable_difference(
     empty_workspace: Workspace, plan: Callable[..., Any]
 ) -> None:
-    """The effect in standard deviations is converted to units of the scores."""
+    """The detectable difference of a pilot is in units of the scores."""
     pilot(empty_workspace, PILOT)
     rows = plan("alpha", seeds=10).pilots
     expected = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
@@ -127,13 +129,13 @@ def test_seeds_and_a_pilot_give_a_detectable_difference(
 def test_several_tasks_are_planned_for_together(
     empty_workspace: Workspace, plan: Callable[..., Any]
 ) -> None:
-    """With anchors at 0 and 1, normalised scores equal raw ones; two tasks need fewer seeds."""
+    """Several tasks are planned together on normalised scores, and need fewer seeds each."""
     anchors = {"random": 0.0, "threshold": 1.0, "source": "made up"}
     tasks = [replace(configuration("ppo", t), reference=anchors) for t in ("One-v1", "Two-v1")]
-    there = stored(empty_workspace.layout, "alpha", *tasks, test=3)
-    for values in tasks:
+    experiment = stored(empty_workspace.layout, "alpha", *tasks, test=3)
+    for task in tasks:
         for seed, score in enumerate(PILOT["ppo"]):
-            complete(there, values, seed, score)
+            complete(experiment, task, seed, score)
     result = plan("alpha", difference=10.0)
     (row,) = result.pilots
     assert ("normalised score", 6) == (result.unit, row.n)
@@ -163,7 +165,7 @@ def test_a_single_label_stands_for_both_sides(
 def test_a_pilot_without_spread_gives_a_reason(
     empty_workspace: Workspace, output_of: Callable[..., str], scores: Scores, reason: str
 ) -> None:
-    """No runs, NaN, one seed and equal scores give a reason instead of a number."""
+    """A pilot without scores, or with one score or equal ones, gives a reason and no number."""
     pilot(empty_workspace, scores)
     text = output_of("alpha", "--difference", "1.0")
     assert reason in text
@@ -174,10 +176,10 @@ def test_a_pilot_without_spread_gives_a_reason(
 def test_a_label_of_failed_runs_is_left_out(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """The warning names the label, and the other label gives the plan."""
-    there = pilot(empty_workspace, {"ppo": PILOT["ppo"], "a2c": ()})
+    """A label without scores causes a warning, and the other label gives the plan."""
+    experiment = pilot(empty_workspace, {"ppo": PILOT["ppo"], "a2c": ()})
     for seed in range(3):
-        there.attempt(seed, failed(), label="a2c")
+        experiment.attempt(seed, failed(), label="a2c")
     text = output_of("alpha", "--difference", "10.0")
     assert "Warning: a2c: no score on CartPole-v1" in text
     assert "17 seeds per label are needed, by the spread of ppo" in text
@@ -186,7 +188,7 @@ def test_a_label_of_failed_runs_is_left_out(
 def test_nan_scores_are_left_out_of_a_pilot(
     empty_workspace: Workspace, plan: Callable[..., Any]
 ) -> None:
-    """The spread is that of the finite scores, and n counts them."""
+    """NaN scores count neither for the spread nor for n."""
     pilot(empty_workspace, {"ppo": (*PILOT["ppo"], math.nan)}, test=4)
     (row,) = plan("alpha", difference=10.0).pilots
     assert (3, 17) == (row.n, row.seeds)
@@ -195,12 +197,12 @@ def test_nan_scores_are_left_out_of_a_pilot(
 def test_a_label_without_a_task_is_named(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """A label without runs on every task cannot serve as a pilot."""
+    """A label without runs on every task causes a warning."""
     cells = [configuration("ppo"), configuration("a2c"), configuration("ppo", "Pendulum-v1")]
-    there = stored(empty_workspace.layout, "alpha", *cells, test=3)
-    for values in there.experiment.configurations:
+    experiment = stored(empty_workspace.layout, "alpha", *cells, test=3)
+    for cell in experiment.experiment.configurations:
         for seed in range(3):
-            complete(there, values, seed, 10.0 * seed)
+            complete(experiment, cell, seed, 10.0 * seed)
     assert "Warning: a2c: it has no runs on some of the tasks" in output_of(
         "alpha", "--seeds", "5"
     )
@@ -209,13 +211,13 @@ def test_a_label_without_a_task_is_named(
 def test_unequal_budgets_cause_a_warning(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """Runs that trained longer may have another spread, and the plan warns about it."""
-    there = stored(
+    """Different numbers of training steps cause a warning."""
+    experiment = stored(
         empty_workspace.layout, "alpha", configuration("ppo"), configuration("a2c", steps=200)
     )
     for label, values in PILOT.items():
         for seed, score in enumerate(values):
-            there.complete(seed, score, label=label)
+            experiment.complete(seed, score, label=label)
     text = output_of("alpha", "--difference", "10.0")
     assert "Warning: On CartPole-v1, runs differ in environment steps: ppo 100; a2c 200." in text
     assert "by the spread of ppo" in text
@@ -224,20 +226,20 @@ def test_unequal_budgets_cause_a_warning(
 def test_two_identical_labels_have_the_spread_of_one(
     empty_workspace: Workspace, plan: Callable[..., Any]
 ) -> None:
-    """The spread is the same, with a narrower interval from twice the runs."""
+    """Two identical labels have the spread of one, with a narrower interval."""
     pilot(empty_workspace, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
-    item, other, both = plan("alpha", difference=10.0).pilots
-    assert 17 == item.seeds == other.seeds == both.seeds
-    assert both.high < item.high == other.high
+    first, second, pair = plan("alpha", difference=10.0).pilots
+    assert 17 == first.seeds == second.seeds == pair.seeds
+    assert pair.high < first.high == second.high
 
 
 def test_tuning_runs_are_the_pilot_without_test_runs(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """An experiment with only tuning runs is planned by these."""
-    there = stored(empty_workspace.layout, "tuned", test=0)
+    """Without test runs, tuning runs are the pilot."""
+    experiment = stored(empty_workspace.layout, "tuned", test=0)
     for seed, score in enumerate((10.0, 20.0)):
-        there.complete(seed, score, phase=Phase.TUNING)
+        experiment.complete(seed, score, phase=Phase.TUNING)
     assert "by the spread of ppo" in output_of("tuned", "--difference", "10.0")
 
 
@@ -267,16 +269,16 @@ def test_mistakes_are_one_line_errors(
     options: dict[str, Any],
     problem: str,
 ) -> None:
-    """Wrong options give an error that names the right ones."""
+    """Wrong options and targets give a one-line error."""
     pilot(empty_workspace, PILOT)
-    with pytest.raises(RlexpError, match=re.escape(problem)) as refused:
+    with pytest.raises(RlexpError, match=re.escape(problem)) as caught:
         plan(target, **options)
-    assert isinstance(refused.value, ConfigError | RecordError)
-    assert "\n" not in str(refused.value)
+    assert isinstance(caught.value, ConfigError | RecordError)
+    assert "\n" not in str(caught.value)
 
 
 def test_json_has_a_plan_by_effect(empty_workspace: Workspace) -> None:
-    """With --json there is one document, whose table has common numbers of seeds."""
+    """With --json, the document of a plan by effect has a table of common numbers of seeds."""
     arguments = ("power", "--effect", "1", "--seeds", "10")
     result = give_json(empty_workspace.folder, "power-by-effect", *arguments)
     assert (17, 10) == (result["seeds"], result["planned"])
@@ -285,7 +287,7 @@ def test_json_has_a_plan_by_effect(empty_workspace: Workspace) -> None:
 
 
 def test_json_has_a_plan_by_pilot(empty_workspace: Workspace, plan: Callable[..., Any]) -> None:
-    """With --json there is one document, equal to the result to the last bit."""
+    """With --json, the document of a plan by pilot equals the result in Python."""
     pilot(empty_workspace, PILOT)
     arguments = ("power", "alpha", "--difference", "10")
     result = give_json(empty_workspace.folder, "power-by-pilot", *arguments)

@@ -1,4 +1,4 @@
-"""`rlexp rm` removes an unused experiment or run in `runs/`, and nothing else."""
+"""`rlexp rm` removes one unused experiment or run in `runs/`."""
 
 from pathlib import Path
 
@@ -26,14 +26,14 @@ def alpha(tmp_path: Path) -> Stored:
 
 
 def output_of(target: str, folder: Path, *, yes: bool = False) -> list[str]:
-    """The output of `rlexp rm`."""
+    """The lines that `rlexp rm` prints."""
     printed = rlexp(folder, "rm", target, *(["--yes"] if yes else []))
     assert 0 == printed.code
     return printed.out.splitlines()
 
 
 def test_without_yes_nothing_is_removed(alpha: Stored, tmp_path: Path) -> None:
-    """The output names what would be removed and the command that does it."""
+    """Without --yes, the output has the target and the command that removes it."""
     before = sorted(tmp_path.rglob("*"))
     first, second = output_of("alpha", tmp_path)
     assert first.startswith("would remove alpha: 2 runs, ")
@@ -47,13 +47,13 @@ def test_without_yes_nothing_is_removed(alpha: Stored, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["alpha", "runs/alpha/"])
 def test_an_experiment_is_removed_completely(alpha: Stored, tmp_path: Path, target: str) -> None:
-    """No file of the experiment remains, not even under a hidden name."""
+    """After the removal, no file of the experiment is left."""
     assert output_of(target, tmp_path, yes=True)[0].startswith("removed alpha: 2 runs, ")
     assert [] == list((tmp_path / "runs").iterdir())
 
 
 def test_removing_a_run_keeps_the_experiment(alpha: Stored, tmp_path: Path) -> None:
-    """The other run and the definition stay."""
+    """The removal of a run keeps the other run and the definition."""
     name = alpha.run(0).folder.name
     output_of(f"alpha/{name}", tmp_path, yes=True)
     assert [alpha.run(1).folder.name] == [run.folder.name for run in alpha.paths.runs()]
@@ -62,21 +62,21 @@ def test_removing_a_run_keeps_the_experiment(alpha: Stored, tmp_path: Path) -> N
 
 
 def test_json_has_the_removal_and_the_command(alpha: Stored, tmp_path: Path) -> None:
-    """The document has the kind, the size, whether it was removed, and the command."""
+    """The JSON document has the size, whether the target was removed, and the next command."""
     size = folder_size(alpha.paths.folder)
     document = rlexp(tmp_path, "rm", "alpha", "--json").document("removal")
     expected = {"name": "alpha", "link": False, "runs": 2}
     command = {"why": "do it", "command": "rlexp rm alpha --yes"}
     assert {**expected, "bytes": size, "removed": False, "next": [command]} == document
     document = rlexp(tmp_path, "rm", "alpha", "--yes", "--json").document("removal")
-    # The experiment is locked now, and so has the file of a lock as well.
+    # The removal locks the experiment, so that its folder also has the lock file.
     assert document.pop("bytes") >= size
     assert {**expected, "removed": True, "next": []} == document
     assert not alpha.paths.folder.exists()
 
 
 def test_a_part_of_a_name_removes_nothing(alpha: Stored, tmp_path: Path) -> None:
-    """The whole name is needed, so that a typing error removes no other run."""
+    """A part of a name is refused, so that a typing error removes no other run."""
     name = alpha.run(0).folder.name
     with pytest.raises(RecordError, match=f"only a part of .*: rlexp rm alpha/{name} --yes"):
         remove(name[:-1], study(tmp_path), yes=True)
@@ -85,7 +85,7 @@ def test_a_part_of_a_name_removes_nothing(alpha: Stored, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("target", ["", "/", "..", "../x", ".", "alpha/..", "alpha/.", "runs"])
 def test_names_outside_runs_are_refused(alpha: Stored, tmp_path: Path, target: str) -> None:
-    """No name leads out of `runs/` or to `runs/` itself."""
+    """Names outside `runs/`, and `runs/` itself, are refused."""
     with pytest.raises(RecordError):
         remove(target, study(tmp_path), yes=True)
     assert 2 == len(alpha.paths.runs())
@@ -93,7 +93,7 @@ def test_names_outside_runs_are_refused(alpha: Stored, tmp_path: Path, target: s
 
 @pytest.mark.parametrize("yes", [False, True])
 def test_experiments_and_runs_in_use_are_refused(alpha: Stored, tmp_path: Path, yes: bool) -> None:
-    """A running experiment or run is not removed, nor is the experiment of a running run."""
+    """An experiment or a run in use is refused, and so is the experiment of a running run."""
     names = [alpha.run(seed).folder.name for seed in (0, 1)]
     with hold(alpha.paths.lock, "it", now=STARTED):
         for target in ("alpha", *names):
@@ -107,7 +107,7 @@ def test_experiments_and_runs_in_use_are_refused(alpha: Stored, tmp_path: Path, 
 
 
 def test_links_are_removed_without_their_targets(alpha: Stored, tmp_path: Path) -> None:
-    """A linked experiment loses its link, and links inside a run are not followed."""
+    """A linked experiment loses only its link, and links inside a run are not followed."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("x")
@@ -126,7 +126,7 @@ def test_links_are_removed_without_their_targets(alpha: Stored, tmp_path: Path) 
 
 
 def test_a_linked_run_is_removed_under_the_lock(alpha: Stored, tmp_path: Path) -> None:
-    """The experiment is locked, because its ledger records the removal."""
+    """A linked run is removed only if its experiment can be locked."""
     alpha.run(0).folder.rename(tmp_path / "elsewhere")
     alpha.run(0).folder.symlink_to(tmp_path / "elsewhere")
     alpha.paths.lock.symlink_to(tmp_path / "no lock")
@@ -140,7 +140,7 @@ def test_a_linked_run_is_removed_under_the_lock(alpha: Stored, tmp_path: Path) -
 
 
 def test_hostile_names_can_be_removed(tmp_path: Path) -> None:
-    """A folder with any name in `runs/` can be removed under the name that `ls` prints."""
+    """A folder with escape codes in its name can be removed."""
     folder = tmp_path / "runs" / "[bold]x \x1b[31m"
     (folder / "run" / "attempts").mkdir(parents=True)
     first, _ = output_of(folder.name, tmp_path)

@@ -1,4 +1,4 @@
-"""`rlexp report`: its files, exit codes and output."""
+"""`rlexp report` writes its files and prints verdicts, warnings and next commands."""
 
 import subprocess
 import sys
@@ -20,28 +20,28 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 QUICK = ("repetitions=200", "curve_repetitions=100")
 FEW = (*QUICK, "section=[verdicts,checklist,missing]")
-"""Of a report whose other sections do not matter."""
+"""Settings for tests that need only a few sections."""
 
 
 def alpha(folder: Path) -> Stored:
     """Two labels with four scores each."""
-    values = stored(
+    experiment = stored(
         study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4
     )
     for seed in range(4):
-        values.complete(seed, 400.0 + seed)
-        values.complete(seed, 100.0 + seed, label="a2c")
-    return values
+        experiment.complete(seed, 400.0 + seed)
+        experiment.complete(seed, 100.0 + seed, label="a2c")
+    return experiment
 
 
 def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
-    """Write a report with few resamples; `settings` may ask for less."""
+    """Write a report with few resamples; `settings` may select fewer sections."""
     overrides = (*options.pop("settings", QUICK), *options.pop("overrides", ()))
     request = ReportRequest(targets=targets or ("alpha",), overrides=overrides, **options)
     return report(request, study(folder))
 
 
-def said(folder: Path, *words: str, code: int = 0) -> str:
+def command_output(folder: Path, *words: str, code: int = 0) -> str:
     """The output of the command for a report with few sections."""
     return give(folder, "report", "alpha", *settings(FEW), *words, code=code)
 
@@ -52,7 +52,7 @@ def settings(overrides: Sequence[str]) -> list[str]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+    """Every file in a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -61,15 +61,15 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_page_is_written_beside_the_runs(tmp_path: Path) -> None:
-    """The default folder is `reports/` in the workspace, named after the experiment."""
+    """By default, the page is in a folder of `reports/` with the name of the experiment."""
     alpha(tmp_path)
-    written = write(tmp_path, settings=FEW)
-    assert (tmp_path / "reports" / "alpha" / "report.html",) == written.files
+    report_files = write(tmp_path, settings=FEW)
+    assert (tmp_path / "reports" / "alpha" / "report.html",) == report_files.files
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
 def test_several_experiments_share_a_report(tmp_path: Path) -> None:
-    """The name of the folder has the names of both experiments."""
+    """The folder of a report on two experiments has both names."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta", configuration("dqn"))
     write(tmp_path, "alpha", "beta", settings=FEW)
@@ -77,16 +77,16 @@ def test_several_experiments_share_a_report(tmp_path: Path) -> None:
 
 
 def test_every_format_writes_its_files(tmp_path: Path) -> None:
-    """All formats are written from one computed report."""
+    """Each format writes its files."""
     alpha(tmp_path)
     write(tmp_path, formats=(",".join(FORMATS),), output=str(tmp_path / "out"))
-    written = files(tmp_path / "out")
+    written_files = files(tmp_path / "out")
     expected = {f"report.{kind}" for kind in ("html", "json", "md", "tex")} | {"aggregates.csv"}
-    assert expected <= written.keys()
+    assert expected <= written_files.keys()
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    """The bytes do not depend on the time and place of writing."""
+    """The bytes of a report do not depend on its folder."""
     alpha(tmp_path)
     for name in ("first", "second"):
         write(tmp_path, formats=FORMATS, output=str(tmp_path / name))
@@ -94,7 +94,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_settings_can_be_changed_for_one_report(tmp_path: Path) -> None:
-    """Values of `--set` change the numbers."""
+    """Settings in `--set` change the files and the numbers of a report."""
     alpha(tmp_path)
     arguments = ("interval=percentile", "section=[aggregates]", "metric=[mean]")
     write(tmp_path, overrides=arguments, formats=("csv",), output=str(tmp_path / "out"))
@@ -106,12 +106,13 @@ def test_a_workspace_can_have_settings(tmp_path: Path) -> None:
     """`conf/report.yaml` of the workspace replaces the packaged one."""
     alpha(tmp_path)
     (tmp_path / "conf").mkdir()
-    ours = (Path(__file__).parents[3] / "conf" / "report.yaml").read_text()
-    values = "\n".join(
-        "  - section: [aggregates]" if "- section:" in line else line for line in ours.splitlines()
+    packaged = (Path(__file__).parents[3] / "conf" / "report.yaml").read_text()
+    with_one_section = "\n".join(
+        "  - section: [aggregates]" if "- section:" in line else line
+        for line in packaged.splitlines()
     )
     (tmp_path / "conf" / "report.yaml").write_text(
-        values.replace("interval: t ", "interval: bca ")
+        with_one_section.replace("interval: t ", "interval: bca ")
     )
     write(tmp_path, formats=("csv",), output=str(tmp_path / "out"))
     assert {"aggregates.csv", "aggregates-figure.csv", "anchors.csv"} >= (
@@ -121,11 +122,11 @@ def test_a_workspace_can_have_settings(tmp_path: Path) -> None:
 
 
 def test_a_workspace_can_have_a_section(tmp_path: Path) -> None:
-    """A class and a YAML file add a section."""
+    """A class and a YAML file of a workspace add a section."""
     alpha(tmp_path)
     (tmp_path / "conf" / "section").mkdir(parents=True)
-    values = "# Mine.\nmine:\n  _target_: my_section.Mine\n  word: hello\n"
-    (tmp_path / "conf" / "section" / "mine.yaml").write_text(values)
+    option = "# Mine.\nmine:\n  _target_: my_section.Mine\n  word: hello\n"
+    (tmp_path / "conf" / "section" / "mine.yaml").write_text(option)
     (tmp_path / "my_section.py").write_text(
         "from dataclasses import dataclass\n"
         "from rlexp.reports.drawing.blocks import SectionContent, Text\n"
@@ -135,7 +136,7 @@ def test_a_workspace_can_have_a_section(tmp_path: Path) -> None:
         "    def part(self, inquiry):\n"
         "        return SectionContent(name='mine', title='Mine', blocks=(Text(text=self.word),))\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -152,21 +153,21 @@ def test_a_workspace_can_have_a_section(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (0, "") == (done.returncode, done.stderr)
+    assert (0, "") == (process.returncode, process.stderr)
     assert b"hello" in files(tmp_path / "reports")["alpha/report.html"]
 
 
 def test_verdicts_and_files_are_printed(tmp_path: Path) -> None:
     """The command prints the verdict, the file and the next command."""
     alpha(tmp_path)
-    text = said(tmp_path)
+    text = command_output(tmp_path)
     assert "ppo is better than a2c: a difference of 300" in text
     assert f"Wrote {tmp_path / 'reports' / 'alpha' / 'report.html'}\n" in text
     assert text.endswith("To compare in the terminal: rlexp compare alpha\n")
 
 
 def test_json_has_files_and_notices(tmp_path: Path) -> None:
-    """With `--json` there is one document with files, notices, checks and the next command."""
+    """The JSON document has files, notices, checks and the next command."""
     alpha(tmp_path)
     result = give_json(tmp_path, "report-files", "report", "alpha", *settings(FEW))
     assert [str(tmp_path / "reports" / "alpha" / "report.html")] == result["files"]
@@ -196,53 +197,55 @@ def test_many_files_are_not_named_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("strict", "code"), [(True, 3), (False, 0)])
 def test_strict_refuses_missing_data(tmp_path: Path, strict: bool, code: int) -> None:
-    """The exit code is 3, and the report is written."""
-    values = stored(study(tmp_path).layout)
-    values.complete(0, 1.0)
-    values.attempt(1, failed())
-    said(tmp_path, *(["--strict"] if strict else []), code=code)
+    """With --strict, missing data gives exit code 3, and the report is written."""
+    experiment = stored(study(tmp_path).layout)
+    experiment.complete(0, 1.0)
+    experiment.attempt(1, failed())
+    command_output(tmp_path, *(["--strict"] if strict else []), code=code)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
 def test_strict_accepts_complete_data(tmp_path: Path) -> None:
-    """Without missing runs the exit code is 0."""
+    """With --strict, complete data gives exit code 0."""
     alpha(tmp_path)
-    said(tmp_path, "--strict")
+    command_output(tmp_path, "--strict")
 
 
 def test_strict_refuses_another_phase(tmp_path: Path) -> None:
-    """A report of tuning runs has a warning and exit code 3."""
-    values = stored(study(tmp_path).layout)
+    """With --strict, a report of tuning runs has a warning and exit code 3."""
+    experiment = stored(study(tmp_path).layout)
     for seed in range(2):
-        values.complete(seed, 1.0, phase=Phase.TUNING)
-    assert "These are tuning runs, not test runs" in said(tmp_path, "--strict", code=3)
+        experiment.complete(seed, 1.0, phase=Phase.TUNING)
+    assert "These are tuning runs, not test runs" in command_output(tmp_path, "--strict", code=3)
 
 
 @pytest.mark.parametrize("runs", ["none", "failed", "one", "constant", "nan"])
 def test_bad_input_gives_a_report_with_a_warning(tmp_path: Path, runs: str) -> None:
     """Unusable records give a report with a warning instead of a traceback."""
-    values = stored(study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"))
+    experiment = stored(
+        study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c")
+    )
     for label in ("ppo", "a2c"):
         for seed in range(3):
             if runs == "failed":
-                values.attempt(seed, failed(), label=label)
+                experiment.attempt(seed, failed(), label=label)
             elif runs in {"constant", "nan"}:
-                values.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
+                experiment.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
             elif runs == "one" and seed == 0:
-                values.complete(seed, 1.0, label=label)
-    written = write(tmp_path, formats=FORMATS)
-    arguments = {
+                experiment.complete(seed, 1.0, label=label)
+    report_files = write(tmp_path, formats=FORMATS)
+    messages = {
         "none": "No run has a score: 6 of 6 (6 planned)",
         "failed": "No run has a score: 6 of 6 (6 failed (nan))",
         "one": "one run",
         "constant": "all runs are equal",
         "nan": "completed without a finite score",
     }
-    assert any(arguments[runs] in notice.text for notice in written.notices)
+    assert any(messages[runs] in notice.text for notice in report_files.notices)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"formats": ("htm",)}, "there is no format 'htm'; did you mean 'html'"),
         ({"formats": (",",)}, "--format is empty"),
@@ -256,19 +259,19 @@ def test_bad_input_gives_a_report_with_a_warning(tmp_path: Path, runs: str) -> N
     ids=str,
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
-    tmp_path: Path, options: dict[str, Any], words: str
+    tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    """The error names the mistake and the allowed values."""
+    """A mistake gives a one-line error, and nothing is written."""
     alpha(tmp_path)
     with pytest.raises(RlexpError) as caught:
         write(tmp_path, **options)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "reports").exists()
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    """The error names the path."""
+    """A file in place of the folder of the report is refused."""
     alpha(tmp_path)
     (tmp_path / "taken").write_text("")
     with pytest.raises(
@@ -278,7 +281,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
-    """The error names the path."""
+    """A folder in place of the file of the report is refused."""
     alpha(tmp_path)
     (tmp_path / "taken" / "report.html").mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
@@ -286,12 +289,12 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_formats_are_read_once_each() -> None:
-    """Repeated or comma-separated formats are written once each."""
+    """Repeated and comma-separated formats are read once each."""
     assert ["csv", "html"] == read_formats(["csv,html", "csv"])
 
 
 def test_phases_are_read() -> None:
-    """Without a phase, the phase of the targets is used."""
+    """A phase is read by its name, and may be absent."""
     assert (Phase.TUNING, None) == (read_phase("tuning"), read_phase(None))
 
 
@@ -306,11 +309,11 @@ def test_a_report_needs_no_learning_library(tmp_path: Path) -> None:
         "print(code, sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
     )
     arguments = ["report", "alpha", "--set", "repetitions=200", "--set", "curve_repetitions=100"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", probe, *arguments],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "0 []" == done.stderr.strip()
+    assert "0 []" == process.stderr.strip()

@@ -1,4 +1,4 @@
-"""`rlexp resume` before anything runs: the experiments that it continues, skips and refuses."""
+"""`rlexp resume` selects the experiments that it continues, skips or refuses."""
 
 import json
 import os
@@ -51,28 +51,26 @@ REAL = {
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
     """Three planned runs: one completed, one interrupted, one never started."""
-    values = stored(study(tmp_path).layout)
-    values.complete(0, 100.0)
-    values.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
-    return values
+    experiment = stored(study(tmp_path).layout)
+    experiment.complete(0, 100.0)
+    experiment.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
+    return experiment
 
 
 def requests_of(
-    own: Stored, folder: Path, *words: str, settings: dict[str, Any] | None = None
+    experiment: Stored, folder: Path, *words: str, settings: dict[str, Any] | None = None
 ) -> list[Any]:
-    """The requests of an experiment's records; `settings` are those of its attempts."""
+    """The requests from the records of an experiment; `settings` replace those of its attempts."""
     for seed in () if settings is None else (0, 1):
-        publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
-    result = survey(own.paths)
+        publish_json(experiment.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
+    scan = survey(experiment.paths)
     return list(
-        phase_requests(
-            result, read_last_command(result), words, study(folder), ("rlexp", "resume")
-        )
+        phase_requests(scan, read_last_command(scan), words, study(folder), ("rlexp", "resume"))
     )
 
 
 def test_requests_follow_the_definition(alpha: Stored, tmp_path: Path) -> None:
-    """There is a request for each phase with runs, with every planned run."""
+    """Each phase with runs has a request with all its planned runs."""
     (request,) = requests_of(alpha, tmp_path)
     assert (Phase.TEST, [0, 1, 2]) == (request.phase, [s.seed for s in request.specs()])
     alpha.attempt(0, phase=Phase.TUNING)
@@ -80,7 +78,7 @@ def test_requests_follow_the_definition(alpha: Stored, tmp_path: Path) -> None:
 
 
 def test_operational_settings_of_the_last_attempt_are_kept(alpha: Stored, tmp_path: Path) -> None:
-    """Checkpoint and time settings come from the latest attempt; overrides replace them."""
+    """Checkpoint and time settings are those of the last attempt unless overrides change them."""
     settings = {"checkpoint_every": 500, "checkpoint_minutes": None, "timeout": 60.0}
     (request,) = requests_of(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
     expected = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
@@ -104,7 +102,7 @@ def test_damaged_settings_give_way_to_the_configuration(alpha: Stored, tmp_path:
 def test_overrides_that_change_a_number_are_refused(
     alpha: Stored, tmp_path: Path, word: str
 ) -> None:
-    """The one-line error lists the allowed overrides."""
+    """Overrides that change numbers are refused with the allowed ones."""
     with pytest.raises(
         ConfigError, match=re.escape(f"{word}: 'rlexp resume' does not change")
     ) as error:
@@ -116,35 +114,37 @@ def test_overrides_that_change_a_number_are_refused(
 def test_code_that_only_records_name_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packages that an earlier attempt was allowed to import are not allowed automatically."""
+    """A package that an earlier attempt was allowed to import needs permission again."""
     monkeypatch.chdir(tmp_path)
-    canary = tmp_path / "executed"
-    (tmp_path / "foreign.py").write_text(f"open({str(canary)!r}, 'w')\n")
+    import_marker = tmp_path / "executed"
+    (tmp_path / "foreign.py").write_text(f"open({str(import_marker)!r}, 'w')\n")
     environment = {**configuration().environment, "imports": ["foreign"]}
-    values = stored(
+    experiment = stored(
         study(tmp_path).layout, "alpha", replace(configuration(), environment=environment)
     )
-    values.attempt(0, [ended(Ending.INTERRUPTED)])
-    publish_json(values.run(0).attempt(1).settings, {"allowed": ["foreign"]})
+    experiment.attempt(0, [ended(Ending.INTERRUPTED)])
+    publish_json(experiment.run(0).attempt(1).settings, {"allowed": ["foreign"]})
     arguments = ("alpha", "executor.workers=2")
     with pytest.raises(RecordError, match="foreign; if you trust it") as error:
         resume(arguments, DRY, study(tmp_path), console())
     command = "rlexp resume alpha executor.workers=2 --allow-import foreign"
     assert str(error.value).endswith(command)
-    assert not canary.exists()
+    assert not import_marker.exists()
 
 
 def test_a_single_run_can_be_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan contains only this run."""
-    values = real(tmp_path)
-    values.attempt(1, [ended(Ending.INTERRUPTED)])
-    assert 0 == resume([f"alpha/{values.spec(1).name}"], DRY, study(tmp_path), console())
+    """The plan for a single run has only that run."""
+    experiment = experiment_to_run(tmp_path)
+    experiment.attempt(1, [ended(Ending.INTERRUPTED)])
+    assert 0 == resume([f"alpha/{experiment.spec(1).name}"], DRY, study(tmp_path), console())
     assert "  1 run × 100 environment steps" in output(capsys)
 
 
 def test_an_unplanned_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
-    """The error suggests repeating the command that defined the run."""
-    other = replace(alpha, experiment=replace(alpha.experiment, configurations=(REAL_ONE,)))
+    """A run that the present definition does not include is refused."""
+    other = replace(
+        alpha, experiment=replace(alpha.experiment, configurations=(OTHER_CONFIGURATION,))
+    )
     other.attempt(0, [ended(Ending.INTERRUPTED)])
     with pytest.raises(
         RecordError, match=r"run ppo-test-0-.* is not part of the present definition"
@@ -155,39 +155,39 @@ def test_an_unplanned_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
 def test_all_unfinished_experiments_are_continued(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Finished experiments are not named; an experiment that another command runs is skipped."""
-    location = study(tmp_path)
-    finished = stored(location.layout, "beta", test=1)
+    """Unfinished experiments are continued, and one that another command runs is skipped."""
+    workspace = study(tmp_path)
+    finished = stored(workspace.layout, "beta", test=1)
     finished.complete(0, 1.0)
-    real(tmp_path, "gamma")
+    experiment_to_run(tmp_path, "gamma")
     with hold(alpha.paths.lock, "alpha", now=time.time()):
-        assert 0 == resume([], DRY, location, console())
-    plan, *_, left = output(capsys).splitlines()
+        assert 0 == resume([], DRY, workspace, console())
+    plan, *_, skipped = output(capsys).splitlines()
     driver = f"process {os.getpid()} on {os.uname().nodename}"
-    assert f"alpha is skipped, because another command runs it: {driver}" == left
+    assert f"alpha is skipped, because another command runs it: {driver}" == skipped
     assert plan.startswith("gamma · test phase")
 
 
 def test_a_damaged_experiment_does_not_stop_others(
     alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The damage is reported and changes the exit code."""
+    """A damaged experiment is reported with exit code 2, and the others are continued."""
     alpha.paths.definition.write_text("{")
-    real(tmp_path, "gamma")
+    experiment_to_run(tmp_path, "gamma")
     assert 2 == resume([], DRY, study(tmp_path), console())
-    said = capsys.readouterr()
-    assert "rlexp: alpha: " in said.err
-    assert "gamma · test phase" in said.out
+    captured = capsys.readouterr()
+    assert "rlexp: alpha: " in captured.err
+    assert "gamma · test phase" in captured.out
     with pytest.raises(RecordError, match="lists its runs"):
         resume(["alpha"], DRY, study(tmp_path), console())
 
 
 def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A final failure is not continued without --retry."""
+    """Without unfinished runs the output says so; failed runs are continued only with --retry."""
     assert 0 == resume([], DRY, study(tmp_path), console())
     assert "nothing to continue: no experiments under runs/" == output(capsys).strip()
-    values = real(tmp_path, runs=1)
-    values.attempt(0, failed())
+    experiment = experiment_to_run(tmp_path, runs=1)
+    experiment.attempt(0, failed())
     assert 0 == resume([], DRY, study(tmp_path), console())
     assert "1 experiment under runs/, all finished" in output(capsys)
     assert 0 == resume([], replace(DRY, retry=True), study(tmp_path), console())
@@ -197,23 +197,23 @@ def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_finished_experiment_is_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The JSON has the result of one phase, with the exit code of `rlexp run`."""
-    values = stored(study(tmp_path).layout, test=2)
-    values.complete(0, 1.0)
-    values.attempt(1, failed())
+    """A finished experiment gets no attempt, and the JSON document has its result."""
+    experiment = stored(study(tmp_path).layout, test=2)
+    experiment.complete(0, 1.0)
+    experiment.attempt(1, failed())
     assert 1 == resume(["alpha"], LaunchOptions(), study(tmp_path), console(as_json=True))
     (outcome,) = json.loads(output(capsys))["parts"]
     summary = outcome["summary"]
     assert ("alpha", 0, 1) == (summary["experiment"], outcome["ran"], summary["cells"][0]["n"])
-    again = {step["why"]: step["command"] for step in outcome["next"]}
-    assert "rlexp resume alpha --retry" == again["repeat the failed runs"]
-    assert 1 == len(values.run(1).attempts())
+    next_commands = {step["why"]: step["command"] for step in outcome["next"]}
+    assert "rlexp resume alpha --retry" == next_commands["repeat the failed runs"]
+    assert 1 == len(experiment.run(1).attempts())
 
 
 def test_a_name_may_look_like_an_override(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An experiment whose name contains an equals sign is found."""
+    """An experiment with an equals sign in its name is found."""
     stored(study(tmp_path).layout, "a=b", test=1).complete(0, 1.0)
     assert 0 == resume(["a=b"], LaunchOptions(), study(tmp_path), console())
     assert "a=b: nothing to run" in output(capsys)
@@ -222,26 +222,28 @@ def test_a_name_may_look_like_an_override(
 def test_a_sweep_continues_from_its_recorded_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Recorded overrides are used again, except those of executor and trackers."""
-    made = begun(tmp_path, *WORDS, "executor.workers=7", "sweep.storage=sqlite:///else.db")
+    """A sweep uses its recorded overrides, except those of the executor and the storage."""
+    sweep = sweep_in_progress(
+        tmp_path, *WORDS, "executor.workers=7", "sweep.storage=sqlite:///else.db"
+    )
     arguments = ("made_up", "executor.workers=2")
-    assert 0 == resume(arguments, DRY, made.study, console())
-    said = output(capsys)
-    assert "left out of the recorded command of made_up" in said
-    assert "sweep.storage=sqlite:///else.db; to use it, add it" in said
-    assert "8 trials by random" in said
-    assert "2 workers" in said
+    assert 0 == resume(arguments, DRY, sweep.study, console())
+    plan = output(capsys)
+    assert "left out of the recorded command of made_up" in plan
+    assert "sweep.storage=sqlite:///else.db; to use it, add it" in plan
+    assert "8 trials by random" in plan
+    assert "2 workers" in plan
 
 
 def test_a_run_of_a_sweep_cannot_be_continued_alone(tmp_path: Path) -> None:
-    """The sweep decides how long its runs train."""
-    made = begun(tmp_path, *WORDS)
+    """A single run of a sweep is refused with the command that continues the sweep."""
+    sweep = sweep_in_progress(tmp_path, *WORDS)
     with pytest.raises(RecordError, match=r"continue the sweep: rlexp resume made_up$"):
-        resume([f"made_up/{made.made[0].name}"], DRY, made.study, console())
+        resume([f"made_up/{sweep.made[0].name}"], DRY, sweep.study, console())
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         (("rlexp", "compare", "made_up"), "is not recorded.* repeat the command 'rlexp sweep …'"),
         (("rlexp", "sweep", *WORDS, "+a.token=********"), "contains a secret"),
@@ -252,53 +254,55 @@ def test_a_run_of_a_sweep_cannot_be_continued_alone(tmp_path: Path) -> None:
     ],
 )
 def test_a_sweep_with_an_unusable_command_is_refused(
-    tmp_path: Path, command: tuple[str, ...], told: str
+    tmp_path: Path, command: tuple[str, ...], message: str
 ) -> None:
-    """No other search starts under its name; the error names the next step."""
-    made = begun(tmp_path, *WORDS)
-    record(made.paths, command)
-    with pytest.raises((RecordError, ConfigError), match=told):
-        resume(["made_up"], DRY, made.study, console())
+    """A sweep whose recorded command cannot be used is refused."""
+    sweep = sweep_in_progress(tmp_path, *WORDS)
+    record(sweep.paths, command)
+    with pytest.raises((RecordError, ConfigError), match=message):
+        resume(["made_up"], DRY, sweep.study, console())
 
 
 def test_a_sweep_stops_at_the_recorded_stage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A finished sweep with `--until search` is not unfinished."""
-    made = stored_sweep(tmp_path)
-    made.go_on(SweepStage.SEARCH)
-    record(made.paths, ("rlexp", "sweep", *WORDS), until="search")
-    assert 0 == resume([], DRY, made.study, console())
+    """A sweep that has reached the recorded stage is finished."""
+    sweep = stored_sweep(tmp_path)
+    sweep.go_on(SweepStage.SEARCH)
+    record(sweep.paths, ("rlexp", "sweep", *WORDS), until="search")
+    assert 0 == resume([], DRY, sweep.study, console())
     assert "all finished" in output(capsys)
-    record(made.paths, ("rlexp", "sweep", *WORDS), until="test")
-    assert 0 == resume([], DRY, made.study, console())
+    record(sweep.paths, ("rlexp", "sweep", *WORDS), until="test")
+    assert 0 == resume([], DRY, sweep.study, console())
     assert "made_up · ppo on CartPole-v1" in output(capsys)
 
 
-REAL_ONE = replace(configuration(), agent=part("agent", "mlp", "rlexp.agents.mlp.MLP", x=1))
+OTHER_CONFIGURATION = replace(
+    configuration(), agent=part("agent", "mlp", "rlexp.agents.mlp.MLP", x=1)
+)
 
 
-def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
-    """An experiment with real plug-ins, of which no run has started."""
-    location = study(folder)
-    (request,) = _composed(location)
-    values = replace(request, label="ppo")
-    return stored(location.layout, name, values, test=runs)
+def experiment_to_run(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
+    """An experiment whose plug-ins exist and whose runs have not started."""
+    workspace = study(folder)
+    (configured,) = _configurations(workspace)
+    labelled = replace(configured, label="ppo")
+    return stored(workspace.layout, name, labelled, test=runs)
 
 
-def _composed(place: Any) -> list[Any]:
+def _configurations(workspace: Any) -> list[Any]:
     from rlexp.app.execution.request import read_request
 
     arguments = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
-    return list(read_request(arguments, place).experiment.configurations)
+    return list(read_request(arguments, workspace).experiment.configurations)
 
 
-def begun(folder: Path, *command: str) -> StoredSweep:
-    """A sweep with its first trial."""
-    made = stored_sweep(folder)
-    made.go_on(runs=3)
-    record(made.paths, ("rlexp", "sweep", *command))
-    return made
+def sweep_in_progress(folder: Path, *command: str) -> StoredSweep:
+    """A sweep with three runs and this recorded command."""
+    sweep = stored_sweep(folder)
+    sweep.go_on(runs=3)
+    record(sweep.paths, ("rlexp", "sweep", *command))
+    return sweep
 
 
 def record(paths: ExperimentPaths, command: Sequence[str], until: str = "test") -> None:

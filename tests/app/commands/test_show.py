@@ -1,4 +1,4 @@
-"""`rlexp show`: the scores and the definition of an experiment or a run."""
+"""`rlexp show` prints the scores and the definition of an experiment or a run."""
 
 import json
 from pathlib import Path
@@ -50,46 +50,46 @@ OPTIONS = {
 }
 
 
-def text(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
-    """The text output."""
+def text_output(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
+    """The text output of `rlexp show`."""
     return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 
 def json_of(
     target: str, folder: Path, schema: str = "run-details", part: ShowPart = ShowPart.RESULT
 ) -> Any:
-    """The JSON document."""
+    """The JSON document of `rlexp show`."""
     return rlexp(folder, "show", target, *OPTIONS[part], "--json").document(schema)
 
 
 def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Path) -> None:
-    """The output has scores per seed, the aggregate, failures with reasons, and the folder."""
-    shown = text("alpha", tmp_path)
-    assert "  seed 0        100.00\n" in shown
-    assert "n = 1 of 3 runs (1 failed, 1 missing)" in shown
-    assert f"  {alpha.run(1).folder.name} failed (nan) at step 60: a loss is NaN\n" in shown
-    assert f"Records: {alpha.paths.folder}\n" in shown
-    assert "nothing to run" not in shown
-    assert shown.endswith("To see every run: rlexp ls alpha\n")
+    """The output has scores by seed, failures with reasons, the folder and the next command."""
+    output = text_output("alpha", tmp_path)
+    assert "  seed 0        100.00\n" in output
+    assert "n = 1 of 3 runs (1 failed, 1 missing)" in output
+    assert f"  {alpha.run(1).folder.name} failed (nan) at step 60: a loss is NaN\n" in output
+    assert f"Records: {alpha.paths.folder}\n" in output
+    assert "nothing to run" not in output
+    assert output.endswith("To see every run: rlexp ls alpha\n")
 
 
 def test_every_phase_is_shown_separately(alpha: Stored, tmp_path: Path) -> None:
-    """Tuning scores are in a separate block."""
+    """Each phase is shown separately with its scores."""
     (test,) = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert test["phase"] == "test"
     alpha.complete(0, 3.0, phase=Phase.TUNING)
     tuning, test = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert {"0": 3.0} == tuning["cells"][0]["scores"]
     assert {"0": 100.0} == test["cells"][0]["scores"]
-    assert "ppo on CartPole-v1, tuning seeds" in text("alpha", tmp_path)
+    assert "ppo on CartPole-v1, tuning seeds" in text_output("alpha", tmp_path)
 
 
 def test_damaged_runs_are_named(alpha: Stored, tmp_path: Path) -> None:
     """A damaged run counts as missing, and its problem is named."""
     alpha.run(0).spec.write_text("{")
-    shown = text("alpha", tmp_path)
-    assert "n = 0 of 3 runs (1 failed, 2 missing)" in shown
-    assert f"Damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in shown
+    output = text_output("alpha", tmp_path)
+    assert "n = 0 of 3 runs (1 failed, 2 missing)" in output
+    assert f"Damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in output
 
 
 def test_a_run_is_shown_with_its_evaluations_and_attempts(alpha: Stored, tmp_path: Path) -> None:
@@ -107,15 +107,17 @@ def test_a_run_is_shown_with_its_evaluations_and_attempts(alpha: Stored, tmp_pat
     assert {"spec.json", "attempts/2/events.jsonl", "attempts/2/provenance.json"} <= {
         f["file"] for f in value["files"]
     }
-    shown = text(name, tmp_path)
-    assert shown.startswith(f"alpha/{name}\n  ppo on CartPole-v1, test phase, seed 0\n  completed")
-    assert "score 100.00, mean return of the final policy" in shown
-    assert "killed by signal 11" in shown
-    assert f"rlexp logs alpha/{name}" in shown
+    output = text_output(name, tmp_path)
+    assert output.startswith(
+        f"alpha/{name}\n  ppo on CartPole-v1, test phase, seed 0\n  completed"
+    )
+    assert "score 100.00, mean return of the final policy" in output
+    assert "killed by signal 11" in output
+    assert f"rlexp logs alpha/{name}" in output
 
 
 def test_a_running_attempt_differs_from_a_lost_one(alpha: Stored, tmp_path: Path) -> None:
-    """An attempt without an end is running while its lease is held; its counter has the step."""
+    """An attempt without an end is running while its lease is held, and lost otherwise."""
     run = alpha.attempt(2, [evaluated(50, 1.0)])
     run.attempt(1).progress.write_bytes(PROGRESS.pack(70, 9))
     name = f"alpha/{run.folder.name}"
@@ -129,21 +131,21 @@ def test_a_running_attempt_differs_from_a_lost_one(alpha: Stored, tmp_path: Path
 
 
 def test_long_histories_are_shortened_only_in_text(alpha: Stored, tmp_path: Path) -> None:
-    """The text has the last evaluations, and the JSON has all."""
+    """The text has only the last evaluations, and the JSON document has all."""
     evaluations = [evaluated(step, 1.0) for step in range(1, 101)]
     run = alpha.attempt(2, [*evaluations, ended(Ending.INTERRUPTED)])
     assert len(json_of(run.folder.name, tmp_path)["evaluations"]) == 100
-    assert "the last 40 of 100; --json shows all" in text(run.folder.name, tmp_path)
+    assert "the last 40 of 100; --json shows all" in text_output(run.folder.name, tmp_path)
 
 
 def test_the_configuration_is_yaml(alpha: Stored, tmp_path: Path) -> None:
-    """The printed specification and definition can be read back as YAML."""
+    """The printed specification and definition are valid YAML."""
     name = alpha.run(0).folder.name
     spec = json.loads(json.dumps(alpha.spec(0).plain()))
-    assert spec == yaml.safe_load(text(name, tmp_path, ShowPart.CONFIG))
+    assert spec == yaml.safe_load(text_output(name, tmp_path, ShowPart.CONFIG))
     document = json_of(name, tmp_path, "recorded-configuration", ShowPart.CONFIG)
     assert {"experiment": "alpha", "run": name, "content": spec} == document
-    definition = yaml.safe_load(text("alpha", tmp_path, ShowPart.CONFIG))
+    definition = yaml.safe_load(text_output("alpha", tmp_path, ShowPart.CONFIG))
     assert ("alpha", "ppo") == (definition["name"], definition["configurations"][0]["label"])
 
 
@@ -165,12 +167,16 @@ def test_the_outline_of_any_value_is_yaml(value: dict[str, Any]) -> None:
 def test_provenance_is_that_of_the_last_attempt_with_packages_last(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """The commit comes first, the packages come last, and secrets are masked."""
-    output = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
-    run = alpha.attempt(1, completed(1.0), provenance=output, patch="diff --git a/x b/x\n")
-    shown = text(run.folder.name, tmp_path, ShowPart.PROVENANCE)
-    assert shown.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
-    assert "abcdefgh" not in shown
+    """The provenance of the last attempt ends with the packages, and secrets are masked."""
+    provenance = {
+        **PROVENANCE,
+        "command": ["rlexp", "run", "API_TOKEN=abcdefgh"],
+        "python": "3.12.0",
+    }
+    run = alpha.attempt(1, completed(1.0), provenance=provenance, patch="diff --git a/x b/x\n")
+    output = text_output(run.folder.name, tmp_path, ShowPart.PROVENANCE)
+    assert output.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
+    assert "abcdefgh" not in output
     value = json_of(run.folder.name, tmp_path, "provenance", ShowPart.PROVENANCE)
     content = value["content"]
     assert (2, "3.12.0") == (value["attempt"], content["python"])
@@ -182,23 +188,23 @@ def test_provenance_is_that_of_the_last_attempt_with_packages_last(
 def test_the_provenance_of_an_experiment_is_that_of_its_newest_run(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """The output names the run."""
-    assert "run: ppo-test-" in text("alpha", tmp_path, ShowPart.PROVENANCE)
+    """The provenance of an experiment names the run that it belongs to."""
+    assert "run: ppo-test-" in text_output("alpha", tmp_path, ShowPart.PROVENANCE)
 
 
 def test_a_run_that_never_started_has_no_provenance(alpha: Stored, tmp_path: Path) -> None:
-    """Its result can be shown, and its provenance is refused."""
+    """A run that never started can be shown, and its provenance is refused."""
     from rlexp.store.runs import write_run
 
     write_run(alpha.run(2), alpha.spec(2))
     name = alpha.run(2).folder.name
-    assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path)
+    assert "planned\n  0 of 100 environment steps\n" in text_output(name, tmp_path)
     with pytest.raises(RecordError, match="has not started yet"):
         show(name, ShowPart.PROVENANCE, study(tmp_path))
 
 
 def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: Path) -> None:
-    """The exact name of an experiment is never taken as a part of a run's name."""
+    """The exact name of an experiment is preferred to a part of the name of a run."""
     stored(Layout(tmp_path / "runs"), "ppo-test-0")
     for target in ("ppo-test-0", "runs/ppo-test-0/", str(tmp_path / "runs" / "ppo-test-0")):
         assert json_of(target, tmp_path, "experiment-details")["experiment"] == "ppo-test-0"
@@ -222,7 +228,7 @@ def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: 
 def test_an_unknown_target_is_refused(
     alpha: Stored, tmp_path: Path, target: str, message: str
 ) -> None:
-    """The error lists the existing experiments."""
+    """An unknown or ambiguous target is refused."""
     with pytest.raises(RecordError, match=message):
         show(target, ShowPart.RESULT, study(tmp_path))
 
@@ -235,19 +241,19 @@ def test_an_unreadable_neighbour_hides_no_run(alpha: Stored, tmp_path: Path) -> 
 
 
 def test_a_missing_definition_is_a_one_line_error(alpha: Stored, tmp_path: Path) -> None:
-    """The error names the command that lists the runs."""
+    """The error about a damaged definition names the command that lists the runs."""
     alpha.paths.definition.write_text("{")
     with pytest.raises(RecordError, match=r"experiment\.json cannot be read.*rlexp ls alpha"):
         show("alpha", ShowPart.RESULT, study(tmp_path))
 
 
 def test_many_scores_are_summarised_in_a_line(tmp_path: Path) -> None:
-    """The text has the lowest and highest score; the JSON has all scores."""
-    values = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
+    """The text has the lowest and the highest of many scores, and the JSON document has all."""
+    experiment = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
     for seed in range(51):
-        values.complete(seed, 100.0 + seed)
-    shown = text("alpha", tmp_path)
-    assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in shown
-    assert "seed 0  " not in shown
+        experiment.complete(seed, 100.0 + seed)
+    output = text_output("alpha", tmp_path)
+    assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in output
+    assert "seed 0  " not in output
     (phase,) = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert 51 == len(phase["cells"][0]["scores"])

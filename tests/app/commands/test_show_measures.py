@@ -1,4 +1,4 @@
-"""`rlexp show` of runs with examinations or measures other than returns."""
+"""`rlexp show` prints examinations and measures of runs besides returns."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +12,9 @@ from rlexp.store.layout import Layout
 
 
 def write(folder: Path, measures: Measures | None, *, examined: bool) -> str:
-    """A completed run with these measures of its two final episodes; returns its name."""
+    """Store a completed run with these measures of two final episodes; returns its name."""
     final = replace(evaluated(100, 10.0, 20.0, final=True), measures=measures)
-    seen = Examined(
+    examination = Examined(
         time=final.time,
         step=100,
         distribution="in_distribution",
@@ -23,13 +23,13 @@ def write(folder: Path, measures: Measures | None, *, examined: bool) -> str:
         seconds=1.0,
     )
     run = stored(Layout(folder / "runs")).attempt(
-        0, [final, *([seen] if examined else []), ended(Ending.COMPLETED)]
+        0, [final, *([examination] if examined else []), ended(Ending.COMPLETED)]
     )
     return run.folder.name
 
 
-def shown(name: str, folder: Path) -> list[list[str]]:
-    """The table of measures as printed; empty if there is none."""
+def measure_table(name: str, folder: Path) -> list[list[str]]:
+    """The printed table of measures; empty if the output has none."""
     lines = rlexp(folder, "show", name).out.splitlines()
     heading = "measures of the final policy, per episode"
     if heading not in lines:
@@ -39,14 +39,14 @@ def shown(name: str, folder: Path) -> list[list[str]]:
 
 
 def test_measures_are_shown_with_returns(tmp_path: Path) -> None:
-    """Returns of both distributions come first; n counts episodes that have the measure."""
+    """The table has returns of both distributions, then measures of the episodes that have them."""
     name = write(tmp_path, {"success": (1.0, 0.0), "cost": (3.0, float("nan"))}, examined=True)
-    rows = shown(name, tmp_path)
+    rows = measure_table(name, tmp_path)
     assert ["return", "return", "cost", "success"] == [row[0] for row in rows]
     assert ["evaluation", "in_distribution", "evaluation", "evaluation"] == [r[1] for r in rows]
     document = rlexp(tmp_path, "show", name, "--json").document("run-details")
-    (evaluation, existing, cost, _) = document["measures"]
-    assert (15.0, 40.0) == (evaluation["mean"], existing["mean"])
+    (evaluation, in_distribution, cost, _) = document["measures"]
+    assert (15.0, 40.0) == (evaluation["mean"], in_distribution["mean"])
     assert {
         "measure": "cost",
         "distribution": "evaluation",
@@ -58,12 +58,12 @@ def test_measures_are_shown_with_returns(tmp_path: Path) -> None:
 
 
 def test_a_run_without_measures_has_no_table(tmp_path: Path) -> None:
-    """Its returns are in the table of evaluations."""
-    assert [] == shown(write(tmp_path, None, examined=False), tmp_path)
+    """A run without measures has no table of measures."""
+    assert [] == measure_table(write(tmp_path, None, examined=False), tmp_path)
 
 
 def test_a_measure_without_finite_values_has_no_mean(tmp_path: Path) -> None:
-    """Values whose sum overflows have no mean either."""
+    """Measures that are all NaN, or whose sum overflows, have no mean."""
     nan = float("nan")
     name = write(tmp_path, {"cost": (nan, nan), "huge": (1e308, 1e308)}, examined=False)
     details = show(name, ShowPart.RESULT, study(tmp_path))

@@ -1,4 +1,4 @@
-"""`rlexp status`: the progress of experiments, as text and as JSON."""
+"""`rlexp status` prints the progress of experiments as text and as JSON."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_runs_are_counted_by_state(alpha: Stored, tmp_path: Path) -> None:
 def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """A run whose lease is held is listed with its step, its budget and its last return."""
+    """A running run is listed with its step, its budget and its last return."""
     name = alpha.run(2).folder.name
     with hold(alpha.run(2).lease, "the run", now=STARTED):
         (experiment,) = status(None, study(tmp_path)).experiments
@@ -56,7 +56,7 @@ def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
 
 
 def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -> None:
-    """The text counts queued runs and submitted jobs; the JSON names the runs."""
+    """Queued runs and submitted jobs are counted."""
     name = alpha.run(2).folder.name
     write_order(alpha.paths, name, RunOrder(after=1, settings={}, command=("rlexp",)))
     alpha.paths.jobs.mkdir(exist_ok=True)
@@ -77,11 +77,11 @@ def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
 
 
 def test_an_unreadable_sweep_is_reported(tmp_path: Path) -> None:
-    """`status` and `show` print the problem in place of the progress."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=3)
-    definition = made.paths.definition.read_text()
-    made.paths.definition.write_text(definition.replace("rlexp.tuners.", "nowhere."))
+    """`status` and `show` print the problem of a sweep that cannot be read."""
+    sweep = stored_sweep(tmp_path)
+    sweep.go_on(runs=3)
+    definition = sweep.paths.definition.read_text()
+    sweep.paths.definition.write_text(definition.replace("rlexp.tuners.", "nowhere."))
     (experiment,) = status("made_up", study(tmp_path)).experiments
     assert experiment.sweep is None
     assert "nowhere" in str(experiment.sweep_problem)
@@ -90,7 +90,7 @@ def test_an_unreadable_sweep_is_reported(tmp_path: Path) -> None:
 
 
 def test_without_experiments_the_error_is_one_line(tmp_path: Path) -> None:
-    """The error names the command that starts runs."""
+    """Without experiments, the error names the command that starts runs."""
     with pytest.raises(RecordError, match="holds no runs yet; to start some, use 'rlexp run'"):
         status(None, study(tmp_path))
 
@@ -98,14 +98,14 @@ def test_without_experiments_the_error_is_one_line(tmp_path: Path) -> None:
 def test_watching_as_json_writes_one_document_per_line(
     alpha: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every update is one line; the last one comes when no command runs."""
+    """Each update is one document on one line, and the last comes when no command runs."""
     lease = hold(alpha.paths.lock, "experiment alpha", now=STARTED)
     lease.__enter__()
     monkeypatch.setattr(status_command, "PAUSE", 0.0)
-    looks = status_command.watch("alpha", study(tmp_path))
-    assert next(looks).driven
+    updates = status_command.watch("alpha", study(tmp_path))
+    assert next(updates).driven
     lease.__exit__(None, None, None)
-    assert [False] == [look.driven for look in looks]
+    assert [False] == [update.driven for update in updates]
     (line,) = rlexp(tmp_path, "status", "--watch", "--json").out.splitlines()
     document = json.loads(line)
     assert {"name": "status", "version": 1} == document["schema"]

@@ -1,4 +1,4 @@
-"""The output of sweeps after failures, or before they have results."""
+"""The output of sweeps is correct after failures and before results exist."""
 
 from pathlib import Path
 
@@ -28,17 +28,17 @@ GRID = (
 )
 
 
-def output_of(made: StoredSweep) -> str:
+def output_of(stored: StoredSweep) -> str:
     """The output of `rlexp status` on a sweep."""
-    return rlexp(made.study.folder, "status", "made_up").out
+    return rlexp(stored.study.folder, "status", "made_up").out
 
 
 def never(_: RunSpec) -> None:
-    """The score of a run that fails."""
+    """No score, as for a run that fails."""
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["tuner=tpe", "tuner.startup=-1"], "tuner.startup=-1"),
         (["tuner=nsga2"], "tuner=nsga2 needs several objectives"),
@@ -47,82 +47,84 @@ def never(_: RunSpec) -> None:
         (["sweep.storage=foo"], "sweep.storage is not the URL of a database"),
     ],
 )
-def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], said: str) -> None:
-    """The name of a refused sweep can be used by a correct command."""
-    made = stored_sweep(tmp_path)
+def test_refused_sweep_leaves_nothing_behind(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    """A refused sweep writes no folder, so its name stays free."""
+    stored = stored_sweep(tmp_path)
     for options in (SweepOptions(dry_run=True), SweepOptions()):
-        with pytest.raises(ConfigError, match=said.replace("[", r"\[")):
-            sweep(None, [*made.words, *words], options, made.study, console())
-    assert not made.paths.folder.exists()
+        with pytest.raises(ConfigError, match=message.replace("[", r"\[")):
+            sweep(None, [*stored.words, *words], options, stored.study, console())
+    assert not stored.paths.folder.exists()
 
 
 def test_selection_runs_belong_to_their_trials(tmp_path: Path) -> None:
-    """Runs that score finalists again are not reported as damage."""
-    made = stored_sweep(tmp_path)
-    search = len(made.go_on(until=SweepStage.SEARCH).records)
-    made.go_on(runs=search + 1)
-    said = output_of(made)
-    assert "selection 1/4 runs" in said
-    assert "damaged" not in said
-    listed = rlexp(tmp_path, "ls", "made_up").out
-    rows = [line for line in listed.splitlines() if "ppo-selection" in line]
+    """Selection runs belong to their trial and are not reported as damaged."""
+    stored = stored_sweep(tmp_path)
+    search = len(stored.go_on(until=SweepStage.SEARCH).records)
+    stored.go_on(runs=search + 1)
+    output = output_of(stored)
+    assert "selection 1/4 runs" in output
+    assert "damaged" not in output
+    listing = rlexp(tmp_path, "ls", "made_up").out
+    rows = [line for line in listing.splitlines() if "ppo-selection" in line]
     assert 1 == len(rows)
     assert "trial " in rows[0]
-    made.go_on()
-    assert "damaged" not in output_of(made)
+    stored.go_on()
+    assert "damaged" not in output_of(stored)
 
 
 def test_a_grid_ends_after_its_last_point(tmp_path: Path) -> None:
-    """The status has the stage at which the command ended, and no further trials."""
-    made = stored_sweep(tmp_path, *GRID)
-    sweeping = made.go_on(until=SweepStage.SEARCH)
-    assert sweeping.stage is SweepStage.SELECTION
-    assert "selection 0/2 runs: 3/3 trials (3 complete)" in output_of(made)
+    """The status of a grid counts only the points that the grid has."""
+    stored = stored_sweep(tmp_path, *GRID)
+    source = stored.go_on(until=SweepStage.SEARCH)
+    assert source.stage is SweepStage.SELECTION
+    assert "selection 0/2 runs: 3/3 trials (3 complete)" in output_of(stored)
 
 
 def test_a_sweep_without_a_possible_winner_is_stopped(tmp_path: Path) -> None:
-    """No remaining time is shown, and text and JSON have the reason."""
-    made = stored_sweep(tmp_path, "sweep.stop_after=3", score=never)
-    made.go_on()
-    said = output_of(made)
-    assert "stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in said
-    assert " left" not in said
-    (experiment,) = status("made_up", made.study).experiments
+    """A stopped sweep has its reason in text and JSON and no remaining time."""
+    stored = stored_sweep(tmp_path, "sweep.stop_after=3", score=never)
+    stored.go_on()
+    output = output_of(stored)
+    assert "stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in output
+    assert " left" not in output
+    (experiment,) = status("made_up", stored.study).experiments
     assert experiment.sweep is not None
     assert str(experiment.sweep.stopped).startswith("3 trials in a row")
     assert experiment.sweep.seconds_left is None
 
 
 def test_unfinished_trials_are_not_running_without_a_command(tmp_path: Path) -> None:
-    """After kill -9 a trial is unfinished, not running."""
-    made = stored_sweep(tmp_path)
-    sweeping = made.go_on(runs=3)
-    spec = sweeping.take()
+    """A trial without an active command is unfinished and not running."""
+    stored = stored_sweep(tmp_path)
+    source = stored.go_on(runs=3)
+    spec = source.take()
     assert spec is not None
-    said = output_of(made)
-    assert "4/8" not in said
-    assert "3/8 trials (3 complete), 1 unfinished" in said
-    (experiment,) = status("made_up", made.study).experiments
+    output = output_of(stored)
+    assert "4/8" not in output
+    assert "3/8 trials (3 complete), 1 unfinished" in output
+    (experiment,) = status("made_up", stored.study).experiments
     assert experiment.sweep is not None
     assert (0, 1) == (experiment.sweep.trials.running, experiment.sweep.trials.unfinished)
 
 
 def test_steps_of_lost_attempts_are_counted(tmp_path: Path) -> None:
-    """Environment steps of a killed command are in the total of the next one."""
-    made = stored_sweep(tmp_path)
-    sweeping = made.go_on(runs=2)
-    watched = SweepMonitor(sweeping, None, 1, {"of a lost attempt": 50})
-    assert 2 * 100 + 50 == watched.view().steps
+    """The total includes environment steps of lost attempts."""
+    stored = stored_sweep(tmp_path)
+    source = stored.go_on(runs=2)
+    monitor = SweepMonitor(source, None, 1, {"of a lost attempt": 50})
+    assert 2 * 100 + 50 == monitor.view().steps
 
 
 def test_a_halted_sweep_does_not_suggest_retry_in_vain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Combinations that cannot be built would fail again, so --retry is not suggested."""
+    """--retry is not suggested for combinations that would fail again."""
     arguments = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
-    made = stored_sweep(tmp_path, *arguments, "budget.steps=100", score=by_seed)
-    made.go_on()
-    assert 1 == sweep(None, made.words, SweepOptions(), made.study, console())
+    stored = stored_sweep(tmp_path, *arguments, "budget.steps=100", score=by_seed)
+    stored.go_on()
+    assert 1 == sweep(None, stored.words, SweepOptions(), stored.study, console())
     captured = capsys.readouterr()
     assert "3 trials in a row failed alike, from trial 1 on" in captured.err
     assert "--retry" not in captured.out
@@ -136,10 +138,10 @@ def by_seed(spec: RunSpec) -> float:
 
 
 def test_before_the_selection_the_report_compares_no_labels(tmp_path: Path) -> None:
-    """Before a winner is selected, the report has only the search."""
-    made = stored_sweep(tmp_path)
-    made.go_on(until=SweepStage.SEARCH)
-    notices = report(ReportRequest(targets=("made_up",)), made.study).notices
+    """Before the selection, the report has only the search, and a comparison is refused."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(until=SweepStage.SEARCH)
+    notices = report(ReportRequest(targets=("made_up",)), stored.study).notices
     assert any("made_up has no test run yet" in notice.text for notice in notices)
     assert not any("undecided" in notice.text.lower() for notice in notices)
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
@@ -148,44 +150,44 @@ def test_before_the_selection_the_report_compares_no_labels(tmp_path: Path) -> N
     with pytest.raises(
         ConfigError, match="has no test runs to compare yet; to see its progress: rlexp status"
     ):
-        compare(CompareRequest(targets=("made_up",)), made.study)
+        compare(CompareRequest(targets=("made_up",)), stored.study)
 
 
 def test_a_search_shows_no_test_scores(tmp_path: Path) -> None:
-    """`rlexp show` has the progress of the search and no empty test scores."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=3)
-    said = rlexp(tmp_path, "show", "made_up").out
-    assert "search: 3/8 trials" in said
-    assert "no run has a score" not in said
+    """During the search, `rlexp show` has the progress and no empty test scores."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=3)
+    output = rlexp(tmp_path, "show", "made_up").out
+    assert "search: 3/8 trials" in output
+    assert "no run has a score" not in output
 
 
 def test_runs_are_counted_where_the_definition_is_damaged(tmp_path: Path) -> None:
     """Without a readable definition, all runs on disk are counted."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=3)
-    made.paths.definition.write_text("{")
-    said = output_of(made)
-    assert "3 runs: 3 completed" in said
-    assert "damaged: experiment.json" in said
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=3)
+    stored.paths.definition.write_text("{")
+    output = output_of(stored)
+    assert "3 runs: 3 completed" in output
+    assert "damaged: experiment.json" in output
 
 
 @pytest.mark.parametrize(
     ("word", "steps"),
     [
-        # 8 trials on one seed; 2 on 2 further seeds, and on 2 to select by; 2 on 3 to test.
+        # 8 trials on 1 seed; 2 on 2 more seeds and on 2 selection seeds; 2 on 3 test seeds.
         ("sweep.trials=8", 800 + 400 + 400 + 600),
         ("sweep.finalists=1", 800 + 400 + 200 + 600),
-        # 4 full runs, of which one goes on.
+        # 4 full runs, of which 1 is promoted.
         ("sweep.full_runs=4", 400 + 200 + 200 + 600),
-        # Of the search, no more than its limit.
+        # The limit counts only for the steps of the search.
         ("sweep.steps=500", 500 + 400 + 600),
         ("seeds.test=0", 800 + 400 + 400),
         ("sweep.allocation=fixed", 2400 + 600 + 600),
     ],
 )
 def test_remaining_runs_are_counted_by_stage(tmp_path: Path, word: str, steps: int) -> None:
-    """The maximum number of steps falls to 0 after the last stage."""
-    made = stored_sweep(tmp_path, word)
-    assert steps == remaining_steps(made.go_on(runs=0))
-    assert 0 == remaining_steps(made.go_on())
+    """The remaining steps are the sum over all stages, and 0 after the last stage."""
+    stored = stored_sweep(tmp_path, word)
+    assert steps == remaining_steps(stored.go_on(runs=0))
+    assert 0 == remaining_steps(stored.go_on())

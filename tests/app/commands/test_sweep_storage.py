@@ -1,4 +1,4 @@
-"""The storage to which a sweep is copied must not be an SQLite file in a shared folder."""
+"""A sweep is not copied to an SQLite file in a folder that several machines share."""
 
 from pathlib import Path
 
@@ -17,16 +17,18 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 def test_a_sqlite_file_in_a_shared_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error comes before anything is written and names alternatives."""
+    """The storage is refused before the file or the folder of the sweep is written."""
     monkeypatch.setenv("RLEXP_SHARED", "1")
-    made, file = stored_sweep(tmp_path), tmp_path / "study.db"
-    said = f"sweep.storage: {file} is in a folder that several machines share, where SQLite files"
-    with pytest.raises(ConfigError, match=said):
+    stored, file = stored_sweep(tmp_path), tmp_path / "study.db"
+    message = (
+        f"sweep.storage: {file} is in a folder that several machines share, where SQLite files"
+    )
+    with pytest.raises(ConfigError, match=message):
         sweep(
             None,
-            [*made.words, f"sweep.storage=sqlite:///{file}"],
+            [*stored.words, f"sweep.storage=sqlite:///{file}"],
             SweepOptions(),
-            made.study,
+            stored.study,
             console(),
         )
-    assert (False, False) == (file.exists(), made.paths.folder.exists())
+    assert (False, False) == (file.exists(), stored.paths.folder.exists())

@@ -1,4 +1,4 @@
-"""`rlexp sync` pushes pending records once, and never to addresses that records name."""
+"""`rlexp sync` pushes pending records once, and follows no link."""
 
 import os
 import shutil
@@ -37,23 +37,23 @@ second:
 
 @pytest.fixture(autouse=True)
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tracker processes with modules imported in advance."""
+    """Fork tracker processes from a process that has imported their modules."""
     warm_up(monkeypatch, mirror_client, MIRRORS)
 
 
 @pytest.fixture
 def paths(tmp_path: Path) -> ExperimentPaths:
     """An experiment of two runs, none of which has started."""
-    made = ExperimentPaths(tmp_path / "runs" / "sample")
-    write_experiment(made, experiment())
+    experiment_paths = ExperimentPaths(tmp_path / "runs" / "sample")
+    write_experiment(experiment_paths, experiment())
     for _, spec in experiment().specs(Phase.TEST):
-        write_run(made.run(spec.name), spec)
-    return made
+        write_run(experiment_paths.run(spec.name), spec)
+    return experiment_paths
 
 
-def attempt(run: RunPaths, *events: Event, made_with: str = "1") -> None:
+def attempt(run: RunPaths, *events: Event, torch_version: str = "1") -> None:
     """Write a further attempt with these events and a version of a package."""
-    folder = new_attempt(run, {}, {"packages": {"torch": made_with}}, "")
+    folder = new_attempt(run, {}, {"packages": {"torch": torch_version}}, "")
     journal = JournalWriter(folder.journal)
     for event in events:
         journal.append(event)
@@ -65,10 +65,10 @@ def loss(step: int, value: float = 0.5) -> Measured:
     return Measured(time=float(step), step=step, metrics={"loss": value})
 
 
-def synced(paths: ExperimentPaths, *words: str) -> tuple[int, list[dict[str, object]]]:
-    """The exit code, and a row for each tracker."""
-    location = study(paths.folder.parent.parent)
-    pushed = sync([paths.name, *(words or [TENSORBOARD])], location, wait=30.0)
+def sync_rows(paths: ExperimentPaths, *words: str) -> tuple[int, list[dict[str, object]]]:
+    """The exit code of a sync and a row for each tracker."""
+    workspace = study(paths.folder.parent.parent)
+    pushed = sync([paths.name, *(words or [TENSORBOARD])], workspace, wait=30.0)
     return sync_exit_code(pushed), [asdict(row) for row in pushed.rows]
 
 
@@ -93,15 +93,15 @@ def losses(steps: Sequence[int], value: float = 0.5) -> Counter[tuple[str, int, 
 
 
 def test_a_second_sync_changes_nothing(paths: ExperimentPaths) -> None:
-    """Neither the tracker's files nor the stored positions change."""
+    """A second sync changes neither the files of the tracker nor the stored positions."""
     first, second = paths.runs()
     attempt(first, started(), loss(10), loss(20), evaluated(100, 5.0, final=True), ended())
     attempt(second, started(), loss(10), ended(40, failure=Failure.NAN))
-    code, (row,) = synced(paths)
+    code, (row,) = sync_rows(paths)
     assert (code, row["pending"], row["problem"]) == (0, 0, None)
     assert points(paths, first) == losses([10, 20])
     before = contents(paths.folder.parent.parent)
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     assert before == contents(paths.folder.parent.parent)
 
 
@@ -112,71 +112,71 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("end", [ended(30, Ending.INTERRUPTED), None], ids=["stopped", "lost"])
 def test_a_continued_run_is_pushed_completely(paths: ExperimentPaths, end: Event | None) -> None:
-    """The last step is pushed once the run has ended, and nothing is pending before."""
+    """All steps of a run that was continued are pushed once."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), loss(20), loss(30), *([end] if end else []))
     for _ in range(2):
-        code, (row,) = synced(paths)
+        code, (row,) = sync_rows(paths)
         assert (code, row["pending"]) == (0, 0)
     attempt(run, started(2), continued(20), loss(30), evaluated(30, 1.0), loss(40), ended(40))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     assert points(paths, run) == losses([10, 20, 30, 40])
 
 
 def test_a_retry_replaces_the_failed_attempt(paths: ExperimentPaths) -> None:
-    """Points of the failed attempt are not mixed with those of the retry."""
+    """A retry replaces the points of the failed attempt."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10, 1.0), loss(20, 1.0), ended(20, failure=Failure.ENVIRONMENT))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), loss(30, 8.0), ended(30))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     assert points(paths, run) == losses([10, 20, 30], 8.0)
 
 
 def test_a_restart_with_other_packages_replaces_the_points(paths: ExperimentPaths) -> None:
-    """The run started from step 0, because checkpoints of other versions are refused."""
+    """A restart from step 0 with other packages replaces the earlier points."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10, 1.0), loss(20, 1.0), loss(30, 1.0))
-    assert synced(paths)[0] == 0
-    attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), ended(20), made_with="2")
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
+    attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), ended(20), torch_version="2")
+    assert sync_rows(paths)[0] == 0
     assert points(paths, run) == losses([10, 20], 8.0)
 
 
 def test_a_copy_is_another_experiment(paths: ExperimentPaths) -> None:
-    """A copied experiment is pushed under its own name, and the original stays."""
+    """A copied experiment is pushed under its own name, and the original stays unchanged."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), ended(10))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     copy = ExperimentPaths(paths.folder.with_name("copy"))
     shutil.copytree(paths.folder, copy.folder)
-    assert synced(copy)[0] == 0
+    assert sync_rows(copy)[0] == 0
     assert points(copy, copy.run(run.folder.name)) == losses([10]) == points(paths, run)
 
 
 def test_a_new_experiment_with_an_old_name_gets_a_new_folder(
     paths: ExperimentPaths,
 ) -> None:
-    """Each of the two folders has its own points once."""
+    """An experiment without stored positions gets a new folder."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), ended(10))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     shutil.rmtree(paths.trackers)
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     folders = sorted((paths.folder.parent.parent / "tensorboard").iterdir())
     assert len(folders) == 2
     assert [len(list(f.glob("ppo-*/*tfevents*"))) for f in folders] == [1, 1]
 
 
 def test_a_moved_workspace_keeps_its_positions(paths: ExperimentPaths, tmp_path: Path) -> None:
-    """The files of the tracker in the workspace move with it."""
+    """After a workspace was moved, nothing is pending."""
     attempt(paths.runs()[0], started(), loss(10), ended(10))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     (tmp_path / "moved").mkdir()
     for name in ("runs", "tensorboard"):
         (tmp_path / name).rename(tmp_path / "moved" / name)
-    moved = ExperimentPaths(tmp_path / "moved" / "runs" / paths.name)
-    code, (row,) = synced(moved, "tracker.tensorboard.wait=9")
+    moved_paths = ExperimentPaths(tmp_path / "moved" / "runs" / paths.name)
+    code, (row,) = sync_rows(moved_paths, "tracker.tensorboard.wait=9")
     assert (code, row["pending"], row["place"]) == (0, 0, "tensorboard")
 
 
@@ -184,9 +184,9 @@ def test_a_moved_workspace_keeps_its_positions(paths: ExperimentPaths, tmp_path:
 def test_nothing_is_written_through_a_link(
     paths: ExperimentPaths, tmp_path: Path, linked: str
 ) -> None:
-    """Links in an experiment's folder are named, and their targets stay unchanged."""
+    """A link in the folder of an experiment is reported, and its target stays unchanged."""
     attempt(paths.runs()[0], started(), loss(10), ended(10))
-    assert synced(paths)[0] == 0
+    assert sync_rows(paths)[0] == 0
     victim = tmp_path / "victim"
     (victim / "wandb").mkdir(parents=True)
     (victim / "wandb" / "precious").write_text("kept")
@@ -195,7 +195,7 @@ def test_nothing_is_written_through_a_link(
         (folder,) = paths.trackers.glob("tensorboard-*")
     shutil.rmtree(folder)
     folder.symlink_to(victim)
-    code, (row,) = synced(paths)
+    code, (row,) = sync_rows(paths)
     assert (code, "is a link" in str(row["problem"])) == (69, True)
     assert [p.name for p in victim.rglob("*")] == ["wandb", "precious"]
 
@@ -204,58 +204,58 @@ def test_nothing_is_written_through_a_link(
 def test_nothing_is_read_through_a_link(
     paths: ExperimentPaths, tmp_path: Path, linked: str
 ) -> None:
-    """Linked files outside `runs/` are not pushed; the other runs are."""
+    """Linked records are not pushed, and other runs are."""
     first, second = paths.runs()
     for run in (first, second):
         attempt(run, started(), loss(10), ended(10))
-    places = {
+    linked_paths = {
         "run": first.folder,
         "attempts": first.folder / "attempts",
         "attempt": first.attempt(1).folder,
         "journal": first.attempt(1).journal,
     }
-    places[linked].rename(tmp_path / "elsewhere")
-    places[linked].symlink_to(tmp_path / "elsewhere")
-    code, (row,) = synced(paths)
+    linked_paths[linked].rename(tmp_path / "elsewhere")
+    linked_paths[linked].symlink_to(tmp_path / "elsewhere")
+    code, (row,) = sync_rows(paths)
     assert (code, "link" in str(row["problem"])) == (69, True)
     assert points(paths, second) == losses([10])
     assert not points(paths, first)
 
 
 def test_a_pipe_does_not_block_the_push(paths: ExperimentPaths) -> None:
-    """The pipe is named, and the other runs are pushed."""
+    """A pipe in place of a journal is reported, and other runs are pushed."""
     first, second = paths.runs()
     attempt(first, started())
     attempt(second, started(), loss(10), ended(10))
     first.attempt(1).journal.unlink()
     os.mkfifo(first.attempt(1).journal)
-    code, (row,) = synced(paths)
+    code, (row,) = sync_rows(paths)
     assert code == 69
     assert "regular file" in str(row["problem"])
     assert points(paths, second) == losses([10])
 
 
 def test_a_damaged_position_does_not_stop_other_trackers(paths: ExperimentPaths) -> None:
-    """The problem is named, and the state of the other tracker is shown."""
+    """The damaged position of one tracker does not stop the other."""
     write_tree(paths.folder.parent.parent, {"conf/tracker/second.yaml": SECOND})
     attempt(paths.runs()[0], started(), loss(10), ended(10))
-    both = "tracker=[tensorboard,second]"
-    assert synced(paths, both)[0] == 0
+    both_trackers = "tracker=[tensorboard,second]"
+    assert sync_rows(paths, both_trackers)[0] == 0
     (cursors,) = paths.trackers.glob("second-*/cursors.jsonl")
     cursors.unlink()
     cursors.mkdir()
-    code, rows = synced(paths, both)
-    output = {row["tracker"]: row for row in rows}
-    assert (code, output["tensorboard"]["problem"], output["tensorboard"]["pending"]) == (
+    code, rows = sync_rows(paths, both_trackers)
+    row_of = {row["tracker"]: row for row in rows}
+    assert (code, row_of["tensorboard"]["problem"], row_of["tensorboard"]["pending"]) == (
         69,
         None,
         0,
     )
-    assert output["second"]["problem"]
+    assert row_of["second"]["problem"]
 
 
 def test_plain_secrets_in_settings_are_refused(paths: ExperimentPaths) -> None:
-    """The error comes before anything is written or sent and suggests a variable."""
+    """A setting with a secret in plain text is refused."""
     with pytest.raises(ConfigError, match="holds a secret in plain text") as caught:
-        synced(paths, "tracker=[mlflow]", "tracker.mlflow.uri=http://bob:sesame@127.0.0.1")
+        sync_rows(paths, "tracker=[mlflow]", "tracker.mlflow.uri=http://bob:sesame@127.0.0.1")
     assert "sesame" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Output whose reader has closed the pipe is discarded and stops nothing."""
+"""A closed pipe stops no command, and the rest of the output is discarded."""
 
 import shlex
 import subprocess
@@ -11,12 +11,12 @@ QUICK = (
     f"PYTHONPATH={shlex.quote(str(FAULTS))} "
     f"{shlex.quote(sys.executable)} {shlex.quote(str(FAULTS / 'quick_command.py'))}"
 )
-"""The same command, whose runs train nothing."""
+"""The command `rlexp` with runs that train nothing."""
 
 
 def shell(line: str, folder: Path) -> tuple[str, str, list[int]]:
-    """Run a shell line; returns both streams, and the exit code of each command in it."""
-    done = subprocess.run(
+    """Run a shell line; returns both streams and the exit code of each command in the line."""
+    process = subprocess.run(
         ["bash", "-c", f"{line}; echo codes ${{PIPESTATUS[@]}} >&2"],
         cwd=folder,
         capture_output=True,
@@ -24,8 +24,8 @@ def shell(line: str, folder: Path) -> tuple[str, str, list[int]]:
         check=True,
         timeout=120,
     )
-    output, _, codes = done.stderr.partition("codes ")
-    return done.stdout, output, [int(code) for code in codes.split()]
+    errors, _, codes = process.stderr.partition("codes ")
+    return process.stdout, errors, [int(code) for code in codes.split()]
 
 
 def test_a_table_into_a_closed_pipe_succeeds(tmp_path: Path) -> None:
@@ -35,14 +35,14 @@ def test_a_table_into_a_closed_pipe_succeeds(tmp_path: Path) -> None:
 
 
 def test_json_into_a_closed_pipe_shows_no_traceback(tmp_path: Path) -> None:
-    """A reader that exits early changes no exit code and causes no traceback."""
+    """A reader that ends early changes no exit code and causes no traceback."""
     arguments = f"{RLEXP} config list algorithm --json"
     _, errors, codes = shell(f"{{ sleep 1; {arguments} || exit $?; }} | true", tmp_path)
     assert ("", [0, 0]) == (errors, codes)
 
 
 def test_training_continues_after_the_pipe_is_closed(tmp_path: Path) -> None:
-    """The runs of the command complete."""
+    """The runs of a command complete although its output is not read."""
     arguments = (
         "budget.steps=2048 budget.evaluation_every=null budget.final_episodes=2 seeds.test=2"
     )

@@ -1,4 +1,4 @@
-"""`rlexp doctor --determinism` trains twice, and names the cause if the numbers differ."""
+"""`rlexp doctor --determinism` trains twice and names the cause if the numbers differ."""
 
 import json
 import random
@@ -57,26 +57,26 @@ def words(name: str) -> tuple[str, ...]:
 
 @cache
 def configured() -> dict[str, Any]:
-    """The configuration of one environment as plain data."""
+    """The configuration of the steady environment as plain data."""
     (composed,) = compose(words("Steady"), HERE)
     settings: dict[str, Any] = composed.plain["environment"]
     return settings
 
 
 def environment(name: str) -> dict[str, Any]:
-    """The configuration of each environment as plain data."""
+    """The configuration of an environment as plain data."""
     return {**configured(), "id": f"unrepeatable_environments:unrepeatable/{name}-v0"}
 
 
-def played(name: str, folder: Path) -> Finding:
+def finding_about(name: str, folder: Path) -> Finding:
     """The finding about an environment that is played in this process."""
     request = {"environment": environment(name), "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     for cure in CURES:
         execute([str(folder), cure, f"own-{cure}"])
     traces = {path.stem: json.loads(path.read_text()) for path in folder.glob("own-*.json")}
-    same = dict.fromkeys(("again", "hashed"), traces["own-nothing"])
-    return explain_traces({**traces, **same})
+    equal_traces = dict.fromkeys(("again", "hashed"), traces["own-nothing"])
+    return explain_traces({**traces, **equal_traces})
 
 
 def diagnosed(
@@ -88,24 +88,24 @@ def diagnosed(
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit plays to a few episodes."""
     monkeypatch.setattr(repeating, "STEPS", 30)
 
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start server processes by forking this one, so that they import nothing again."""
+    """Fork server processes from a warm process, so that they import nothing again."""
     warm_up(monkeypatch, local)
 
 
 @pytest.mark.parametrize(("name", "expected"), DEPENDING.items(), ids=DEPENDING)
-@pytest.mark.usefixtures("short")
+@pytest.mark.usefixtures("short_plays")
 def test_the_cause_of_an_environment_that_does_not_repeat_is_named(
     name: str, expected: str, tmp_path: Path
 ) -> None:
     """An environment that does not repeat fails the check, which names the cause."""
-    result = played(name, tmp_path)
+    result = finding_about(name, tmp_path)
     assert FindingStatus.FAIL is result.status
     assert expected in result.detail
     assert result.fix
@@ -113,16 +113,16 @@ def test_the_cause_of_an_environment_that_does_not_repeat_is_named(
 
 @pytest.mark.parametrize("name", ["Steady", "GlobalGenerator"])
 def test_environments_that_repeat_pass(name: str, tmp_path: Path) -> None:
-    """Environments pass if their seed, or generators that the training seeds, control them."""
-    result = played(name, tmp_path)
+    """An environment passes if its numbers depend only on generators that the training seeds."""
+    result = finding_about(name, tmp_path)
     assert FindingStatus.OK is result.status
     assert "repeats over 500 steps" in result.detail
 
 
-@pytest.mark.usefixtures("short")
+@pytest.mark.usefixtures("short_plays")
 def test_clock_and_entropy_are_restored_after_a_play(tmp_path: Path) -> None:
-    """After a play, the clock and the system's entropy are the original ones."""
-    played("ClockAndGenerator", tmp_path)
+    """After a play, the clock and the entropy of the system are the real ones."""
+    finding_about("ClockAndGenerator", tmp_path)
     assert abs(time.time() - (tmp_path / "own-both.json").stat().st_mtime) < 60.0
     assert random.Random().random() != random.Random().random()
 
@@ -140,7 +140,7 @@ def test_dependence_on_the_order_of_a_set_is_found(
 
 @pytest.mark.usefixtures("warm")
 def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
-    """An environment that cannot be started fails the check, which names the next command."""
+    """An environment that cannot be started fails the check."""
     settings = {**environment("Steady"), "id": "nowhere:Missing-v0"}
     result = check_environment_repeats(settings, (), tmp_path, tmp_path)
     assert FindingStatus.FAIL is result.status
@@ -162,7 +162,7 @@ def test_the_first_difference_is_located() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "steps"),
+    ("overrides", "steps"),
     [
         ((), 6144),
         (SMALL, 200),
@@ -173,16 +173,16 @@ def test_the_first_difference_is_located() -> None:
     ],
     ids=str,
 )
-def test_the_budget_is_shortened(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
-    """The budget covers three updates, unless overrides say otherwise."""
-    target = read_target(given, study(tmp_path))
+def test_the_budget_is_shortened(overrides: tuple[str, ...], steps: int, tmp_path: Path) -> None:
+    """The budget is shortened to a few updates unless overrides set its steps."""
+    target = read_target(overrides, study(tmp_path))
     assert steps == target.spec.budget["steps"]
-    expected = 10 if "budget.evaluation_every=10" in given else steps // 2
+    expected = 10 if "budget.evaluation_every=10" in overrides else steps // 2
     assert expected == target.spec.budget["evaluation_every"]
 
 
 def test_a_run_is_checked_by_its_name(tmp_path: Path) -> None:
-    """A run is checked by its name, with its own seed and settings."""
+    """A check of a named run uses the seed and the settings of that run."""
     run = prepared(tmp_path, *SMALL, "seeds.test=[7]", "budget.evaluation_deterministic=false")
     target = read_target([run.name, "budget.timeout=5"], run.study)
     assert 7 == target.spec.seed
@@ -207,7 +207,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("overrides", "message"),
     [
         (
             ("algorithm=ppo,a2c",),
@@ -225,16 +225,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     ids=str,
 )
 def test_overrides_that_select_no_single_training_are_refused(
-    given: tuple[str, ...], message: str, run: Finished
+    overrides: tuple[str, ...], message: str, run: Finished
 ) -> None:
-    """The message says which overrides are allowed."""
-    named = [run.name if word == "tiny" else word for word in given]
+    """Overrides that do not select exactly one training are refused."""
+    arguments = [run.name if word == "tiny" else word for word in overrides]
     with pytest.raises(ConfigError, match=message):
-        read_target(named, run.study)
+        read_target(arguments, run.study)
 
 
 def test_code_named_by_run_files_needs_permission(tmp_path: Path) -> None:
-    """Code that only the files of a run name is imported only with the user's permission."""
+    """Code that only the files of a run name is not imported without permission."""
     write_tree(tmp_path, {"named_by_a_run.py": "raise SystemExit('imported')\n"})
     run = prepared(tmp_path, *SMALL)
     spec = json.loads(run.paths.spec.read_text())
@@ -242,9 +242,9 @@ def test_code_named_by_run_files_needs_permission(tmp_path: Path) -> None:
     run.paths.spec.write_text(json.dumps(spec))
     with pytest.raises(RecordError, match=r"was changed"):
         read_target([run.name], run.study)
-    odd = prepared(tmp_path / "odd", *SMALL, "environment.imports=[statistics]")
+    other = prepared(tmp_path / "odd", *SMALL, "environment.imports=[statistics]")
     with pytest.raises(RecordError, match=r"--allow-import statistics"):
-        read_target([odd.name], odd.study)
+        read_target([other.name], other.study)
 
 
 def check_that_trainings_repeat(folder: Path) -> None:
@@ -273,7 +273,7 @@ def test_trainings_that_share_nothing_repeat(tmp_path: Path) -> None:
 def test_trainings_that_differ_because_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The findings name the first difference, and the environment as its cause."""
+    """The findings have the first difference and name the environment as its cause."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     failed, result = diagnosed([*words("Clock"), *SMALL], tmp_path)
     assert failed
@@ -287,7 +287,7 @@ def test_trainings_that_differ_because_of_the_environment(
 def test_trainings_that_differ_under_another_hash_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trainings that agree, but differ under another hash seed, fail the check."""
+    """Trainings that agree but differ under another hash seed fail the check."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     failed, result = diagnosed([*words("Names"), *SMALL], tmp_path)
     assert failed
@@ -315,7 +315,7 @@ class Shaken(PPO):
 
 @pytest.mark.usefixtures("warm")
 def test_a_learner_that_does_not_repeat_is_named(tmp_path: Path) -> None:
-    """If the environment repeats and the learner does not, the finding names the learner."""
+    """The finding names the learner if only the environment repeats."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})
     target = "algorithm._target_=shaken_learner.Shaken"
     failed, result = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
@@ -328,7 +328,7 @@ def test_a_learner_that_does_not_repeat_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("warm")
 def test_trainings_that_take_too_long(tmp_path: Path) -> None:
-    """A training that exceeds its time fails the check, which says how to allow more time."""
+    """A training that exceeds its time fails the check, with a setting that allows more time."""
     failed, result = diagnosed(["budget.timeout=0.2"], tmp_path)
     assert failed
     assert "6,144 steps took more than 0.2 s" in result["trainings"]["detail"]
@@ -336,14 +336,14 @@ def test_trainings_that_take_too_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"arguments": ["algorithm=ppo"]}, "'algorithm=ppo' has no meaning without --determinism"),
         ({"environment": "cartpole", "determinism": True}, "are separate checks: give only one"),
     ],
     ids=["words alone", "both checks"],
 )
-def test_options_that_exclude_one_another(given: dict[str, Any], message: str) -> None:
-    """Overrides without --determinism, and two checks at once, are refused."""
+def test_options_that_exclude_one_another(options: dict[str, Any], message: str) -> None:
+    """Overrides without --determinism and two checks in one command are refused."""
     with pytest.raises(ConfigError, match=message):
-        command(**given)
+        command(**options)

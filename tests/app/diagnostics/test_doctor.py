@@ -1,4 +1,4 @@
-"""`rlexp doctor` names faults and their remedies, and survives the code that it examines."""
+"""`rlexp doctor` names faults and remedies, and survives the code that it examines."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def configured() -> dict[str, Any]:
 
 
 def probed(name: str, folder: Path) -> dict[str, Finding]:
-    """The findings of the probe about a faulty environment, in this process."""
+    """The findings about a faulty environment, which is probed in the current process."""
     settings = {**configured(), "id": f"faulty_environments:faulty/{name}-v0"}
     request = {"environment": settings, "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
@@ -95,7 +95,7 @@ BROKEN = {
 def test_fault_is_named_with_its_step_and_field(
     name: str, expected: tuple[str, str], tmp_path: Path
 ) -> None:
-    """Each way to break a declaration fails one check, which says where and what."""
+    """Each kind of fault fails one check, which names the step and the wrong value."""
     check, detail = expected
 
     result = probed(name, tmp_path)
@@ -119,7 +119,7 @@ SUSPECT = {
 def test_a_suspicious_environment_is_a_warning(
     name: str, expected: tuple[str, str], tmp_path: Path
 ) -> None:
-    """A property that may be intended gives a warning and fails no check."""
+    """A property that may be intended gives a warning and no failure."""
     check, detail = expected
 
     result = probed(name, tmp_path)
@@ -130,7 +130,7 @@ def test_a_suspicious_environment_is_a_warning(
 
 @pytest.mark.parametrize("name", ["Good", "Masked"])
 def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
-    """A correct environment passes every check; masked actions are never taken."""
+    """A correct environment passes every check, with and without masked actions."""
     result = probed(name, tmp_path)
 
     assert list(result) == [
@@ -141,7 +141,7 @@ def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start processes by forking this one, so that they import nothing again."""
+    """Fork processes from a warm process, so that they import nothing again."""
     warm_up(monkeypatch, local)
 
 
@@ -150,13 +150,13 @@ def examined() -> tuple[list[Finding], list[Any]]:
     """The findings about a good environment, and the agents and algorithms tried on it."""
     parts = []
 
-    def tried(group: str, folder: Workspace) -> Any:
+    def record_candidates(group: str, folder: Workspace) -> Any:
         parts.append(candidates(group, folder))
         return parts[-1]
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         warm_up(monkeypatch, local)
-        monkeypatch.setattr(environment, "candidates", tried)
+        monkeypatch.setattr(environment, "candidates", record_candidates)
         findings = examine_environment("faulty_environments:faulty/Good-v0", study(HERE))
     return findings, parts
 
@@ -164,7 +164,7 @@ def examined() -> tuple[list[Finding], list[Any]]:
 def test_compatible_algorithms_are_listed(
     examined: tuple[list[Finding], list[Any]],
 ) -> None:
-    """A good environment passes in a separate process, and its algorithms are listed."""
+    """The algorithms that can train on a good environment are listed by agent."""
     findings, _ = examined
 
     assert {FindingStatus.OK} == {finding.status for finding in findings}
@@ -185,13 +185,13 @@ def test_the_death_of_the_probe_is_a_finding(
 ) -> None:
     """A crash, an exit and a hang of the probe are reported with the step."""
     monkeypatch.setattr(environment, "HANG_LIMIT", 1.0)
-    began = time.monotonic()
+    start = time.monotonic()
 
     findings = examine_environment(f"faulty_environments:faulty/{name}-v0", study(HERE))
 
     assert (FindingStatus.FAIL, "process") == (findings[-1].status, findings[-1].check)
     assert detail in findings[-1].detail
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - start < 30
 
 
 @pytest.mark.usefixtures("warm")
@@ -204,7 +204,7 @@ def test_misspelt_name_is_corrected() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "x'; rm -rf", "${oc.env:HOME}", "", "a=b,c=d"])
 def test_nonsense_name_is_a_configuration_error(name: str) -> None:
-    """A name that cannot be an id is refused before any process starts."""
+    """A name that cannot be an id is refused."""
     with pytest.raises(ConfigError):
         examine_environment(name, study(HERE))
 
@@ -213,7 +213,7 @@ def test_nonsense_name_is_a_configuration_error(name: str) -> None:
 def test_an_environment_of_the_workspace_is_found(
     tmp_path: Path, parts: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The yaml file and the module of the workspace are used."""
+    """The YAML file and the module of an environment are found in the workspace."""
     (tmp_path / "conf" / "environment").mkdir(parents=True)
     (tmp_path / "conf" / "environment" / "mine.yaml").write_text(
         "defaults: [gymnasium, _self_]\nid: faulty/Good-v0\nname: Mine\nimports: [faulty_environments]\n",
@@ -236,9 +236,9 @@ def parts(examined: tuple[list[Finding], list[Any]]) -> list[Any]:
 
 def test_algorithms_are_listed_for_agents_that_read_the_observations(parts: list[Any]) -> None:
     """Only agents that read dictionaries are listed for a dictionary of observations."""
-    message = list_compatible(EnvironmentSpaces(("Dict",), "Box", 1, masked=False), *parts).detail
+    detail = list_compatible(EnvironmentSpaces(("Dict",), "Box", 1, masked=False), *parts).detail
 
-    assert message.startswith("compatible: agent=multi_input: a2c, ")
+    assert detail.startswith("compatible: agent=multi_input: a2c, ")
 
 
 def test_actions_that_no_algorithm_supports_are_a_warning(parts: list[Any]) -> None:
@@ -250,12 +250,12 @@ def test_actions_that_no_algorithm_supports_are_a_warning(parts: list[Any]) -> N
 
 def test_maskable_ppo_needs_masks(parts: list[Any]) -> None:
     """MaskablePPO is listed only for environments with action masks."""
-    without, with_masks = (
+    without_masks, with_masks = (
         list_compatible(EnvironmentSpaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
         for masked in (False, True)
     )
 
-    assert ("maskable_ppo" in without, "maskable_ppo" in with_masks) == (False, True)
+    assert ("maskable_ppo" in without_masks, "maskable_ppo" in with_masks) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_this_installation_is_sound() -> None:
 
 
 def test_versions_are_compared_with_the_required_ranges() -> None:
-    """Missing and unsuitable packages fail, with a command that installs them; extras do not."""
+    """Missing and unsuitable packages fail with an install command; extras are not required."""
     required = [
         Requirement(r) for r in ("torch>=2.8", "typer>=1", "Py_Yaml>=6", "mujoco; extra=='x'")
     ]
@@ -343,7 +343,7 @@ def test_the_quota_of_a_container_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["max 100000\n", "", None])
 def test_no_quota_is_no_warning(content: str | None, tmp_path: Path) -> None:
-    """Without a limit of the control group, or without a control group, no warning is given."""
+    """Without a quota in a control group, there is no warning."""
     if content is not None:
         (tmp_path / "cpu.max").write_text(content)
 
@@ -351,7 +351,7 @@ def test_no_quota_is_no_warning(content: str | None, tmp_path: Path) -> None:
 
 
 def test_thread_variables_are_reported() -> None:
-    """Thread variables that are set are named."""
+    """The finding names each thread variable that is set."""
     (finding,) = check_threads({"OMP_NUM_THREADS": "4"})
 
     assert finding.detail.startswith("OMP_NUM_THREADS=4 set")
@@ -371,7 +371,7 @@ def test_the_disk_of_the_runs_folder_is_checked(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported(
     free: int, status: FindingStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Little free space is a warning, almost none is a failure."""
+    """Little free space gives a warning, and almost none gives a failure."""
     usage = type("Usage", (), {"free": free})
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
 
@@ -406,7 +406,7 @@ def test_a_gpu_needs_torch_with_cuda(gpus: list[str], torch: str, status: Findin
 
 
 def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without git gives a warning: records will lack the commit."""
+    """Without git there is a warning, because records will lack the commit."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     findings = {f.check: f.status for f in check_machine(tmp_path, tmp_path / "runs")}
@@ -421,14 +421,14 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     def run(*findings: Finding, as_json: bool = False) -> tuple[int, str]:
         monkeypatch.setattr(command, "check_installation", lambda: list(findings))
         monkeypatch.setattr(command, "check_machine", lambda *_: [])
-        ended = rlexp(tmp_path, "doctor", *(["--json"] if as_json else []))
-        return ended.code, ended.out
+        printed = rlexp(tmp_path, "doctor", *(["--json"] if as_json else []))
+        return printed.code, printed.out
 
     return run
 
 
 def test_a_failure_is_exit_code_3(diagnosed: Callable[..., tuple[int, str]]) -> None:
-    """A failed check ends with code 3, and each finding says what to do."""
+    """A failed check ends with code 3, and each problem has its remedy."""
     code, out = diagnosed(ok("a", "fine"), warn("b", "odd", "look"), fail("c", "bad", "mend it"))
 
     assert code == 3
@@ -467,7 +467,7 @@ def test_control_characters_of_environments_are_escaped(
 
 
 def test_environment_without_an_id_is_refused() -> None:
-    """The general option `gymnasium` needs an id."""
+    """The option `gymnasium` is refused without an id."""
     with pytest.raises(ConfigError, match=r"environment\.id has no value"):
         examine_environment("gymnasium", study(HERE))
 
@@ -481,6 +481,6 @@ def test_doctor_needs_no_heavy_import(tmp_path: Path) -> None:
         "assert not {'torch', 'stable_baselines3', 'gymnasium'} & set(sys.modules)\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
 
-    assert done.returncode == 0
+    assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""From which checkpoint each run of a plan continues, and the time and disk space that it needs."""
+"""A plan says from which checkpoint each run continues and how much time and disk it needs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +47,7 @@ OBSERVATION = 4 * 4
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _separate_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "cache"))
 
 
@@ -57,107 +57,107 @@ def paths(tmp_path: Path) -> ExperimentPaths:
     return study(tmp_path).layout.experiment("alpha")
 
 
-def saved(paths: ExperimentPaths, spec_of_run: RunSpec, *steps: int, **about: Any) -> None:
+def save_checkpoints(paths: ExperimentPaths, run_spec: RunSpec, *steps: int, **about: Any) -> None:
     """Publish checkpoints of a run with the present versions; `about` changes their origin."""
     origin = {
-        "run": spec_of_run.id,
+        "run": run_spec.id,
         "attempt": 1,
-        "versions": collect_versions(spec_of_run),
+        "versions": collect_versions(run_spec),
         **about,
     }
     for step in steps:
         checkpoint = Checkpoint(step=step, files={"a.npz": b"a"})
-        publish_checkpoint(paths.run(spec_of_run.name), checkpoint, origin)
+        publish_checkpoint(paths.run(run_spec.name), checkpoint, origin)
 
 
 def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_path: Path) -> None:
     """A run continues from its newest checkpoint; a run without an intact one is left out."""
-    first, damaged, nowhere = (spec(seed) for seed in range(3))
-    saved(paths, first, 40, 60)
+    first, damaged, without_folder = (spec(seed) for seed in range(3))
+    save_checkpoints(paths, first, 40, 60)
     paths.run(damaged.name).folder.mkdir()
     paths.run(damaged.name).checkpoints.symlink_to(tmp_path)
     expected = {first.name: RunBeginning(step=60)}
-    assert expected == find_beginnings(paths, [first, damaged, nowhere])
+    assert expected == find_beginnings(paths, [first, damaged, without_folder])
 
 
 def test_checkpoints_of_other_versions_need_permission(
     paths: ExperimentPaths,
 ) -> None:
     """Without permission the run starts at step 0, and the plan gives the reason."""
-    spec_of_run, older = spec(), {**collect_versions(spec()), "torch": "1.0"}
-    saved(paths, spec_of_run, 40, 60, versions=older)
-    change = f"torch was 1.0, is {collect_versions(spec_of_run)['torch']}"
+    run_spec, versions = spec(), {**collect_versions(spec()), "torch": "1.0"}
+    save_checkpoints(paths, run_spec, 40, 60, versions=versions)
+    change = f"torch was 1.0, is {collect_versions(run_spec)['torch']}"
     anew = RunBeginning(step=60, anew=True, reason=change, drifted=True)
-    beginning_of = find_beginnings(paths, [spec_of_run])
-    assert ({spec_of_run.name: anew}, {}) == (beginning_of, steps_done(beginning_of))
-    planned = describe_beginnings(beginning_of, "rlexp resume", 0)
-    assert {spec_of_run.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
+    beginnings = find_beginnings(paths, [run_spec])
+    assert ({run_spec.name: anew}, {}) == (beginnings, steps_done(beginnings))
+    planned = describe_beginnings(beginnings, "rlexp resume", 0)
+    assert {run_spec.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
     assert ({}, {}, "rlexp resume") == (planned.continued, planned.drifts, planned.allow_drift)
-    beginning_of = find_beginnings(paths, [spec_of_run], allow_drift=True)
-    assert {spec_of_run.name: RunBeginning(step=60, reason=change, drifted=True)} == beginning_of
+    beginnings = find_beginnings(paths, [run_spec], allow_drift=True)
+    assert {run_spec.name: RunBeginning(step=60, reason=change, drifted=True)} == beginnings
     assert StartingPoints(
-        continued={spec_of_run.name: 60},
-        drifts={spec_of_run.name: change},
+        continued={run_spec.name: 60},
+        drifts={run_spec.name: change},
         anew={},
         allow_drift=None,
         replay_bytes=0,
-    ) == describe_beginnings(beginning_of, "rlexp resume", 0)
+    ) == describe_beginnings(beginnings, "rlexp resume", 0)
 
 
 def test_an_earlier_checkpoint_is_used_if_the_newest_is_unusable(paths: ExperimentPaths) -> None:
-    """The plan names the checkpoint that the run will use."""
-    spec_of_run = spec()
-    saved(paths, spec_of_run, 40)
-    saved(paths, spec_of_run, 60, versions={})
-    assert {spec_of_run.name: RunBeginning(step=40)} == find_beginnings(paths, [spec_of_run])
-    (drifting,) = find_beginnings(paths, [spec_of_run], allow_drift=True).values()
+    """The plan names an earlier checkpoint if the newest one cannot be used."""
+    run_spec = spec()
+    save_checkpoints(paths, run_spec, 40)
+    save_checkpoints(paths, run_spec, 60, versions={})
+    assert {run_spec.name: RunBeginning(step=40)} == find_beginnings(paths, [run_spec])
+    (drifting,) = find_beginnings(paths, [run_spec], allow_drift=True).values()
     assert (60, True) == (drifting.step, drifting.drifted)
 
 
-@pytest.mark.parametrize("wrong", ["damaged", "copied", "no versions"])
+@pytest.mark.parametrize("defect", ["damaged", "copied", "no versions"])
 def test_unusable_checkpoints_are_named_with_the_reason(
-    paths: ExperimentPaths, wrong: str
+    paths: ExperimentPaths, defect: str
 ) -> None:
-    """The plan suggests `--allow-drift` only where it helps."""
-    spec_of_run = spec()
+    """The plan has the reason, and suggests `--allow-drift` only where it helps."""
+    run_spec = spec()
     origins: dict[str, dict[str, Any]] = {
         "damaged": {},
         "copied": {"run": "a"},
         "no versions": {"versions": 1},
     }
-    saved(paths, spec_of_run, 40, **origins[wrong])
-    if wrong == "damaged":
-        (paths.run(spec_of_run.name).checkpoints / "40" / "manifest.json").write_text("{}")
-    (beginning_of,) = find_beginnings(paths, [spec_of_run]).values()
+    save_checkpoints(paths, run_spec, 40, **origins[defect])
+    if defect == "damaged":
+        (paths.run(run_spec.name).checkpoints / "40" / "manifest.json").write_text("{}")
+    (beginning,) = find_beginnings(paths, [run_spec]).values()
     expected = {
         "damaged": "it is damaged",
         "copied": "it belongs to another run",
         "no versions": "the versions that it was made with are not recorded",
     }
-    helps = wrong == "no versions"
-    assert RunBeginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == beginning_of
-    allowed = find_beginnings(paths, [spec_of_run], allow_drift=True)
-    assert ({spec_of_run.name: 40} if helps else {}) == steps_done(allowed)
-    message = describe_beginnings({spec_of_run.name: beginning_of}, "rlexp resume", 0).allow_drift
-    assert ("rlexp resume" if helps else None) == message
+    helps = defect == "no versions"
+    assert RunBeginning(step=40, anew=True, reason=expected[defect], drifted=helps) == beginning
+    allowed = find_beginnings(paths, [run_spec], allow_drift=True)
+    assert ({run_spec.name: 40} if helps else {}) == steps_done(allowed)
+    command = describe_beginnings({run_spec.name: beginning}, "rlexp resume", 0).allow_drift
+    assert ("rlexp resume" if helps else None) == command
 
 
 def test_versions_are_collected_once_for_each_environment(
     paths: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Algorithms and seeds do not matter, and runs without checkpoints need no versions."""
+    """Versions are collected once per environment, and only for runs with checkpoints."""
     other = {**ENVIRONMENT, "id": "Acrobot-v1"}
     runs = [spec(seed, learner=algorithm(name)) for seed in range(5) for name in ("ppo", "a2c")]
     runs += [replace(spec(seed), environment=other) for seed in range(3)]
     for run in runs:
-        saved(paths, run, 40)
+        save_checkpoints(paths, run, 40)
     specs_looked_up: list[RunSpec] = []
 
-    def counted(spec_of_run: RunSpec) -> dict[str, str]:
-        specs_looked_up.append(spec_of_run)
-        return collect_versions(spec_of_run)
+    def collect_and_count(run_spec: RunSpec) -> dict[str, str]:
+        specs_looked_up.append(run_spec)
+        return collect_versions(run_spec)
 
-    monkeypatch.setattr("rlexp.app.execution.checkpoints.collect_versions", counted)
+    monkeypatch.setattr("rlexp.app.execution.checkpoints.collect_versions", collect_and_count)
     assert dict.fromkeys((run.name for run in runs), 40) == steps_done(
         find_beginnings(paths, runs)
     )
@@ -171,29 +171,32 @@ def test_the_drift_command_repeats_the_permissions(tmp_path: Path) -> None:
     workspace = replace(study(tmp_path), allowed=("own",))
     expected = "rlexp run 'a=b c' --retry --allow-import own --allow-drift"
     assert expected == drift_command(["rlexp", "run", "a=b c"], workspace, "--retry")
-    given = ["rlexp", "resume", "first", "--allow-import", "own"]
-    assert "rlexp resume first --allow-import own --allow-drift" == drift_command(given, workspace)
+    words = ["rlexp", "resume", "first", "--allow-import", "own"]
+    assert "rlexp resume first --allow-import own --allow-drift" == drift_command(words, workspace)
 
 
 def test_the_estimate_covers_only_the_remaining_steps() -> None:
     """Steps before the checkpoint take no time in the estimate."""
-    whole, half = spec(0, steps=10_000), spec(1, steps=10_000)
-    both = estimate_cost([whole, half], 1).seconds - START_UP
-    left = estimate_cost([whole, half], 1, continued={half.name: 5000}).seconds - START_UP
-    assert both * 3 / 4 == pytest.approx(left)
+    from_start, from_half = spec(0, steps=10_000), spec(1, steps=10_000)
+    full = estimate_cost([from_start, from_half], 1).seconds - START_UP
+    remaining = (
+        estimate_cost([from_start, from_half], 1, continued={from_half.name: 5000}).seconds
+        - START_UP
+    )
+    assert full * 3 / 4 == pytest.approx(remaining)
 
 
 def test_the_speed_is_measured_on_the_last_attempt() -> None:
-    """A run that continued shortly before its end is not used as a measurement."""
-    spec_of_run = spec(steps=100_000, evaluation_every=1000)
-    store_speeds([(continued(spec_of_run, step=90_000, seconds=1.0), 1000)])
-    assert not estimate_cost([spec_of_run], 1).measured
-    store_speeds([(continued(spec_of_run, step=20_000, seconds=80.0), 1000)])
-    assert 100 + START_UP == pytest.approx(estimate_cost([spec_of_run], 1).seconds)
+    """The speed of a continued run counts only if its last attempt was long enough."""
+    run_spec = spec(steps=100_000, evaluation_every=1000)
+    store_speeds([(continued(run_spec, step=90_000, seconds=1.0), 1000)])
+    assert not estimate_cost([run_spec], 1).measured
+    store_speeds([(continued(run_spec, step=20_000, seconds=80.0), 1000)])
+    assert 100 + START_UP == pytest.approx(estimate_cost([run_spec], 1).seconds)
 
 
-def continued(spec_of_run: RunSpec, *, step: int, seconds: float) -> RunRecord:
-    """A completed run whose second attempt continued at a step and took some seconds."""
+def continued(run_spec: RunSpec, *, step: int, seconds: float) -> RunRecord:
+    """A completed run whose second attempt continued at a step and took these seconds."""
     first: list[Event] = [
         RunStarted(time=0, attempt=1, pid=1, host="here"),
         RunEnded(time=9, step=step, ending=Ending.INTERRUPTED, seconds=9.0),
@@ -203,21 +206,21 @@ def continued(spec_of_run: RunSpec, *, step: int, seconds: float) -> RunRecord:
         Continued(time=10, step=step, attempt=1),
         RunEnded(time=90, step=100_000, ending=Ending.COMPLETED, seconds=seconds),
     ]
-    return RunRecord.fold(spec_of_run, [first, second])
+    return RunRecord.fold(run_spec, [first, second])
 
 
 def test_replay_buffers_are_part_of_the_disk_space() -> None:
-    """Each worker needs one replay buffer, as large as the run's steps fill it."""
+    """Each worker needs space for one replay buffer, as large as the steps of a run fill it."""
     assert (
         3 * 500
         == estimate_cost([spec()] * 5, 3, replay=500).bytes - estimate_cost([spec()] * 5, 3).bytes
     )
-    beginning_of = EnvironmentSpaces.of(gymnasium.make("CartPole-v1"), VECTOR)
-    assert 2 * OBSERVATION + 8 + 12 == beginning_of.transition
-    spaces = {canonical(ENVIRONMENT): beginning_of}
+    cartpole = EnvironmentSpaces.of(gymnasium.make("CartPole-v1"), VECTOR)
+    assert 2 * OBSERVATION + 8 + 12 == cartpole.transition
+    spaces = {canonical(ENVIRONMENT): cartpole}
     buffered = [
         spec(learner=algorithm("dqn", buffer_size=size), steps=1000) for size in (10, 10**6)
     ]
-    assert 10 * beginning_of.transition == largest_replay_buffer(buffered[:1], spaces)
-    assert 1000 * beginning_of.transition == largest_replay_buffer(buffered, spaces)
+    assert 10 * cartpole.transition == largest_replay_buffer(buffered[:1], spaces)
+    assert 1000 * cartpole.transition == largest_replay_buffer(buffered, spaces)
     assert 0 == largest_replay_buffer([spec()], spaces) == largest_replay_buffer(buffered, {})

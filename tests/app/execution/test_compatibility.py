@@ -1,4 +1,4 @@
-"""Incompatible plug-ins are refused before any run, and no environment can harm the command."""
+"""Incompatible plug-ins are refused before any run, and environments cannot harm the command."""
 
 import os
 from pathlib import Path
@@ -50,7 +50,7 @@ def refusal(folder: Path, *overrides: str) -> str:
 def test_incompatible_plug_ins_are_named(
     overrides: list[str], reason: str, tmp_path: Path
 ) -> None:
-    """One line names the incompatible plug-ins and the alternatives."""
+    """One line has the incompatible plug-ins or settings and the reason."""
     assert reason in refusal(tmp_path, *overrides)
 
 
@@ -68,14 +68,14 @@ def test_a_function_is_called_in_a_subprocess() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "how"),
+    ("kill", "description"),
     [(lambda: os._exit(0), "with code 0"), (lambda: os.kill(os.getpid(), 9), "by signal 9")],
 )
-def test_a_function_that_kills_its_process_is_an_error(end: object, how: str) -> None:
-    """The command survives and reports how the child process ended."""
-    assert callable(end)
-    with pytest.raises(ConfigError, match=f"the process that examined it ended {how}"):
-        call_in_subprocess("it", end)
+def test_a_function_that_kills_its_process_is_an_error(kill: object, description: str) -> None:
+    """The command reports how a child process ended that was killed by its function."""
+    assert callable(kill)
+    with pytest.raises(ConfigError, match=f"the process that examined it ended {description}"):
+        call_in_subprocess("it", kill)
 
 
 def test_errors_are_passed_to_the_parent() -> None:

@@ -1,4 +1,4 @@
-"""The plan of a sweep says which of its runs continue from a checkpoint."""
+"""The plan of a sweep says which runs continue from a checkpoint."""
 
 import json
 import shutil
@@ -24,63 +24,63 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _separate_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture
 def sweep_cut_short(tmp_path: Path) -> StoredSweep:
     """An interrupted sweep; its third run has a checkpoint of other versions."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=3)
-    store_speeds([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
-    spec_of_run, senseless = made.made[-1], cast("Any", "none")
-    for journal in made.paths.run(spec_of_run.name).folder.glob("attempts/*/events.jsonl"):
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=3)
+    store_speeds([(read_run(stored.paths.run(stored.made[0].name)).record, 1000)])
+    last_spec, nonsense = stored.made[-1], cast("Any", "none")
+    for journal in stored.paths.run(last_spec.name).folder.glob("attempts/*/events.jsonl"):
         journal.write_text(journal.read_text().splitlines(keepends=True)[0])
-    hostile = replace(spec_of_run, environment=senseless, compute=senseless)
-    write_run(made.paths.run(hostile.name), hostile)
-    about = {"run": spec_of_run.id, "versions": {**collect_versions(spec_of_run), "torch": "1.0"}}
+    hostile = replace(last_spec, environment=nonsense, compute=nonsense)
+    write_run(stored.paths.run(hostile.name), hostile)
+    about = {"run": last_spec.id, "versions": {**collect_versions(last_spec), "torch": "1.0"}}
     checkpoint = Checkpoint(step=50, files={"a.npz": b"a"})
-    publish_checkpoint(made.paths.run(spec_of_run.name), checkpoint, about)
+    publish_checkpoint(stored.paths.run(last_spec.name), checkpoint, about)
     shutil.copytree(
-        made.paths.run(spec_of_run.name).checkpoints, made.paths.run(hostile.name).checkpoints
+        stored.paths.run(last_spec.name).checkpoints, stored.paths.run(hostile.name).checkpoints
     )
-    return made
+    return stored
 
 
 def test_the_plan_of_a_sweep_names_runs_that_start_at_step_0(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The plan suggests a command that covers the same stages as this one."""
-    made, options = sweep_cut_short, SweepOptions(dry_run=True, until=SweepStage.SEARCH)
-    change = f"torch was 1.0, is {collect_versions(made.made[-1])['torch']}"
-    assert 0 == sweep(None, made.words, options, made.study, console())
-    told = output(capsys)
+    """The plan suggests a command for the same stages that accepts the changed versions."""
+    stored, options = sweep_cut_short, SweepOptions(dry_run=True, until=SweepStage.SEARCH)
+    change = f"torch was 1.0, is {collect_versions(stored.made[-1])['torch']}"
+    assert 0 == sweep(None, stored.words, options, stored.study, console())
+    plan = output(capsys)
     assert (
         f"1 run starts from step 0, because its checkpoint at step 50 was refused: {change}"
-        in told
+        in plan
     )
-    again = next(
-        line for line in told.splitlines() if "to continue from these checkpoints anyway: " in line
+    hint = next(
+        line for line in plan.splitlines() if "to continue from these checkpoints anyway: " in line
     )
-    assert again.endswith(" --until search --allow-drift")
+    assert hint.endswith(" --until search --allow-drift")
     allowed = replace(options, allow_drift=True)
-    assert 0 == sweep(None, made.words, allowed, made.study, console())
-    printed = output(capsys)
-    assert "1 run continues from a checkpoint at step 50" in printed
-    assert f"1 run continues with other versions: {change}" in printed
+    assert 0 == sweep(None, stored.words, allowed, stored.study, console())
+    new_plan = output(capsys)
+    assert "1 run continues from a checkpoint at step 50" in new_plan
+    assert f"1 run continues with other versions: {change}" in new_plan
 
 
 def test_restarted_runs_take_their_full_time(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The estimate in JSON leaves out only steps before a usable checkpoint."""
-    made, seconds = sweep_cut_short, []
+    """The estimate leaves out only steps before a usable checkpoint."""
+    stored, seconds = sweep_cut_short, []
     for allowed in (False, True):
         options = SweepOptions(dry_run=True, allow_drift=allowed)
-        assert 0 == sweep(None, made.words, options, made.study, console(as_json=True))
+        assert 0 == sweep(None, stored.words, options, stored.study, console(as_json=True))
         plan = json.loads(capsys.readouterr().out)
-        begun = plan["beginnings"]
-        assert [allowed, not allowed] == [bool(begun["continued"]), bool(begun["anew"])]
+        beginnings = plan["beginnings"]
+        assert [allowed, not allowed] == [bool(beginnings["continued"]), bool(beginnings["anew"])]
         seconds.append(plan["seconds"])
     assert seconds[0] > seconds[1] + 10

@@ -1,4 +1,4 @@
-"""The expected time and disk space of runs come from earlier runs."""
+"""The expected time and disk space of runs are computed from earlier runs."""
 
 import json
 from dataclasses import replace
@@ -28,10 +28,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache_file()
 
 
-def done(of: RunSpec, steps: int, seconds: float) -> RunRecord:
+def completed_run(spec: RunSpec, steps: int, seconds: float) -> RunRecord:
     """A completed run with this many steps and seconds."""
     final = evaluated(steps, 1.0, final=True)
-    return RunRecord.fold(of, [[started(), final, replace(ended(steps), seconds=seconds)]])
+    return RunRecord.fold(spec, [[started(), final, replace(ended(steps), seconds=seconds)]])
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,19 @@ def test_a_first_guess_is_marked_as_unmeasured(name: str, rate: float) -> None:
 
 
 def test_earlier_runs_give_the_speed() -> None:
-    """The estimate uses the median speed of the last command's runs of the same kind."""
+    """The estimate uses the median speed of the last runs of the same kind."""
     store_speeds(
-        [(done(spec(k), 100, seconds), 50 * k) for k, seconds in enumerate((1.0, 2.0, 50.0))]
+        [
+            (completed_run(spec(k), 100, seconds), 50 * k)
+            for k, seconds in enumerate((1.0, 2.0, 50.0))
+        ]
     )
     result = estimate_cost([spec(7, steps=1000), spec(8, steps=1000)], 1)
     assert CostEstimate(2 * 1000 / 50 + START_UP, 100, measured=True) == result
 
 
 def test_workers_share_the_time_but_not_the_disk() -> None:
-    """Workers divide the time, up to the number of runs, and not the disk space."""
+    """More workers shorten the time, up to one worker per run, and leave the disk space."""
     specs = [spec(k, steps=2000) for k in range(4)]
     seconds = [estimate_cost(specs, workers).seconds - START_UP for workers in (1, 2, 4, 100)]
     assert [4.0, 2.0, 1.0, 1.0] == seconds
@@ -80,7 +83,7 @@ def test_an_empty_plan_costs_the_start_only() -> None:
 )
 def test_speeds_of_other_kinds_are_not_used(other: RunSpec) -> None:
     """Algorithm, task, number of environments and threads define the kind of a run."""
-    store_speeds([(done(spec(), 100, 1.0), 5)])
+    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
     assert (True, False) == (
         estimate_cost([spec()], 1).measured,
         estimate_cost([other], 1).measured,
@@ -89,22 +92,26 @@ def test_speeds_of_other_kinds_are_not_used(other: RunSpec) -> None:
 
 def test_one_unknown_run_makes_the_sum_a_guess() -> None:
     """A single unmeasured run makes the whole estimate unmeasured."""
-    store_speeds([(done(spec(), 100, 1.0), 5)])
+    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
     assert not estimate_cost([spec(), spec(learner=algorithm("a2c"))], 1).measured
 
 
 def test_only_completed_runs_are_remembered(cache: Path) -> None:
-    """Failed runs are not used as measurements."""
-    store_speeds([(failed(spec()), 5), (RunRecord(spec=spec()), 5), (done(spec(), 100, 0.0), 5)])
+    """Speeds of failed and unfinished runs are not stored."""
+    store_speeds(
+        [(failed(spec()), 5), (RunRecord(spec=spec()), 5), (completed_run(spec(), 100, 0.0), 5)]
+    )
     assert {} == json.loads(cache.read_text())
 
 
 def test_later_runs_correct_the_speed() -> None:
-    """New measurements replace those of the same kind and leave the others."""
-    slow = spec(learner=algorithm("sac"))
-    store_speeds([(done(spec(), 100, 1.0), 5), (done(slow, 100, 10.0), 5)])
-    store_speeds([(done(spec(), 200, 1.0), 5)])
-    seconds = [estimate_cost([one], 1).seconds - START_UP for one in (spec(), slow)]
+    """A new measurement replaces that of the same kind and leaves the others."""
+    other_kind = spec(learner=algorithm("sac"))
+    store_speeds([(completed_run(spec(), 100, 1.0), 5), (completed_run(other_kind, 100, 10.0), 5)])
+    store_speeds([(completed_run(spec(), 200, 1.0), 5)])
+    seconds = [
+        estimate_cost([run_spec], 1).seconds - START_UP for run_spec in (spec(), other_kind)
+    ]
     assert [0.5, 10.0] == seconds
 
 
@@ -130,11 +137,11 @@ def test_later_runs_correct_the_speed() -> None:
     ],
 )
 def test_a_damaged_cache_counts_as_empty(cache: Path, content: str) -> None:
-    """A damaged cache gives first guesses, and is written again."""
+    """A damaged cache gives an unmeasured estimate and is written again."""
     cache.parent.mkdir(parents=True)
     cache.write_text(content)
     assert not estimate_cost([spec()], 1).measured
-    store_speeds([(done(spec(), 100, 1.0), 5)])
+    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
     assert estimate_cost([spec()], 1).measured
 
 
@@ -142,12 +149,12 @@ def test_an_unwritable_cache_is_ignored(cache: Path) -> None:
     """An unwritable cache leaves the estimate unmeasured."""
     cache.parent.parent.mkdir(parents=True)
     cache.parent.write_text("a file")
-    store_speeds([(done(spec(), 100, 1.0), 5)])
+    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
     assert not estimate_cost([spec()], 1).measured
 
 
 def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is in the folder that the system provides for caches."""
+    """The cache is in the folder that the system provides for caches."""
     monkeypatch.delenv("RLEXP_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert Path("/cache/rlexp/speeds.json") == cache_file()

@@ -1,4 +1,4 @@
-"""Identities of packaged configurations, and of plug-ins that moved or declare none."""
+"""Identities of runs do not change when packaged plug-ins are moved or renamed."""
 
 import json
 import sys
@@ -71,7 +71,7 @@ def request(folder: Path, *overrides: str, allowed: str = "") -> RunRequest:
 def test_packaged_configurations_keep_their_identities(
     folder: Path, golden: dict[str, Any]
 ) -> None:
-    """Names of runs and derived names of experiments never change without a new schema."""
+    """Ids and names of packaged configurations are those of the golden file."""
     (folder / "train.py").write_text("print('trained')\n")
     requested = request(folder, *golden["words"])
     spec = requested.specs()[0]
@@ -80,17 +80,19 @@ def test_packaged_configurations_keep_their_identities(
     assert golden["experiment"] == requested.experiment.name
 
 
-def moved(folder: Path, group: str, source: str, kind: str) -> str:
+def move_class(folder: Path, group: str, source_path: str, class_name: str) -> str:
     """Copy the module of a class to another package, which the option `moved` selects."""
     package = f"moved_{folder.name.replace('-', '_')}"
-    module = Path(source).stem
+    module = Path(source_path).stem
     text = (SOURCES / "conf" / group / f"{module}.yaml").read_text()
-    target = f"rlexp.{'.'.join(Path(source).with_suffix('').parts[1:])}.{kind}"
+    target = f"rlexp.{'.'.join(Path(source_path).with_suffix('').parts[1:])}.{class_name}"
     assert target in text
     write_tree(
         folder,
         {
-            f"{package}/elsewhere.py": (SOURCES / source).read_text().replace(kind, "Renamed"),
+            f"{package}/elsewhere.py": (SOURCES / source_path)
+            .read_text()
+            .replace(class_name, "Renamed"),
             f"conf/{group}/moved.yaml": text.replace(target, f"{package}.elsewhere.Renamed"),
         },
     )
@@ -108,8 +110,8 @@ def moved(folder: Path, group: str, source: str, kind: str) -> str:
 def test_a_class_that_was_moved_and_renamed_makes_the_same_runs(
     folder: Path, group: str, name: str, source: str, kind: str
 ) -> None:
-    """The same declaration in another module gives the same ids, names and labels."""
-    package = moved(folder, group, source, kind)
+    """A class with the same declaration in another module gives the same ids and names."""
+    package = move_class(folder, group, source, kind)
     before = request(folder, f"{group}={name}")
     after = request(folder, f"{group}=moved", allowed=package)
     assert package in json.dumps(after.specs()[0].plain())
@@ -120,8 +122,8 @@ def test_a_class_that_was_moved_and_renamed_makes_the_same_runs(
 
 
 def test_a_moved_tuner_gives_the_same_sweep(folder: Path) -> None:
-    """The definition of a sweep contains no Python path of its tuner."""
-    package = moved(folder, "tuner", "rlexp/tuners/random.py", "RandomSearch")
+    """A sweep with a moved tuner has the same definition, without a Python path."""
+    package = move_class(folder, "tuner", "rlexp/tuners/random.py", "RandomSearch")
     overrides = ("algorithm.gamma=interval(0.9,0.99)", "budget.steps=10", "pruner=none")
     before = read_sweep(None, ["tuner=random", *overrides], workspace(folder)).experiment
     after = read_sweep(None, ["tuner=moved", *overrides], workspace(folder, package)).experiment
@@ -130,7 +132,7 @@ def test_a_moved_tuner_gives_the_same_sweep(folder: Path) -> None:
 
 
 def test_a_class_that_declares_nothing_is_named_by_its_module_path(folder: Path) -> None:
-    """The identity is then the module path; an inherited declaration does not count."""
+    """A class without its own declaration is identified by its module path."""
     package = f"mine_{folder.name.replace('-', '_')}"
     yaml = f"defaults: [a2c, _self_]\n_target_: {package}.own.Mine\n"
     write_tree(folder, {f"{package}/own.py": UNDECLARED, "conf/algorithm/mine.yaml": yaml})
@@ -154,7 +156,7 @@ def excluding(folder: Path, key: str, version: int) -> str:
 
 
 def test_a_class_may_exclude_settings_and_count_versions(folder: Path) -> None:
-    """Another value of an excluded setting gives the same run, another version a new run."""
+    """An excluded setting does not change the run, and another version of the class does."""
     package = excluding(folder, "verbosity", 1)
     overrides = ((), ("algorithm.verbosity=1",), ("algorithm.gamma=0.5",))
     specs = [request(folder, "algorithm=mine", *w, allowed=package).specs()[0] for w in overrides]
@@ -174,24 +176,24 @@ def test_a_setting_that_is_excluded_must_exist(folder: Path) -> None:
 
 
 def test_overrides_cannot_change_an_identity(folder: Path) -> None:
-    """Only a class declares its identity."""
+    """An override of an identity is refused as an unknown key."""
     with pytest.raises(ConfigError, match=r"unknown key 'algorithm\.plug_in'"):
         request(folder, "+algorithm.plug_in.name=sac")
 
 
 def test_missing_runs_are_built_from_the_moved_class(folder: Path) -> None:
-    """An experiment continues under its name after a class was moved."""
+    """After a class was moved, missing runs of the experiment are built from the moved class."""
     before = request(folder, "algorithm=a2c", "seeds.test=1").experiment
     paths = Layout(folder / "runs").experiment(before.name)
     write_experiment(paths, before)
-    package = moved(folder, "algorithm", "rlexp/algorithms/a2c.py", "A2C")
+    package = move_class(folder, "algorithm", "rlexp/algorithms/a2c.py", "A2C")
     requested = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
     planned = paths.run(next(before.specs(Phase.TEST))[1].name)
     write_run(planned, next(before.specs(Phase.TEST))[1])
     specs = [spec for _, spec in merge_with_existing(paths, requested).specs(Phase.TEST)]
     write_run(planned, specs[0])
-    places = {spec.algorithm["_target_"] for spec in (*specs, read_spec(planned))}
-    assert {f"{package}.elsewhere.Renamed"} == places
+    targets = {spec.algorithm["_target_"] for spec in (*specs, read_spec(planned))}
+    assert {f"{package}.elsewhere.Renamed"} == targets
 
 
 def test_a_run_is_not_trained_by_another_version_of_its_class(

@@ -1,4 +1,4 @@
-"""A matrix of benchmarks as an experiment: its name, labels and seeds, and a run of one cell."""
+"""A matrix of benchmarks is an experiment whose cells can be trained."""
 
 from pathlib import Path
 
@@ -15,44 +15,44 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 WORD = "+benchmark=classic_control"
 
 
-def asked(folder: Path, *overrides: str) -> RunRequest:
+def matrix_request(folder: Path, *overrides: str) -> RunRequest:
     """The experiment that a command about the matrix requests."""
     return read_request([WORD, *overrides], study(folder))
 
 
 def test_labels_are_algorithms_and_tasks_are_environments(tmp_path: Path) -> None:
-    """A report can then aggregate one algorithm over its tasks."""
-    run = asked(tmp_path, "algorithm=dqn").experiment.configurations
+    """Labels are algorithms without tasks, so that a report can aggregate over tasks."""
+    configurations = matrix_request(tmp_path, "algorithm=dqn").experiment.configurations
     assert [("dqn", "CartPole-v1"), ("dqn", "Acrobot-v1"), ("dqn", "MountainCar-v0")] == [
-        (c.label, c.task) for c in run
+        (c.label, c.task) for c in configurations
     ]
 
 
 @pytest.mark.parametrize(
-    ("overrides", "begin"),
+    ("overrides", "prefix"),
     [
         (["algorithm=sac"], "classic_control-sac-"),
         (["algorithm=sac", "environment=pendulum"], "Pendulum-v1-sac-"),
     ],
 )
 def test_the_name_of_a_matrix_stands_for_several_tasks(
-    tmp_path: Path, overrides: list[str], begin: str
+    tmp_path: Path, overrides: list[str], prefix: str
 ) -> None:
-    """With a single task, the name contains the task instead."""
-    name = asked(tmp_path, *overrides).experiment.name
-    assert name.startswith(begin)
-    assert len(name) == len(begin) + 6
+    """The name contains the matrix, or with a single task the task."""
+    name = matrix_request(tmp_path, *overrides).experiment.name
+    assert name.startswith(prefix)
+    assert len(name) == len(prefix) + 6
 
 
 def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Path) -> None:
     """More seeds keep the first ones; other steps give another experiment."""
-    few, many, other = (
-        asked(tmp_path, "algorithm=sac", *overrides)
+    two_seeds, three_seeds, other_steps = (
+        matrix_request(tmp_path, "algorithm=sac", *overrides)
         for overrides in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
     )
-    assert few.experiment.name == many.experiment.name != other.experiment.name
-    assert {spec.id for spec in few.specs()} < {spec.id for spec in many.specs()}
-    assert (4, 6) == (len(few.specs()), len(many.specs()))
+    assert two_seeds.experiment.name == three_seeds.experiment.name != other_steps.experiment.name
+    assert {spec.id for spec in two_seeds.specs()} < {spec.id for spec in three_seeds.specs()}
+    assert (4, 6) == (len(two_seeds.specs()), len(three_seeds.specs()))
 
 
 def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"benchmark=classic_control, ppo on cartpole: .*n_epochs"
     ):
-        asked(tmp_path, "algorithm=ppo", "algorithm.n_epochs=0")
+        matrix_request(tmp_path, "algorithm=ppo", "algorithm.n_epochs=0")
 
 
 def test_a_cell_trains(tmp_path: Path) -> None:

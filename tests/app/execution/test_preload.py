@@ -1,4 +1,4 @@
-"""The server process imports before forking what runs need, and nothing else."""
+"""The server process imports the modules that runs need, and no others, before forking."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ import tensorboard
 
 
 def test_a_library_that_no_run_needs_is_not_imported() -> None:
-    """stable-baselines3 is imported without TensorBoard, which environments may still import."""
+    """The server imports stable-baselines3 without TensorBoard, which runs can still import."""
     command = [sys.executable, "-c", LOOK, *PRELOAD]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "True False\n"), process.stderr

@@ -1,4 +1,4 @@
-"""Overrides become an experiment with labels and a name, or are refused as a whole."""
+"""Overrides become an experiment with labels and a name, or are refused together."""
 
 import subprocess
 import sys
@@ -80,7 +80,7 @@ def test_reading_a_request_writes_nothing(folder: Path) -> None:
 def test_a_label_names_the_choices(
     folder: Path, overrides: list[str], expected: list[str]
 ) -> None:
-    """A label holds the algorithm and the other choices of a grid, without the task."""
+    """A label has the algorithm and the other choices of a grid, without the task."""
     assert expected == labels(request(folder, *overrides))
 
 
@@ -91,7 +91,7 @@ def test_equal_configurations_are_merged(folder: Path) -> None:
 
 
 def test_two_configurations_under_one_label_are_refused(folder: Path) -> None:
-    """Different configurations with the same label are refused, since a report would mix them."""
+    """Different configurations with one label are refused, because a report would mix them."""
     overrides = (
         "environment=gymnasium",
         "environment.id=CartPole-v0,CartPole-v1",
@@ -102,12 +102,12 @@ def test_two_configurations_under_one_label_are_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["steps=100,200", "final_episodes=5,6", "score=final,auc"])
 def test_different_budgets_on_one_task_are_refused(folder: Path, setting: str) -> None:
-    """The command refuses them before anything is trained."""
+    """Different budgets on one task are refused before training."""
     assert "would have different budgets on CartPole-v1" in refusal(folder, f"budget.{setting}")
 
 
 def test_a_phase_without_seeds_is_refused(folder: Path) -> None:
-    """The message names the empty list of seeds."""
+    """A phase without seeds is refused, and the error names the empty list."""
     assert "seeds.test is empty" in refusal(folder, "seeds.test=0")
     assert "seeds.tuning is empty" in refusal(folder, "seeds.tuning=[]", "phase=tuning")
     assert Phase.TUNING is request(folder, "seeds.test=0", "phase=tuning").phase
@@ -138,7 +138,7 @@ def test_a_number_that_records_cannot_hold_is_refused(folder: Path, word: str) -
 
 
 def test_an_error_in_any_cell_of_a_grid_is_reported(folder: Path) -> None:
-    """Every configuration is validated before the first run starts."""
+    """An error in one configuration of a grid refuses the whole command."""
     assert "algorithm.gamma=2: must be less than" in refusal(folder, "algorithm.gamma=0.9,2")
 
 
@@ -153,7 +153,7 @@ class Ours(PPO):
 
 
 def test_a_package_of_the_workspace_needs_permission(folder: Path) -> None:
-    """With permission, its classes are plug-ins and the workspace is importable."""
+    """With permission, classes of a package in the workspace are plug-ins."""
     name = f"ours_{folder.name.replace('-', '_')}"
     text = f"defaults: [ppo, _self_]\n_target_: {name}.learner.Ours\nlater: 5\n"
     files = {f"{name}/learner.py": PACKAGE, "conf/algorithm/ours.yaml": text}
@@ -165,14 +165,14 @@ def test_a_package_of_the_workspace_needs_permission(folder: Path) -> None:
 
 
 def test_the_installed_script_finds_a_package_of_the_workspace(folder: Path) -> None:
-    """Python does not put the current folder on the path of an installed script."""
+    """A package in the current folder is found although Python does not search there."""
     text = "defaults: [ppo, _self_]\n_target_: ours.learner.Ours\nlater: 5\n"
     write_tree(folder, {"ours/learner.py": PACKAGE, "conf/algorithm/mine.yaml": text})
     code = (
         "from rlexp.app.execution.request import read_request; from rlexp.app.workspace import Workspace; "
         "print(read_request(['algorithm=mine'], Workspace.here(('ours',))).experiment.name)"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert ("CartPole-v1-learner-", "") == (done.stdout.strip()[:-6], done.stderr)
+    assert ("CartPole-v1-learner-", "") == (process.stdout.strip()[:-6], process.stderr)

@@ -1,4 +1,4 @@
-"""Names, identities and secrets of requested experiments."""
+"""Requested experiments get names and identities, and keep secrets out of records."""
 
 import sys
 from pathlib import Path
@@ -69,9 +69,9 @@ def test_a_name_is_derived_from_the_choices(
 
 
 def test_derived_names_differ_exactly_where_definitions_differ(folder: Path) -> None:
-    """Equal definitions give equal names, different ones different names."""
+    """Equal definitions give equal names, and different definitions give different names."""
     overrides: list[tuple[str, ...]] = [(), ("algorithm.gamma=0.9",), ("seeds.root=1",)]
-    names = [request(folder, *first_run).experiment.name for first_run in overrides]
+    names = [request(folder, *words).experiment.name for words in overrides]
     same = request(
         folder, "seeds.test=9", "executor.workers=1", "budget.timeout=9", "phase=tuning"
     )
@@ -100,7 +100,7 @@ def test_a_name_outside_the_runs_folder_is_refused(folder: Path, name: str) -> N
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
+def default_identity(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The id of the first run of a command without overrides."""
     return identity(tmp_path_factory.mktemp("a study"))
 
@@ -130,10 +130,10 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
 )
 def test_identity_covers_what_determines_the_numbers(
-    folder: Path, usual: str, overrides: tuple[str, ...], same: bool
+    folder: Path, default_identity: str, overrides: tuple[str, ...], same: bool
 ) -> None:
     """Overrides with the same effect give the same run; other numbers give another run."""
-    assert same == (usual == identity(folder, *overrides))
+    assert same == (default_identity == identity(folder, *overrides))
 
 
 def test_an_experiment_read_from_disk_is_equal(folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_experiment_read_from_disk_is_equal(folder: Path) -> None:
 
 
 def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable's name is stored; its value is used only where the plug-in is built."""
+    """A record has the name of a variable; its value is read when the plug-in is built."""
     monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
     text = (
         MINE
@@ -175,7 +175,7 @@ def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.Monke
 def test_another_value_of_a_variable_is_the_same_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A renewed password does not repeat a training."""
+    """A run keeps its id when the value of a variable changes."""
     word = "environment.arguments.login=${oc.env:SAMPLE_TOKEN}"
     monkeypatch.setenv("SAMPLE_TOKEN", "first-value")
     before = identity(folder, word)
@@ -184,7 +184,7 @@ def test_another_value_of_a_variable_is_the_same_run(
 
 
 def test_the_interval_of_evaluations_counts_as_its_number(folder: Path) -> None:
-    """A tenth of the budget gives the same run as the equal number, and no other."""
+    """The default interval, a tenth of the budget, gives the same run as that number of steps."""
     steps, interval = "budget.steps=4000", "budget.evaluation_every"
     by_default = identity(folder, steps)
     assert by_default == identity(folder, steps, f"{interval}=400")

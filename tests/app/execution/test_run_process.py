@@ -1,4 +1,4 @@
-"""What an attempt does with the checkpoints of earlier attempts."""
+"""An attempt keeps, uses, refuses or removes the checkpoints of earlier attempts."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,17 +29,17 @@ def checkpoint(step: int) -> Checkpoint:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def prepared_run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run that has not started."""
     arguments = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
     return prepared(tmp_path_factory.mktemp("a study"), *arguments)
 
 
 @pytest.fixture
-def run(tmp_path: Path, written: Finished) -> Finished:
+def run(tmp_path: Path, prepared_run: Finished) -> Finished:
     """A run whose first attempt left two checkpoints."""
-    shutil.copytree(written.study.folder, tmp_path, dirs_exist_ok=True)
-    run_with_checkpoints = Finished(study(tmp_path), study(tmp_path).run(written.name))
+    shutil.copytree(prepared_run.study.folder, tmp_path, dirs_exist_ok=True)
+    run_with_checkpoints = Finished(study(tmp_path), study(tmp_path).run(prepared_run.name))
     about = {"run": read_spec(run_with_checkpoints.paths).id, "attempt": 1, "versions": {}}
     for step in (100, 200):
         publish_checkpoint(run_with_checkpoints.paths, checkpoint(step), about)
@@ -60,7 +60,7 @@ def listener(run: Finished) -> Iterator[RunListener]:
 def test_refused_checkpoints_stay_until_a_new_one_exists(
     run: Finished, listener: RunListener
 ) -> None:
-    """The reason may pass, so they are removed with the first checkpoint of the new attempt."""
+    """Refused checkpoints are removed only with the first checkpoint of the new attempt."""
     listener.goes_on_from(None)
     assert [200, 100] == checkpoint_steps(run.paths)
     listener.checkpoint(checkpoint(50))
@@ -70,14 +70,14 @@ def test_refused_checkpoints_stay_until_a_new_one_exists(
 def test_refused_checkpoints_are_removed_at_the_end_of_the_run(
     run: Finished, listener: RunListener
 ) -> None:
-    """A completed run keeps no policies of attempts that do not count."""
+    """A completed run removes checkpoints of attempts that do not count."""
     listener.goes_on_from(None)
     listener.emit(ended())
     assert [] == checkpoint_steps(run.paths)
 
 
 @pytest.mark.parametrize(
-    ("ending", "kept"),
+    ("ending", "keeps_buffer"),
     [
         (Ending.COMPLETED, False),
         (Ending.PRUNED, False),
@@ -86,21 +86,21 @@ def test_refused_checkpoints_are_removed_at_the_end_of_the_run(
     ],
 )
 def test_the_replay_buffer_is_removed_at_the_end_of_the_run(
-    ending: Ending, kept: bool, run: Finished, listener: RunListener
+    ending: Ending, keeps_buffer: bool, run: Finished, listener: RunListener
 ) -> None:
-    """A completed run keeps its policies and removes its replay buffer."""
+    """A completed or pruned run keeps its policies and removes its replay buffer."""
     listener.goes_on_from(200)
     listener.emit(ended(ending=ending))
-    assert ([200, 100], kept) == (checkpoint_steps(run.paths), run.paths.replay.exists())
+    assert ([200, 100], keeps_buffer) == (checkpoint_steps(run.paths), run.paths.replay.exists())
 
 
 def test_temporary_files_of_a_dead_attempt_are_removed(run: Finished) -> None:
-    """Temporary files of other programs stay."""
-    half, other = (run.paths.folder / f".0123abcd.{name}" for name in (MODEL, "stop"))
-    half.touch()
-    other.touch()
+    """Temporary files of a dead attempt are removed, and those of other programs stay."""
+    temporary, foreign = (run.paths.folder / f".0123abcd.{name}" for name in (MODEL, "stop"))
+    temporary.touch()
+    foreign.touch()
     execute([str(run.paths.folder), "1"])
-    assert (False, True) == (half.exists(), other.exists())
+    assert (False, True) == (temporary.exists(), foreign.exists())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_temporary_files_of_a_dead_attempt_are_removed(run: Finished) -> None:
 def test_a_checkpoint_that_kills_its_attempt_is_refused(
     end: RunEnded, reason: str, run: Finished
 ) -> None:
-    """If an attempt died while it restored a checkpoint, the next attempt refuses it."""
+    """An attempt refuses a checkpoint if the previous attempt died while restoring it."""
     attempt = run.paths.attempt(1)
     with closing(JournalWriter(attempt.journal)) as journal:
         journal.append(started(1))

@@ -1,4 +1,4 @@
-"""Versions that determine a run's numbers besides its definition, and how changes are described."""
+"""Software versions that determine the numbers of a run are collected and compared."""
 
 import sys
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert not {"own_envs", "own_physics", "own_lonely"} & (set(sys.modules) - before)
 
 
-def on(**environment: Any) -> RunSpec:
+def spec_on(**environment: Any) -> RunSpec:
     """The specification of a run on another environment."""
     return replace(spec(), environment={**ENVIRONMENT, **environment})
 
@@ -39,28 +39,29 @@ def package(folder: Path, name: str = "own_envs", **modules: str) -> None:
 
 
 def test_libraries_and_processor_determine_every_run() -> None:
-    """Each library is listed with its installed version."""
-    versions_found = collect_versions(spec())
-    assert np.__version__ == versions_found["numpy"]
+    """The versions of libraries, Python and the processor are collected for every run."""
+    versions = collect_versions(spec())
+    assert np.__version__ == versions["numpy"]
     expected = {"rlexp", "python", "torch", "gymnasium", "stable-baselines3", "sb3-contrib"}
-    assert expected | {"processor", "architecture"} <= set(versions_found)
-    assert versions_found == collect_versions(spec(seed=3, steps=7))
+    assert expected | {"processor", "architecture"} <= set(versions)
+    assert versions == collect_versions(spec(seed=3, steps=7))
 
 
 def test_simulators_determine_the_numbers_of_their_environments() -> None:
-    """Libraries for rendering are not listed."""
-    versions_found = {
-        i: set(collect_versions(on(id=i))) for i in ("CartPole-v1", "LunarLander-v3", "Hopper-v5")
+    """The versions have the simulator of an environment and no library for rendering."""
+    names_by_task = {
+        task: set(collect_versions(spec_on(id=task)))
+        for task in ("CartPole-v1", "LunarLander-v3", "Hopper-v5")
     }
-    assert {"box2d"} == versions_found["LunarLander-v3"] - versions_found["CartPole-v1"]
-    assert {"mujoco"} == versions_found["Hopper-v5"] - versions_found["CartPole-v1"]
-    assert not any("pygame" in name for names in versions_found.values() for name in names)
+    assert {"box2d"} == names_by_task["LunarLander-v3"] - names_by_task["CartPole-v1"]
+    assert {"mujoco"} == names_by_task["Hopper-v5"] - names_by_task["CartPole-v1"]
+    assert not any("pygame" in name for names in names_by_task.values() for name in names)
 
 
 def test_user_packages_are_hashed_without_being_imported(folder: Path) -> None:
-    """One changed byte in a source file changes the hash; other files do not."""
+    """A changed source file of a user package changes its hash, and other files do not."""
     package(folder, world="raise SystemExit('imported')\n")
-    run = on(id="own_envs:World-v0")
+    run = spec_on(id="own_envs:World-v0")
     first = collect_versions(run)
     (folder / "own_envs" / "notes.txt").write_text("a")
     (folder / "unrelated.py").write_text("a = 1\n")
@@ -70,43 +71,43 @@ def test_user_packages_are_hashed_without_being_imported(folder: Path) -> None:
 
 
 def test_imports_of_user_packages_are_included(folder: Path) -> None:
-    """Neighbouring modules are hashed, and other packages are listed with their versions."""
+    """Modules that a user package imports are hashed, or listed with their version."""
     package(folder, world="import numpy\nfrom own_physics.bodies import Ball\nfrom . import x\n")
     package(folder, "own_physics", bodies="import yaml as y\n\n\nclass Ball: ...\n")
-    versions_found = collect_versions(on(imports=["own_envs.world"]))
-    assert {"code of own_envs", "code of own_physics", "pyyaml"} <= set(versions_found)
+    versions = collect_versions(spec_on(imports=["own_envs.world"]))
+    assert {"code of own_envs", "code of own_physics", "pyyaml"} <= set(versions)
     assert "pyyaml" not in collect_versions(spec())
     package(folder, "own_physics", bodies="class Ball: ...\n")
-    now = collect_versions(on(imports=["own_envs.world"]))
-    message = describe_changes(versions_found, now)
+    changed_versions = collect_versions(spec_on(imports=["own_envs.world"]))
+    message = describe_changes(versions, changed_versions)
     assert (
-        f"pyyaml was {versions_found['pyyaml']}, is not installed; code of own_physics changed"
+        f"pyyaml was {versions['pyyaml']}, is not installed; code of own_physics changed"
         == message
     )
 
 
 def test_every_plug_in_may_name_user_packages(folder: Path) -> None:
-    """Targets, wrappers and imports count alike, and a single module counts as a package."""
+    """Targets, wrappers and imports of any plug-in can name a user package."""
     (folder / "own_lonely.py").write_text("a = 1\n")
-    named = (
-        on(wrappers=[{"name": "own_lonely:Wrapper"}]),
-        on(imports=["own_lonely"]),
+    specs = (
+        spec_on(wrappers=[{"name": "own_lonely:Wrapper"}]),
+        spec_on(imports=["own_lonely"]),
         replace(spec(), agent={**AGENT, "_target_": "own_lonely.Agent"}),
         replace(spec(), algorithm={"_target_": "own_lonely.Algorithm"}),
     )
-    assert all("code of own_lonely" in collect_versions(run) for run in named)
+    assert all("code of own_lonely" in collect_versions(run) for run in specs)
 
 
 def test_invalid_or_missing_code_does_not_stop_a_run(folder: Path) -> None:
-    """Files that are not Python and modules that do not exist are tolerated."""
+    """Files that are not valid Python and modules that do not exist are tolerated."""
     package(folder, broken="import (\0", deep="(" * 100_000)
     (folder / "own_envs" / "link.py").symlink_to(folder / "nowhere.py")
-    versions_found = collect_versions(on(imports=["own_envs", "nowhere_at_all"]))
-    assert {"code of own_envs"} == {name for name in versions_found if name.startswith("code of")}
+    versions = collect_versions(spec_on(imports=["own_envs", "nowhere_at_all"]))
+    assert {"code of own_envs"} == {name for name in versions if name.startswith("code of")}
 
 
 def test_differences_are_one_line() -> None:
-    """One line lists changed, missing and new packages before changed code; None if equal."""
+    """One line has the changes of packages before those of code; equal versions give None."""
     then = {"numpy": "1", "torch": "2", "gone": "3", "code of b": "x", "code of c": "x"}
     now = {"numpy": "2", "torch": "2", "new": "3", "code of b": "y", "code of a": "x"}
     message = (
@@ -117,16 +118,16 @@ def test_differences_are_one_line() -> None:
     assert describe_changes(then, dict(then)) is None
 
 
-@pytest.mark.parametrize("kept", [None, [], "numpy 1"])
-def test_unrecorded_versions_count_as_a_change(kept: Any) -> None:
-    """A checkpoint without recorded versions is refused."""
+@pytest.mark.parametrize("recorded", [None, [], "numpy 1"])
+def test_unrecorded_versions_count_as_a_change(recorded: Any) -> None:
+    """Missing or malformed recorded versions count as a change."""
     assert "the versions that it was made with are not recorded" == describe_changes(
-        kept, {"numpy": "1"}
+        recorded, {"numpy": "1"}
     )
 
 
 def test_damaged_versions_are_described_in_one_short_line() -> None:
-    """Any content in folder of the versions gives one short line."""
+    """Damaged versions give one short line."""
     message = describe_changes(
         {"numpy": ["1\n2"] * 1000, "torch": None}, {"numpy": "1", "torch": "2"}
     )

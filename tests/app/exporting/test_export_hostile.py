@@ -1,4 +1,4 @@
-"""Exports of records whose texts contain Markdown, YAML or Python."""
+"""Exported files keep their structure if names contain Markdown, YAML or Python."""
 
 import ast
 import re
@@ -22,40 +22,40 @@ from hostile_strings import HOSTILE
 HARMLESS = "x"
 
 
-def named(text: str) -> Configuration:
+def configuration_named(text: str) -> Configuration:
     """A configuration whose label and task are this text."""
-    name_lines = configured()
-    fields = {name: getattr(name_lines, name) for name in name_lines.__slots__}
+    base = configured()
+    fields = {name: getattr(base, name) for name in base.__slots__}
     return Configuration(**{**fields, "label": text, "task": text})
 
 
 def card_about(text: str) -> str:
     """The card of a configuration with this name."""
-    requested = inquiry(evidence(scored(named(text), [1.0, 2.0, 4.0])), repetitions=100)
-    requested = type(requested)(
-        evidence=requested.evidence,
-        settings=requested.settings,
+    context = inquiry(
+        evidence(scored(configuration_named(text), [1.0, 2.0, 4.0])), repetitions=100
+    )
+    context = type(context)(
+        evidence=context.evidence,
+        settings=context.settings,
         metrics={"iqm": InterquartileMean()},
     )
-    about = ModelCard(
-        inquiry=requested,
-        estimates=per_task(requested)[0],
+    card = ModelCard(
+        inquiry=context,
+        estimates=per_task(context)[0],
         algorithm="PPO",
         model="ppo-x.zip",
         folders={0: "seed-0"},
         foreign=(),
         report=False,
     )
-    return render_card(about).decode()
+    return render_card(card).decode()
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_name_does_not_change_the_structure_of_a_card(text: str) -> None:
-    """The YAML head keeps its keys, and the body keeps its headings and gets no markup."""
-    lines_found, expected = card_about(text), card_about(HARMLESS)
-    (head, body), (_, harmless) = (
-        re.split(r"\n---\n", t, maxsplit=1) for t in (lines_found, expected)
-    )
+    """A hostile name changes neither the keys of the YAML head nor the headings of the body."""
+    card, expected = card_about(text), card_about(HARMLESS)
+    (head, body), (_, harmless) = (re.split(r"\n---\n", t, maxsplit=1) for t in (card, expected))
     settings = yaml.safe_load(head.removeprefix("---\n"))
     assert ["library_name", "tags", "model-index"] == list(settings)
     assert 4 == len(settings["tags"])
@@ -66,12 +66,12 @@ def test_a_hostile_name_does_not_change_the_structure_of_a_card(text: str) -> No
 
 def _marks(body: str) -> list[str]:
     """The structure of a Markdown text: the first characters of its lines."""
-    begin = re.compile(r"(#+|>|\||```)")
-    return [match[1] for line in body.splitlines() if (match := begin.match(line))]
+    mark = re.compile(r"(#+|>|\||```)")
+    return [match[1] for line in body.splitlines() if (match := mark.match(line))]
 
 
 def recipe(text: Any) -> Recipe:
-    """A recipe that holds a text wherever a record could put one."""
+    """A recipe that has this text in every field that takes text."""
     return Recipe(
         about={"run": text, "label": text, "task": text},
         task=ScriptTask(
@@ -113,17 +113,17 @@ def recipe(text: Any) -> Recipe:
     "text", [*HOSTILE, "'''", '"""', "'); import os; ('", "{__import__('os')}"]
 )
 def test_a_hostile_name_does_not_change_the_program_of_a_script(text: str) -> None:
-    """Apart from the text itself, the script is the same program."""
+    """A hostile name changes nothing but that text in the program of a script."""
     expected = ast.dump(ast.parse(render_script(recipe(HARMLESS))))
-    lines_found = ast.dump(ast.parse(render_script(recipe(text))))
-    assert expected == lines_found.replace(repr(text), repr(HARMLESS))
+    program = ast.dump(ast.parse(render_script(recipe(text))))
+    assert expected == program.replace(repr(text), repr(HARMLESS))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_file_names_are_safe_and_short(text: str) -> None:
-    """File names hold letters, digits, dots, dashes and underscores, and have a bounded length."""
-    name_lines = configured()
-    fields = {name: getattr(name_lines, name) for name in name_lines.__slots__}
+    """Names of files have only letters, digits, dots, dashes and underscores, and are short."""
+    base = configured()
+    fields = {name: getattr(base, name) for name in base.__slots__}
     parts = {"environment": {"id": text}, "algorithm": {"_target_": f"rlexp.algorithms.{text}.X"}}
     (member,) = scored(Configuration(**{**fields, **parts}), [1.0])
     name = model_file(member)

@@ -1,4 +1,4 @@
-"""`rlexp export script` and `huggingface`: real runs are rebuilt without rlexp."""
+"""Scripts and model folders of `rlexp export` rebuild real runs without rlexp."""
 
 import json
 import os
@@ -76,7 +76,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "environment=cartpole",
     ),
 }
-"""Schedules, noise, networks, wrappers, normalisation, frame stacks, sampled actions, memory."""
+"""Runs that cover schedules, noise, networks, wrappers, normalisation, frames and memory."""
 PLAYING = """
 import contextlib, io, json, runpy, sys
 results = {}
@@ -92,7 +92,7 @@ print(json.dumps({"results": results, "rlexp": "rlexp" in sys.modules}))
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Runs and their scripts by kind, and the results of executing them."""
+    """Runs and their scripts by kind, and the results of the scripts."""
 
     runs: Mapping[str, Finished]
     folders: Mapping[str, Path]
@@ -101,23 +101,23 @@ class Exported:
     altered: Path
 
 
-def write(ready: Finished, kind: str, target: str, **options: Any) -> ExportedFiles:
+def write(run: Finished, kind: str, target: str, **options: Any) -> ExportedFiles:
     """Export a run."""
-    return export(ExportRequest(format=kind, targets=(target,), **options), ready.study)
+    return export(ExportRequest(format=kind, targets=(target,), **options), run.study)
 
 
 def play(pairs: list[tuple[Path, str]]) -> Any:
     """Execute scripts in one process, each with at most one option."""
     arguments = json.dumps([(str(folder), option) for folder, option in pairs])
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PLAYING, arguments],
         capture_output=True,
         check=False,
         env=environment,
     )
-    assert done.stdout, done.stderr.decode()
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.stdout, process.stderr.decode()
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +136,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory, trained: Finished) -> Exp
         write(run, "script", run.name, output="out")
     write(trained, "huggingface", "tiny", output=str(home / "hub"))
     altered = _altered(folders["recurrent_ppo"], home / "altered")
-    others = [(home / "hub" / "seed-0", ""), (altered, "")]
-    anew = [(folders[kind], "--train") for kind in ("ppo", "sac")]
-    played = play([*((folder, "") for folder in folders.values()), *anew, *others])
+    other_scripts = [(home / "hub" / "seed-0", ""), (altered, "")]
+    trainings = [(folders[kind], "--train") for kind in ("ppo", "sac")]
+    played = play([*((folder, "") for folder in folders.values()), *trainings, *other_scripts])
     return Exported(runs, folders, played, home / "hub", altered)
 
 
@@ -152,23 +152,23 @@ def _altered(folder: Path, copy: Path) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_script_plays_the_same_episodes(exported: Exported, kind: str) -> None:
-    """The script reproduces every return exactly, without rlexp."""
-    code, said = exported.played["results"][str(exported.folders[kind])]
+    """The script gives exactly the recorded returns without rlexp."""
+    code, output = exported.played["results"][str(exported.folders[kind])]
     final = read_run(exported.runs[kind].paths).record.final
     assert final is not None
     expected = [
         f"episode {i}: return {value!r}, length {length}"
         for i, (value, length) in enumerate(zip(final.returns, final.lengths, strict=True))
     ]
-    assert expected == said.splitlines()[: len(expected)]
+    assert expected == output.splitlines()[: len(expected)]
     assert (0, False) == (code, exported.played["rlexp"])
 
 
 @pytest.mark.parametrize("kind", ["ppo", "sac"])
 def test_the_script_trains_the_same_policy(exported: Exported, kind: str) -> None:
-    """With --train, the script reproduces the returns: it contains everything that matters."""
-    code, said = exported.played["results"][f"{exported.folders[kind]}--train"]
-    assert 0 == code, said
+    """With --train, the script gives the recorded returns, so it contains all settings."""
+    code, output = exported.played["results"][f"{exported.folders[kind]}--train"]
+    assert 0 == code, output
 
 
 def test_hyperparameters_are_readable(exported: Exported) -> None:
@@ -188,11 +188,11 @@ def test_hyperparameters_are_readable(exported: Exported) -> None:
 
 
 def test_the_script_reports_different_numbers(exported: Exported) -> None:
-    """The script ends with code 1 and names the first episode that differs."""
-    code, said = exported.played["results"][str(exported.altered)]
+    """A script with other numbers ends with code 1 and names the first episode that differs."""
+    code, output = exported.played["results"][str(exported.altered)]
     assert 1 == code
-    assert "1 of them differ" in said
-    assert "episode 0 was" in said
+    assert "1 of them differ" in output
+    assert "episode 0 was" in output
 
 
 def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
@@ -202,10 +202,14 @@ def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
         p.name for p in folder.iterdir()
     }
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    written = write(run, "script", run.name, output="out", force=True)
+    exported_files = write(run, "script", run.name, output="out", force=True)
     final = read_run(run.paths).record.final
     assert final is not None
-    assert (run.name, 1, final.mean) == (written.run, written.n, written.mean_return)
+    assert (run.name, 1, final.mean) == (
+        exported_files.run,
+        exported_files.n,
+        exported_files.mean_return,
+    )
     assert before == {p.name: p.read_bytes() for p in folder.iterdir()}
 
 
@@ -213,8 +217,8 @@ def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
 def run(trained: Finished, tmp_path: Path) -> Finished:
     """A copy of the run, which a test may damage."""
     shutil.copytree(trained.study.folder, tmp_path, dirs_exist_ok=True)
-    folder_of_export = study(tmp_path)
-    return Finished(folder_of_export, folder_of_export.run(trained.name))
+    workspace = study(tmp_path)
+    return Finished(workspace, workspace.run(trained.name))
 
 
 def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
@@ -239,16 +243,16 @@ def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
 def test_runs_that_a_script_cannot_hold_are_refused(
     run: Finished, group: str, settings: Mapping[str, Any], message: str
 ) -> None:
-    """Code without permission, environment variables and secrets are refused."""
-    renamed = _changed(run, group, settings)
+    """Runs with code without permission, environment variables or secrets are refused."""
+    changed_run = _changed(run, group, settings)
     with pytest.raises(RlexpError) as refusal:
-        write(renamed, "script", renamed.name, output="out")
+        write(changed_run, "script", changed_run.name, output="out")
     assert message in str(refusal.value)
     assert "abcdefgh" not in str(refusal.value)
 
 
 def _changed(run: Finished, group: str, settings: Mapping[str, Any]) -> Finished:
-    """The run with other settings, as a foreign record may have them."""
+    """The run with other settings, as records of unknown origin may have them."""
     document = read_json(run.paths.spec)
     document[group] = {**document[group], **settings}
     spec = RunSpec.from_plain(document)
@@ -259,7 +263,7 @@ def _changed(run: Finished, group: str, settings: Mapping[str, Any]) -> Finished
 
 
 def test_a_model_card_states_its_evidence(exported: Exported) -> None:
-    """The card states interval, n, seeds, the score's rule, and missing runs."""
+    """The card states the interval, n, the seeds, the rule of the score and missing runs."""
     hub = exported.hub
     assert {
         "README.md",
@@ -277,8 +281,8 @@ def test_a_model_card_states_its_evidence(exported: Exported) -> None:
     assert value.startswith("IQM ")
     assert "too few runs for an interval (n = 1)" in value
     assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in value
-    for message in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
-        assert message in body
+    for sentence in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
+        assert sentence in body
     results = json.loads((hub / "results.json").read_text())
     assert (1, 3, "test") == (results["n"], results["planned"], results["phase"])
     assert ["completed", "planned", "planned"] == [r["state"] for r in results["runs"]]
@@ -286,7 +290,7 @@ def test_a_model_card_states_its_evidence(exported: Exported) -> None:
 
 
 def test_an_existing_report_is_included(run: Finished, tmp_path: Path) -> None:
-    """A written report is included, and a second export has the same bytes."""
+    """An existing report is included, and a second export has the same bytes."""
     page = tmp_path / "reports" / "tiny" / "report.html"
     page.parent.mkdir(parents=True)
     page.write_text("<html>")

@@ -17,16 +17,16 @@ REFUSED = Refused(time=9.0, step=40, reason="numpy was 1, is 2")
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Stored:
-    """A run that continued from the older of its checkpoints, and one that started again."""
-    rows = stored(study(tmp_path).layout, test=2)
-    rows.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    rows.attempt(
+    """Two runs: one continued from the older of its checkpoints, and one started again."""
+    experiment = stored(study(tmp_path).layout, test=2)
+    experiment.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    experiment.attempt(
         0, [DAMAGED, Continued(time=7.0, step=40, attempt=1, drift="torch changed"), SAVED]
     )
-    rows.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
-    rows.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    rows.attempt(1, [REFUSED, *completed(20.0)])
-    return rows
+    experiment.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
+    experiment.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    experiment.attempt(1, [REFUSED, *completed(20.0)])
+    return experiment
 
 
 def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None
         row.split(" ", 3)[3].partition(state)[0].strip()
         for row, state in zip(rows, ("interrupted", "lost", "completed"), strict=True)
     ]
-    output = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
-    assert output in lines
+    refusal = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
+    assert refusal in lines
     assert "attempt 2 continued with other versions: torch changed" in lines
 
 
@@ -60,8 +60,8 @@ def test_json_holds_the_attempts_too(alpha: Stored, tmp_path: Path) -> None:
 
 
 def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: Path) -> None:
-    """The counts appear after a command, in `show` and in `status`."""
-    output = (
+    """`show` and `status` count continued and restarted runs and refused checkpoints."""
+    lines = (
         "1 run continued from a checkpoint",
         "1 run restarted from the first step",
         "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
@@ -69,14 +69,14 @@ def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: P
     )
     shown = rlexp(tmp_path, "show", alpha.paths.name).out
     printed = rlexp(tmp_path, "status").out
-    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in output)
+    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in lines)
     (experiment,) = status(None, study(tmp_path)).experiments
-    past = experiment.past
-    assert (1, 1, 2) == (past.continued, past.restarted, past.refused)
+    counts = experiment.past
+    assert (1, 1, 2) == (counts.continued, counts.restarted, counts.refused)
 
 
 def test_listings_have_columns_for_them(alpha: Stored, tmp_path: Path) -> None:
-    """Of experiments and of runs."""
+    """`ls` has columns for continued and restarted runs, and for the beginning of each run."""
     (row,) = list_runs(ListRequest(), study(tmp_path)).rows
     assert isinstance(row, ExperimentRow)
     assert (1, 1) == (row.continued, row.restarted)

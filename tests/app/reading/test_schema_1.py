@@ -1,8 +1,8 @@
-"""Experiments of schema 1 can be read as before, and no run is added to them.
+"""Experiments of schema 1 can still be read, and no run is added to them.
 
-`tests/store/schema_1/runs.tar.xz` holds what the last version that wrote schema 1 wrote: PPO and
-A2C on two seeds each, a sweep of two trials, and two imported runs; `specs.jsonl` holds further
-specifications with the identities that it computed.
+`tests/store/schema_1/runs.tar.xz` was written by the last version that wrote schema 1. It holds PPO
+and A2C on two seeds each, a sweep of two trials, and two imported runs. `specs.jsonl` holds further
+specifications with the identities that the version computed.
 """
 
 import json
@@ -49,20 +49,20 @@ def workspace(read_only: Path, tmp_path: Path) -> Path:
 def command(
     folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, str, str]:
-    """Give a command in a folder; returns its exit code, its output and its errors."""
+    """Run a command in a folder; returns its exit code, its output and its errors."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(folder)
         monkeypatch.setattr(sys, "argv", ["rlexp", *arguments])
         monkeypatch.setattr(sys, "path", [*sys.path])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as caught:
             cli.main()
-    written = capsys.readouterr()
-    return int(ended.value.code or 0), written.out, written.err
+    printed = capsys.readouterr()
+    return int(caught.value.code or 0), printed.out, printed.err
 
 
 @pytest.mark.parametrize("line", (STORED / "specs.jsonl").read_text().splitlines())
 def test_identities_do_not_change(line: str) -> None:
-    """This includes components in any order, teachers, training scripts and all phases."""
+    """Specifications of schema 1 keep their ids, fingerprints and names."""
     stored = json.loads(line)
     spec = RunSpecSchema1.from_plain(stored["spec"])
     assert (stored["id"], stored["fingerprint"], stored["name"]) == (
@@ -70,16 +70,20 @@ def test_identities_do_not_change(line: str) -> None:
         spec.fingerprint,
         spec.name,
     )
-    again = spec.again(spec.phase, spec.root, spec.seed)
-    assert (spec.id, spec.fingerprint, spec.name) == (again.id, again.fingerprint, again.name)
+    same_spec = spec.again(spec.phase, spec.root, spec.seed)
+    assert (spec.id, spec.fingerprint, spec.name) == (
+        same_spec.id,
+        same_spec.fingerprint,
+        same_spec.name,
+    )
 
 
 def test_runs_keep_their_folder_names(read_only: Path) -> None:
     """Every configuration keeps the fingerprint that its experiment recorded."""
     for paths in Layout(read_only / "runs").experiments():
         experiment = read_definition(paths)
-        written = json.loads(paths.definition.read_text())["configurations"]
-        assert [c["fingerprint"] for c in written] == [
+        recorded = json.loads(paths.definition.read_text())["configurations"]
+        assert [c["fingerprint"] for c in recorded] == [
             c.fingerprint for c in experiment.configurations
         ]
         assert all(read_spec(run).name == run.folder.name for run in paths.runs())
@@ -89,7 +93,7 @@ def test_runs_keep_their_folder_names(read_only: Path) -> None:
 def test_show_lists_every_run(
     read_only: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """No run is missing, damaged or unknown to the experiment."""
+    """`show` and `ls` list every run, and no run is unknown to the experiment."""
     for arguments in (("show", name), ("ls", name)):
         code, out, err = command(read_only, capsys, *arguments)
         assert (0, "") == (code, err)
@@ -102,11 +106,11 @@ def test_the_catalogue_keeps_identities(workspace: Path, monkeypatch: pytest.Mon
     """Records from the catalogue have the same identity as records from the files."""
     monkeypatch.setattr(catalogue, "FEWEST", 1)
     runs = Layout(workspace / "runs").experiment("trained").runs()
-    places = [workspace / "catalogue"]
-    first = catalogue.Catalogue.read(places, lambda: time.time() + 100)
+    catalogue_folders = [workspace / "catalogue"]
+    first = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100)
     before = [first.look(run, read_run).record for run in runs]
     first.save(complete=True)
-    second = catalogue.Catalogue.read(places, lambda: time.time() + 100)
+    second = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100)
     after = [second.look(run, _unread).record for run in runs]
     assert before == after
     assert [run.folder.name for run in runs] == [record.spec.name for record in after]
@@ -119,7 +123,7 @@ def _unread(paths: RunPaths) -> StoredRun:
 def test_everything_is_listed_and_verified(
     read_only: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Records match the ledger that was kept when they were written."""
+    """All experiments are listed, and their records match their ledgers."""
     code, out, _ = command(read_only, capsys, "ls")
     assert 0 == code
     assert all(name in out for name in ("trained", "searched", "imported"))
@@ -131,7 +135,7 @@ def test_everything_is_listed_and_verified(
 def test_a_run_is_shown_with_its_configuration(
     read_only: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Plug-ins have their present names."""
+    """A run is shown with the present names of its plug-ins."""
     assert 0 == command(read_only, capsys, "show", RUN)[0]
     code, out, _ = command(read_only, capsys, "show", RUN, "--config")
     assert 0 == code
@@ -152,7 +156,7 @@ def test_runs_are_compared(read_only: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_reports_and_exports_are_made(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Reports and exports work for runs, a sweep and imported runs; a script plays the model."""
+    """Reports and exports can be made of runs, a sweep and imported runs."""
     for arguments in (
         ("report", "trained", "searched", "imported", "--format", "html", "--output", "report"),
         ("export", "csv", "trained", "--output", "runs.csv"),
@@ -162,8 +166,8 @@ def test_reports_and_exports_are_made(workspace: Path, capsys: pytest.CaptureFix
     ):
         code, _, err = command(workspace, capsys, *arguments)
         assert (0, arguments) == (code, arguments), err
-    for made in ("report/report.html", "runs.csv", "scores.json", "script", "hub"):
-        assert (workspace / made).exists(), made
+    for path in ("report/report.html", "runs.csv", "scores.json", "script", "hub"):
+        assert (workspace / path).exists(), path
 
 
 def test_records_are_loaded_in_python(read_only: Path) -> None:
@@ -191,7 +195,7 @@ def test_records_are_loaded_in_python(read_only: Path) -> None:
 def test_no_run_is_added(
     workspace: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
-    """One line gives the reason and the remedy, and nothing is written."""
+    """Commands that would add runs print one line with the remedy and write nothing."""
     (workspace / "scores.csv").write_text("label,task,seed,step,return\nPPO,Maze,2,100,1.5\n")
     shutil.rmtree(workspace / "runs" / RUN / "attempts")
     before = {path for path in workspace.rglob("*") if not path.name.startswith(".")}
@@ -213,7 +217,7 @@ def test_a_run_is_not_executed_again(workspace: Path, capsys: pytest.CaptureFixt
 def test_the_winner_of_a_sweep_can_be_trained_in_a_new_experiment(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its configuration is the same, and its runs have names of the present schema."""
+    """A new experiment can train the winner of a sweep."""
     arguments = ("run", "--from-sweep", "searched", "seeds.test=1", "--dry-run")
     code, out, err = command(workspace, capsys, *arguments)
     assert 0 == code
@@ -223,7 +227,7 @@ def test_the_winner_of_a_sweep_can_be_trained_in_a_new_experiment(
 def test_a_file_of_a_later_schema_names_the_version_that_wrote_it(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line names the supported schema, and how to get a version that can read the file."""
+    """The error names the version that wrote the file and a command that upgrades rlexp."""
     path = workspace / "runs/trained/experiment.json"
     document: dict[str, Any] = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "schema": 9, "rlexp": "7.5.3"}))

@@ -1,4 +1,4 @@
-"""Summaries of an experiment's records, from real folders."""
+"""Summaries are computed from the records of an experiment on disk."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
-    """A run with one attempt that has these events."""
+    """Write a run with one attempt that has these events."""
     write_run(paths.run(spec.name), spec)
     attempt = new_attempt(paths.run(spec.name), {}, {}, "")
     writer = JournalWriter(attempt.journal)
@@ -55,7 +55,7 @@ def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
 def scored(
     paths: ExperimentPaths, definition: Experiment, *results: float | Failure | None
 ) -> None:
-    """The experiment's test runs with these results in their order; None leaves a run planned."""
+    """Write test runs with these results in order; None leaves a run planned."""
     for (_, spec), result in zip(definition.specs(Phase.TEST), results, strict=True):
         if isinstance(result, Failure):
             run(paths, spec, ended(40, failure=result))
@@ -75,11 +75,11 @@ def summary(paths: ExperimentPaths, definition: Experiment) -> PhaseSummary:
 
 
 def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
-    """Per seed, with the interquartile mean and its interval."""
+    """Each configuration has its scores by seed and their interquartile mean."""
     definition = experiment(configuration("ppo"), configuration("a2c"), test=4)
     scored(paths, definition, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
-    stored = summary(paths, definition)
-    ppo, a2c = stored.cells
+    phase_summary = summary(paths, definition)
+    ppo, a2c = phase_summary.cells
     assert {0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0} == ppo.scores
     assert ("ppo", "a2c", 2.5, 25.0) == (
         ppo.label,
@@ -91,9 +91,9 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
         getattr(ppo, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
     assert ("sample", "test", str(paths.folder)) == (
-        stored.experiment,
-        stored.phase,
-        stored.folder,
+        phase_summary.experiment,
+        phase_summary.phase,
+        phase_summary.folder,
     )
 
 
@@ -105,14 +105,14 @@ def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: Experimen
     result = cell.estimate
     assert result is not None
     assert result.seed is not None
-    made = Estimator(resampling=Resampling(seed=result.seed, repetitions=result.repetitions))
+    estimator = Estimator(resampling=Resampling(seed=result.seed, repetitions=result.repetitions))
     values, ends = TaskScores.from_tasks([[1.0, 2.0, 3.0]]), declared_ends(REFERENCE)
-    expected = made.estimate(values, interquartile_mean, ends)
+    expected = estimator.estimate(values, interquartile_mean, ends)
     assert expected == result
 
 
 def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
-    """The mean covers the completed runs, and n is their number."""
+    """The mean covers only completed runs, and n is their number."""
     definition = experiment(test=4)
     scored(paths, definition, 5.0, NAN, None, 7.0)
     (cell,) = summary(paths, definition).cells
@@ -158,18 +158,17 @@ def test_every_run_is_described(paths: ExperimentPaths) -> None:
     """The summary describes failed runs with their reason, and planned runs."""
     definition = experiment(test=3)
     scored(paths, definition, 5.0, NAN, None)
-    done, failed, planned = summary(paths, definition).runs
+    completed_run, failed_run, planned_run = summary(paths, definition).runs
     assert [("completed", 5.0, 100), ("failed", None, 40), ("planned", None, 0)] == [
-        (single_score.state, single_score.score, single_score.step)
-        for single_score in (done, failed, planned)
+        (run.state, run.score, run.step) for run in (completed_run, failed_run, planned_run)
     ]
     assert ("nan", "reason of nan", 1, 1) == (
-        failed.failure,
-        failed.reason,
-        failed.seed,
-        failed.attempts,
+        failed_run.failure,
+        failed_run.reason,
+        failed_run.seed,
+        failed_run.attempts,
     )
-    assert {100} == {single_score.steps for single_score in (done, failed, planned)}
+    assert {100} == {run.steps for run in (completed_run, failed_run, planned_run)}
 
 
 def test_unreadable_lines_are_counted(paths: ExperimentPaths) -> None:
@@ -199,14 +198,14 @@ def test_a_summary_is_plain_data(paths: ExperimentPaths) -> None:
 
 
 def test_thresholds_of_the_task_are_included(paths: ExperimentPaths) -> None:
-    """The summary holds the return at which the task counts as solved."""
+    """The summary has the return at which the task counts as solved."""
     definition = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
     (cell,) = summary(paths, definition).cells
     assert (475.0, "final") == (cell.threshold, cell.score)
 
 
 def test_runs_of_unequal_budgets_are_not_summarised(paths: ExperimentPaths) -> None:
-    """Runs with different budgets are refused, however they came into one experiment."""
+    """Runs with different budgets are refused."""
     definition = experiment(configuration("ppo"), configuration("a2c", steps=200))
     with pytest.raises(ProtocolError, match="different budgets"):
         summary(paths, definition)

@@ -1,4 +1,4 @@
-"""Targets of a command become the evidence of a report."""
+"""The targets of a command give the evidence of a report."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,13 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def alpha(workspace: Workspace) -> Stored:
-    """Two labels, of which one has three scores and the other a score and a failure."""
-    chosen = stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    """Two labels: one has three scores, and the other has a score and a failure."""
+    experiment = stored(workspace.layout, "alpha", configuration("ppo"), configuration("a2c"))
     for seed in range(3):
-        chosen.complete(seed, 10.0 * seed)
-    chosen.complete(0, 5.0, label="a2c")
-    chosen.attempt(1, failed(), label="a2c")
-    return chosen
+        experiment.complete(seed, 10.0 * seed)
+    experiment.complete(0, 5.0, label="a2c")
+    experiment.attempt(1, failed(), label="a2c")
+    return experiment
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,18 @@ def test_targets_are_read(text: str, target: Target) -> None:
 def test_planned_runs_of_an_experiment_are_collected(tmp_path: Path) -> None:
     """Runs that were never started are included."""
     alpha(study(tmp_path))
-    chosen = collect_evidence(["alpha"], None, study(tmp_path))
-    assert (Phase.TEST, ("ppo", "a2c"), 6) == (chosen.phase, chosen.labels, len(chosen.members))
-    a2c = chosen.cells["a2c", "CartPole-v1"]
+    evidence = collect_evidence(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, ("ppo", "a2c"), 6) == (
+        evidence.phase,
+        evidence.labels,
+        len(evidence.members),
+    )
+    a2c = evidence.cells["a2c", "CartPole-v1"]
     assert (1, 1, 1) == (len(a2c.scored), len(a2c.failed), len(a2c.missing))
 
 
 def test_a_single_label_can_be_collected(tmp_path: Path) -> None:
-    """The other labels of the experiment are left out."""
+    """A target with a label leaves out the other labels of the experiment."""
     alpha(study(tmp_path))
     assert ("a2c",) == collect_evidence(["alpha/a2c"], None, study(tmp_path)).labels
 
@@ -64,44 +68,44 @@ def test_equal_labels_of_several_experiments_are_distinguished(tmp_path: Path) -
     workspace = study(tmp_path)
     alpha(workspace)
     stored(workspace.layout, "beta", configuration("ppo"), configuration("dqn"))
-    chosen = collect_evidence(["beta", "alpha"], None, workspace)
-    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == chosen.labels
+    evidence = collect_evidence(["beta", "alpha"], None, workspace)
+    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == evidence.labels
 
 
 def test_an_unknown_experiment_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
-    """The message suggests the most similar name."""
+    """The error about an unknown experiment suggests the most similar name."""
     alpha(study(tmp_path))
     with pytest.raises(RecordError, match="did you mean 'alpha'"):
         collect_evidence(["alhpa"], None, study(tmp_path))
 
 
 def test_an_unknown_label_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
-    """The message suggests the most similar label."""
+    """The error about an unknown label suggests the most similar label."""
     alpha(study(tmp_path))
     with pytest.raises(RecordError, match=r"no label 'pp0'; did you mean 'ppo'\? \(there are: "):
         collect_evidence(["alpha/pp0"], None, study(tmp_path))
 
 
 def test_an_unreadable_definition_is_reported_in_one_line(tmp_path: Path) -> None:
-    """The line names the command to use next."""
-    chosen = alpha(study(tmp_path))
-    chosen.paths.definition.write_text("{")
+    """The error about an unreadable definition names the command to use next."""
+    experiment = alpha(study(tmp_path))
+    experiment.paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
         collect_evidence(["alpha"], None, study(tmp_path))
 
 
 def test_test_runs_are_preferred(tmp_path: Path) -> None:
     """By default test runs are used, and runs of other phases are counted as left out."""
-    chosen = alpha(study(tmp_path))
-    chosen.complete(0, 99.0, phase=Phase.TUNING)
-    evidence_found = collect_evidence(["alpha"], None, study(tmp_path))
-    assert (Phase.TEST, {Phase.TUNING: 4}) == (evidence_found.phase, evidence_found.left_out)
+    experiment = alpha(study(tmp_path))
+    experiment.complete(0, 99.0, phase=Phase.TUNING)
+    evidence = collect_evidence(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, {Phase.TUNING: 4}) == (evidence.phase, evidence.left_out)
 
 
 def test_tuning_runs_are_collected_if_there_are_no_test_runs(tmp_path: Path) -> None:
-    """The phase of the evidence is then tuning."""
-    chosen = stored(study(tmp_path).layout)
-    chosen.complete(0, 1.0, phase=Phase.TUNING)
+    """An experiment without test runs is collected in the tuning phase."""
+    experiment = stored(study(tmp_path).layout)
+    experiment.complete(0, 1.0, phase=Phase.TUNING)
     assert Phase.TUNING is collect_evidence(["alpha"], None, study(tmp_path)).phase
 
 
@@ -115,37 +119,37 @@ def test_phases_are_never_combined(tmp_path: Path) -> None:
 
 
 def test_a_requested_phase_without_runs_is_empty(tmp_path: Path) -> None:
-    """Another phase is never used instead."""
+    """A requested phase without runs gives no evidence from another phase."""
     alpha(study(tmp_path))
     assert () == collect_evidence(["alpha"], Phase.SELECTION, study(tmp_path)).members
 
 
 def test_a_damaged_run_is_kept_with_its_problem(tmp_path: Path) -> None:
     """A damaged run still counts as planned."""
-    chosen = alpha(study(tmp_path))
-    chosen.run(1).spec.write_text("{")
-    evidence_found = collect_evidence(["alpha"], None, study(tmp_path))
-    damaged = [m for m in evidence_found.members if m.problem]
+    experiment = alpha(study(tmp_path))
+    experiment.run(1).spec.write_text("{")
+    evidence = collect_evidence(["alpha"], None, study(tmp_path))
+    damaged = [m for m in evidence.members if m.problem]
     assert [("ppo", 1)] == [(m.label, m.record.spec.seed) for m in damaged]
-    assert 6 == len(evidence_found.members)
-    assert evidence_found.problems[0].startswith("alpha: ")
+    assert 6 == len(evidence.members)
+    assert evidence.problems[0].startswith("alpha: ")
 
 
 def test_provenance_is_that_of_the_last_attempt(tmp_path: Path) -> None:
     """A run without attempts has no provenance, and damaged provenance does not drop a score."""
-    chosen = alpha(study(tmp_path))
-    chosen.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
-    chosen.run(0).attempts()[-1].provenance.write_text("{")
-    evidence_found = collect_evidence(["alpha"], None, study(tmp_path)).cells
-    ppo, a2c = (evidence_found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
+    experiment = alpha(study(tmp_path))
+    experiment.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
+    experiment.run(0).attempts()[-1].provenance.write_text("{")
+    cells = collect_evidence(["alpha"], None, study(tmp_path)).cells
+    ppo, a2c = (cells[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
     assert ["second"] == a2c[1].provenance["command"]
     assert ({}, {}, 0.0) == (a2c[2].provenance, ppo[0].provenance, ppo[0].score)
 
 
 def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that the environment declares secret now is masked in reports."""
-    chosen = stored(study(tmp_path).layout)
-    chosen.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
+    experiment = stored(study(tmp_path).layout)
+    experiment.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
     monkeypatch.setenv("SERVICE_API_KEY", "tellnobody99")
     member = collect_evidence(["alpha"], None, study(tmp_path)).members[0]
     assert "tellnobody99" not in json.dumps(member.provenance)
@@ -168,10 +172,10 @@ def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path)
     ],
 )
 def test_malformed_provenance_is_ignored(tmp_path: Path, damage: dict[str, object]) -> None:
-    """The run keeps its score and has no provenance."""
+    """A run with malformed provenance keeps its score and has no provenance."""
     workspace = study(tmp_path)
-    chosen = stored(workspace.layout, "alpha", test=1)
-    run = chosen.complete(0, 5.0)
+    experiment = stored(workspace.layout, "alpha", test=1)
+    run = experiment.complete(0, 5.0)
     path = run.attempts()[0].provenance
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
     (member,) = collect_evidence(["alpha"], None, workspace).members

@@ -1,4 +1,4 @@
-"""The likely cause of a difference is taken from the strongest evidence."""
+"""The likely cause of a different result is taken from the strongest evidence."""
 
 import os
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ EVERYTHING = replace(PART, mixed=True)
 
 
 @pytest.mark.parametrize(
-    ("original", "around", "expected"),
+    ("original", "environment", "expected"),
     [
         (
             EVERYTHING,
@@ -72,55 +72,55 @@ EVERYTHING = replace(PART, mixed=True)
     ],
 )
 def test_the_strongest_cause_is_named(
-    original: Original, around: EnvironmentDifference, expected: str
+    original: Original, environment: EnvironmentDifference, expected: str
 ) -> None:
-    """Of all possible causes, the strongest one is named."""
+    """The strongest of several possible causes is named."""
     study = Workspace(Path(), Layout(Path("runs")), ("mine",))
-    differences = judge_reproduction(original, completed(spec(), 6.0), around, study)
-    assert ReproductionVerdict.DIFFERENT is differences.verdict
-    assert differences.cause is not None
-    assert expected in differences.cause
-    assert not differences.reproduced
+    comparison = judge_reproduction(original, completed(spec(), 6.0), environment, study)
+    assert ReproductionVerdict.DIFFERENT is comparison.verdict
+    assert comparison.cause is not None
+    assert expected in comparison.cause
+    assert not comparison.reproduced
     assert [
         "first/ppo-test-0: different",
         "  score 5.00 originally, 6.00 now",
         "  first difference at step 100, evaluated returns[0]: 4.0 originally, 5.0 now",
-        f"  likely cause: {differences.cause}",
-    ] == [*run_lines(differences.result())]
+        f"  likely cause: {comparison.cause}",
+    ] == [*run_lines(comparison.result())]
 
 
 def test_identical_has_no_cause() -> None:
     """Identical executions have no cause of a difference."""
     study = Workspace(Path(), Layout(Path("runs")))
-    differences = judge_reproduction(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
+    comparison = judge_reproduction(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
     assert (None, None, True) == (
-        differences.cause,
-        differences.divergence,
-        differences.reproduced,
+        comparison.cause,
+        comparison.divergence,
+        comparison.reproduced,
     )
-    assert ["first/ppo-test-0: identical, score 5.00"] == [*run_lines(differences.result())]
+    assert ["first/ppo-test-0: identical, score 5.00"] == [*run_lines(comparison.result())]
 
 
 def test_failure_is_no_reproduction() -> None:
     """A second execution that failed has the verdict `failed`, with its reason."""
     study = Workspace(Path(), Layout(Path("runs")))
-    differences = judge_reproduction(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
-    assert (ReproductionVerdict.FAILED, False) == (differences.verdict, differences.reproduced)
+    comparison = judge_reproduction(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
+    assert (ReproductionVerdict.FAILED, False) == (comparison.verdict, comparison.reproduced)
     assert "  the repeated run ended as failed (user): reason of user" in [
-        *run_lines(differences.result())
+        *run_lines(comparison.result())
     ]
-    assert "1 run: 1 failed" == summary_line([differences.result()])
+    assert "1 run: 1 failed" == summary_line([comparison.result()])
 
 
 def test_the_summary_counts_verdicts() -> None:
-    """Verdicts that no run has are left out."""
+    """The summary has the number of runs with each verdict."""
     study = Workspace(Path(), Layout(Path("runs")))
-    differences = [
+    comparisons = [
         judge_reproduction(ORIGINAL, completed(spec(), score), SAME, study)
         for score in (5.0, 6.0, 5.0)
     ]
     assert "3 runs: 2 identical, 1 different" == summary_line(
-        [each.result() for each in differences]
+        [comparison.result() for comparison in comparisons]
     )
 
 
@@ -139,14 +139,14 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def around(tmp_path: Path, **changes: Any) -> EnvironmentDifference:
+def environment_difference(tmp_path: Path, **changes: Any) -> EnvironmentDifference:
     """The differences from the recorded environment."""
     return compare_environments(recorded(**changes), [spec()], tmp_path)
 
 
 def test_the_recording_machine_shows_no_difference(tmp_path: Path, unset: None) -> None:
     """On the machine that recorded the provenance, nothing differs."""
-    differences = around(tmp_path)
+    differences = environment_difference(tmp_path)
     assert ((), (), (), None, True) == (
         differences.decisive,
         differences.machine,
@@ -157,16 +157,18 @@ def test_the_recording_machine_shows_no_difference(tmp_path: Path, unset: None) 
 
 
 def test_decisive_packages_are_separated(tmp_path: Path) -> None:
-    """Packages that determine the numbers are listed separately, with a command to install them."""
+    """Packages that determine numbers are listed apart, with a command that installs them."""
     then = {"Stable_Baselines3": "2.0.0", "torch": "2.5.1+cu121", "rich": "1.0", "gone": "3.0"}
-    differences = around(tmp_path, packages={**packages(), **then}, python="3.11.0rc1")
+    differences = environment_difference(
+        tmp_path, packages={**packages(), **then}, python="3.11.0rc1"
+    )
     assert ["python", "stable-baselines3", "torch"] == [c.name for c in differences.decisive]
     assert ["gone", "rich"] == [c.name for c in differences.others]
     assert "pip install stable-baselines3==2.0.0 torch==2.5.1" == differences.install
 
 
 def test_another_build_of_a_version_is_not_requested_from_pip() -> None:
-    """Two builds of one version differ, but pip cannot install a particular build."""
+    """Another build of the same version is not requested from pip."""
     build = EnvironmentChange("torch", "2.9.0+cpu", "2.9.0+cu128")
     assert replace(SAME, decisive=(build,)).install is None
 
@@ -174,11 +176,13 @@ def test_another_build_of_a_version_is_not_requested_from_pip() -> None:
 def test_a_different_machine_is_noticed(
     tmp_path: Path, unset: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processor and decisive variables are compared; variables of paths and threads are not."""
+    """The processor and decisive variables are compared, paths and numbers of threads are not."""
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "somewhere")
     variables = {"PYTHONHASHSEED": "3", "OMP_NUM_THREADS": "77", "PYTHONPATH": "x"}
-    differences = around(tmp_path, machine={"processor": "one"}, variables=variables)
+    differences = environment_difference(
+        tmp_path, machine={"processor": "one"}, variables=variables
+    )
     assert [("processor", "one"), ("MKL_CBWR", None), ("PYTHONHASHSEED", "3")] == [
         (change.name, change.then) for change in differences.machine
     ]
@@ -187,11 +191,11 @@ def test_a_different_machine_is_noticed(
 def test_imports_of_the_environment_decide(tmp_path: Path) -> None:
     """A package that the workspace's environment imports is decisive."""
     (tmp_path / "importing_task.py").write_text("import rich\nraise SystemExit('imported')\n")
-    environment_folder = replace(
+    spec_with_imports = replace(
         spec(), environment={**spec().environment, "imports": ["importing_task"]}
     )
     differences = compare_environments(
-        recorded(packages={**packages(), "rich": "1.0"}), [environment_folder], tmp_path
+        recorded(packages={**packages(), "rich": "1.0"}), [spec_with_imports], tmp_path
     )
     assert ["rich"] == [change.name for change in differences.decisive]
 

@@ -17,7 +17,7 @@ from rlexp.records.run import RunRecord
 
 
 class _Original:
-    """A run that is compared with itself, about which nothing else is recorded."""
+    """An original run with only a name and a record."""
 
     name = "x/run"
 
@@ -27,8 +27,8 @@ class _Original:
 
 def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
     """A run of a script whose episodes had these returns."""
-    original = configuration()
-    spec = original.spec(Phase.TEST, 0, 0)
+    configured = configuration()
+    spec = configured.spec(Phase.TEST, 0, 0)
     spec = type(spec).from_plain({**spec.plain(), "algorithm": {"command": "x", "name": "mine"}})
     events: list[Event] = [
         RunStarted(time=0.0, attempt=1, pid=1, host="here"),
@@ -38,26 +38,26 @@ def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
     return RunRecord.fold(spec, [events])
 
 
-def answered(
-    first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch
+def comparison(
+    first: RunRecord, second: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> ReproductionAnswer:
     """The comparison of two executions."""
     monkeypatch.setattr("rlexp.app.reproduction.comparison.likely_cause", lambda *_: "a cause")
     return judge_reproduction(
-        cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None)
+        cast("Any", _Original(first)), second, cast("Any", None), cast("Any", None)
     )
 
 
 def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says that weights are not compared, and names no cause."""
-    result = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
+    """Equal results have no cause, and the message says that no weights are compared."""
+    result = comparison(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
     assert (ReproductionVerdict.EQUAL_SCORES, None) == (result.verdict, result.cause)
     assert [*run_lines(result.result())][-1].endswith("is equal; there are no weights to compare")
 
 
 def test_different_episodes_with_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Episodes without recorded lengths are compared too."""
-    result = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
+    """Different episodes are found even if their score is equal and lengths are not recorded."""
+    result = comparison(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
     assert (ReproductionVerdict.EQUAL_SCORES, "a cause") == (result.verdict, result.cause)
     assert result.divergence is not None
     assert "returns[0]" == result.divergence.field

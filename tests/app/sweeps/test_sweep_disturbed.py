@@ -1,4 +1,4 @@
-"""Sweeps whose folders were disturbed: copies, damage, a lost choice; and their evidence."""
+"""Sweeps with copied, damaged or deleted files keep their results or are refused."""
 
 import json
 import shutil
@@ -30,82 +30,82 @@ FEW = (
 )
 
 
-def first_run(made: StoredSweep) -> RunPaths:
+def first_run(stored: StoredSweep) -> RunPaths:
     """The first run of the search."""
-    return made.paths.run(made.made[0].name)
+    return stored.paths.run(stored.made[0].name)
 
 
 def test_a_copied_run_does_not_replace_its_original(tmp_path: Path) -> None:
     """An edited copy of a run changes no result."""
-    made = stored_sweep(tmp_path)
-    made.go_on(until=SweepStage.SEARCH)
-    before = {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
-    copy = made.paths.run("zz-copy")
-    shutil.copytree(first_run(made).folder, copy.folder)
+    stored = stored_sweep(tmp_path)
+    stored.go_on(until=SweepStage.SEARCH)
+    before = {s.record.spec.id: s.record.score for s in read_runs(stored.paths)}
+    copy = stored.paths.run("zz-copy")
+    shutil.copytree(first_run(stored).folder, copy.folder)
     journal = copy.attempts()[-1].journal
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     edited = [{**e, "returns": [1e6, 1e6]} if e.get("final") else e for e in events]
     journal.write_text("".join(json.dumps(e) + "\n" for e in edited))
-    assert before == {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
+    assert before == {s.record.spec.id: s.record.score for s in read_runs(stored.paths)}
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"schema": 1, "budget": 3, "id": 5}'])
 def test_a_damaged_run_is_executed_again(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, content: str
 ) -> None:
-    """The sweep reaches the same result after the damaged run was executed again."""
-    whole = finished_sweep(tmp_path / "whole", tmp_path_factory)
-    made = stored_sweep(tmp_path / "damaged")
-    made.go_on(runs=6)
-    run = first_run(made)
+    """A damaged run is executed again, and the sweep reaches the same result."""
+    undamaged = finished_sweep(tmp_path / "whole", tmp_path_factory)
+    stored = stored_sweep(tmp_path / "damaged")
+    stored.go_on(runs=6)
+    run = first_run(stored)
     run.spec.write_text(content)
-    sweeping = made.go_on()
-    assert SweepStage.DONE is sweeping.stage
+    source = stored.go_on()
+    assert SweepStage.DONE is source.stage
     assert 2 == len(run.attempts())
-    assert whole.paths.selection.read_bytes() == made.paths.selection.read_bytes()
-    assert whole.paths.trials.read_bytes() == _without_seconds(whole, made)
+    assert undamaged.paths.selection.read_bytes() == stored.paths.selection.read_bytes()
+    assert undamaged.paths.trials.read_bytes() == _without_seconds(undamaged, stored)
 
 
 def test_a_lost_choice_cannot_be_repeated(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """With test runs and without selection.json, no trials are added and no choice is made."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    made.paths.selection.unlink()
-    proposed = made.paths.trials.read_bytes()
-    overrides = (*made.words, "sweep.trials=20")
+    """A sweep with test runs and without selection.json is refused and adds no trials."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    stored.paths.selection.unlink()
+    proposed = stored.paths.trials.read_bytes()
+    overrides = (*stored.words, "sweep.trials=20")
     for options in (SweepOptions(), SweepOptions(dry_run=True), SweepOptions(retry=True)):
         with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
-            sweep(None, overrides, options, made.study, console())
-    assert proposed == made.paths.trials.read_bytes()
+            sweep(None, overrides, options, stored.study, console())
+    assert proposed == stored.paths.trials.read_bytes()
 
 
 def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
     """Trials of one configuration share runs, whose steps count once."""
-    made = stored_sweep(tmp_path, *FEW)
-    made.go_on()
-    (sweep_found,) = collect_evidence(["made_up"], Phase.TEST, made.study).sweeps
-    tuning = [s for s in made.made if s.phase is Phase.TUNING]
-    assert len(tuning) < 3 * len(sweep_found.trials)
-    assert 100 * len(tuning) == sum(t.spent for t in sweep_found.trials)
+    stored = stored_sweep(tmp_path, *FEW)
+    stored.go_on()
+    (sweep_evidence,) = collect_evidence(["made_up"], Phase.TEST, stored.study).sweeps
+    tuning = [s for s in stored.made if s.phase is Phase.TUNING]
+    assert len(tuning) < 3 * len(sweep_evidence.trials)
+    assert 100 * len(tuning) == sum(t.spent for t in sweep_evidence.trials)
     assert (
         100 * len(tuning)
-        == max(t.ended_at for t in sweep_found.trials)
-        == sweep_found.costs["tuning"].steps
+        == max(t.ended_at for t in sweep_evidence.trials)
+        == sweep_evidence.costs["tuning"].steps
     )
     by_epochs: dict[int, set[tuple[object, ...]]] = {}
-    for t in sweep_found.trials:
-        message = (t.value, t.eligible, t.state, t.ended_at if t.eligible else None)
-        by_epochs.setdefault(t.parameters["algorithm.n_epochs"], set()).add(message)
-    assert {1} == {len(message) for message in by_epochs.values()}
+    for t in sweep_evidence.trials:
+        result = (t.value, t.eligible, t.state, t.ended_at if t.eligible else None)
+        by_epochs.setdefault(t.parameters["algorithm.n_epochs"], set()).add(result)
+    assert {1} == {len(result) for result in by_epochs.values()}
 
 
 def test_the_threshold_is_part_of_the_definition_if_the_objective_uses_it(tmp_path: Path) -> None:
-    """Another threshold is another definition then; other reference scores are not."""
+    """Another threshold gives another definition only if the objective uses it."""
     from rlexp.app.sweeps.request import read_sweep
 
-    made = stored_sweep(tmp_path)
-    requested = read_sweep(None, made.words, made.study).experiment
+    stored = stored_sweep(tmp_path)
+    requested = read_sweep(None, stored.words, stored.study).experiment
     default = requested.default
     other = replace(default, reference={**default.reference, "threshold": 12.0})
     assert requested.fingerprint == replace(requested, configurations=(other,)).fingerprint
@@ -118,8 +118,8 @@ def test_the_threshold_is_part_of_the_definition_if_the_objective_uses_it(tmp_pa
 
 
 def _without_seconds(first: StoredSweep, second: StoredSweep) -> bytes:
-    """The trials of the second with the suggestion times of the first, which may differ."""
+    """The trials of the second sweep with the suggestion times of the first."""
     times = [json.loads(line)["seconds"] for line in first.paths.trials.read_text().splitlines()]
     lines = [json.loads(line) for line in second.paths.trials.read_text().splitlines()]
-    message = [{**line, "seconds": time} for line, time in zip(lines, times, strict=True)]
-    return "".join(json.dumps(t, separators=(",", ":")) + "\n" for t in message).encode()
+    trials = [{**line, "seconds": time} for line, time in zip(lines, times, strict=True)]
+    return "".join(json.dumps(t, separators=(",", ":")) + "\n" for t in trials).encode()

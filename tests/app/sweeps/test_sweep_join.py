@@ -1,4 +1,4 @@
-"""Which parts of an existing sweep may grow, and which changes are refused."""
+"""An existing sweep may grow in some parts, and other changes are refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ PLAN = SweepPlan(
 )
 
 
-def asked(test: int = 2, **changes: object) -> Experiment:
+def requested_sweep(test: int = 2, **changes: object) -> Experiment:
     """A sweep as a command requests it."""
     plan = replace(PLAN, **changes)  # type: ignore[arg-type]
     sweep = Sweep(
@@ -50,7 +50,7 @@ def asked(test: int = 2, **changes: object) -> Experiment:
 def paths(tmp_path: Path) -> ExperimentPaths:
     """A sweep of four trials without a chosen winner."""
     paths = ExperimentPaths(tmp_path / "sample")
-    write_experiment(paths, asked())
+    write_experiment(paths, requested_sweep())
     append_trial(
         paths, StoredTrial(number=0, parameters={}, steps=100, configuration=configuration())
     )
@@ -58,17 +58,17 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 
 
 def choose(paths: ExperimentPaths) -> None:
-    """Write the choice of the default configuration."""
+    """Write a selection that chooses the default configuration."""
     finalists = (Finalist(number=0, tuning=(1.0,)),)
     write_selection(paths, Selection(winner=0, finalists=finalists, rule="best"))
 
 
 def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) -> None:
-    """More trials and test seeds are added; fewer remove none."""
-    grown = merge_with_existing_sweep(paths, asked(test=5, trials=9), lag_asked=True)
+    """A larger number of trials or test seeds extends the sweep; a smaller one removes none."""
+    grown = merge_with_existing_sweep(paths, requested_sweep(test=5, trials=9), lag_asked=True)
     assert grown.sweep is not None
     assert (9, 5) == (grown.sweep.plan.trials, grown.seeds.test)
-    same = merge_with_existing_sweep(paths, asked(test=1, trials=2), lag_asked=True)
+    same = merge_with_existing_sweep(paths, requested_sweep(test=1, trials=2), lag_asked=True)
     assert same.sweep is not None
     assert (4, 2) == (same.sweep.plan.trials, same.seeds.test)
 
@@ -76,36 +76,40 @@ def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) ->
 def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
     """More trials are refused after the choice, with a command for a new sweep."""
     choose(paths)
-    assert 7 == merge_with_existing_sweep(paths, asked(test=7), lag_asked=True).seeds.test
+    assert (
+        7 == merge_with_existing_sweep(paths, requested_sweep(test=7), lag_asked=True).seeds.test
+    )
     with pytest.raises(RecordError, match=r"Only seeds\.test may grow.*seeds\.root=1"):
-        merge_with_existing_sweep(paths, asked(trials=9), lag_asked=True)
+        merge_with_existing_sweep(paths, requested_sweep(trials=9), lag_asked=True)
     with pytest.raises(RecordError, match="has chosen its winner"):
-        merge_with_existing_sweep(paths, asked(steps=10_000_000, trials=5), lag_asked=True)
+        merge_with_existing_sweep(
+            paths, requested_sweep(steps=10_000_000, trials=5), lag_asked=True
+        )
 
 
 def test_another_definition_is_refused_with_the_differences(paths: ExperimentPaths) -> None:
-    """Another allocation or budget under an existing name is refused, one line for each."""
+    """Another allocation or budget is refused with one line for each difference."""
     with pytest.raises(
         RecordError, match=r"\n  sweep.*allocation: existing 'fixed', requested 'racing'$"
     ):
-        merge_with_existing_sweep(paths, asked(allocation="racing"), lag_asked=True)
-    longer = replace(asked(), configurations=(configuration(steps=2000),))
+        merge_with_existing_sweep(paths, requested_sweep(allocation="racing"), lag_asked=True)
+    longer = replace(requested_sweep(), configurations=(configuration(steps=2000),))
     with pytest.raises(RecordError, match=r"\n  budget\.steps: existing \d+, requested 2000$"):
         merge_with_existing_sweep(paths, longer, lag_asked=True)
 
 
 def test_the_lag_is_kept_unless_it_is_set(paths: ExperimentPaths) -> None:
-    """A machine with other cores keeps the sweep's lag; a different explicit lag is refused."""
-    kept = merge_with_existing_sweep(paths, asked(lag=15), lag_asked=False)
-    assert kept.sweep is not None
-    assert 3 == kept.sweep.plan.lag
+    """The lag of the sweep is kept by default; another requested lag is refused."""
+    merged = merge_with_existing_sweep(paths, requested_sweep(lag=15), lag_asked=False)
+    assert merged.sweep is not None
+    assert 3 == merged.sweep.plan.lag
     with pytest.raises(RecordError, match="lag: existing 3, requested 15"):
-        merge_with_existing_sweep(paths, asked(lag=15), lag_asked=True)
+        merge_with_existing_sweep(paths, requested_sweep(lag=15), lag_asked=True)
 
 
 def test_an_experiment_that_is_not_a_sweep_is_refused(tmp_path: Path) -> None:
-    """A name of an experiment without a search is refused."""
+    """A sweep under the name of an ordinary experiment is refused."""
     paths = ExperimentPaths(tmp_path / "plain")
     write_experiment(paths, experiment(configuration()))
     with pytest.raises(RecordError, match="is not a sweep"):
-        merge_with_existing_sweep(paths, asked(), lag_asked=True)
+        merge_with_existing_sweep(paths, requested_sweep(), lag_asked=True)

@@ -1,4 +1,4 @@
-"""A tracker gets every step of a run once and whole, whatever its attempts went through."""
+"""A tracker gets every complete step of a run once, over all attempts of the run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,13 +45,13 @@ def loss(step: int, value: float = 0.5) -> Measured:
 
 
 def test_a_run_that_has_not_started_gives_no_rows(run: RunPaths) -> None:
-    """It has neither rows nor a record."""
+    """A run that has not started has neither rows nor a record."""
     feed = RunJournalReader(run)
     assert ([], None, 0) == (steps(feed, -1), feed.read_end(unended=True), feed.attempt)
 
 
 def test_the_last_step_is_given_when_it_is_complete(run: RunPaths) -> None:
-    """An evaluation may follow a measurement at the same step until the run ends."""
+    """The last step is complete when a later step, or the end of the run, is recorded."""
     feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     assert [10] == steps(feed, -1)
     journal.append(evaluated(20, 1.0))
@@ -65,7 +65,7 @@ def test_the_last_step_is_given_when_it_is_complete(run: RunPaths) -> None:
 
 
 def test_a_partial_line_is_read_once_it_is_complete(run: RunPaths) -> None:
-    """A line is read once, when it is whole."""
+    """A partly written line is read when it is complete, and only once."""
     feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20), loss(30))
     content = run.attempt(1).journal.read_bytes()
     run.attempt(1).journal.write_bytes(content[:-5])
@@ -78,29 +78,29 @@ def test_a_partial_line_is_read_once_it_is_complete(run: RunPaths) -> None:
 
 @pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
 def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bool) -> None:
-    """An attempt dies at step 40, the next continues at 20: every step is given once, in order."""
-    feed, run_found = RunJournalReader(run), list[int]()
+    """After an attempt died at step 40 and another continued at 20, each step is given once."""
+    feed, given_steps = RunJournalReader(run), list[int]()
 
-    def look(*, unended: bool = False) -> None:
+    def read_steps(*, unended: bool = False) -> None:
         if live or unended:
-            run_found.extend(steps(feed, max(run_found, default=-1), unended=unended))
+            given_steps.extend(steps(feed, max(given_steps, default=-1), unended=unended))
 
     attempt(run, started(), *(loss(step) for step in (10, 20, 30, 40)))
-    look()
+    read_steps()
     second = attempt(run, started(2))
-    look()
+    read_steps()
     second.append(continued(20))
-    look()
+    read_steps()
     for step in (30, 40, 50):
         second.append(loss(step))
-        look()
+        read_steps()
     second.append(ended(50))
-    look(unended=True)
-    assert [10, 20, 30, 40, 50] == run_found
+    read_steps(unended=True)
+    assert [10, 20, 30, 40, 50] == given_steps
 
 
 def test_a_restarted_run_gives_no_step_twice(run: RunPaths) -> None:
-    """Its numbers are those that were given before."""
+    """After a restart from step 0, only steps that were not given before are given."""
     feed = RunJournalReader(run)
     attempt(run, started(), loss(10), loss(20), loss(30))
     assert [10, 20] == steps(feed, -1)
@@ -109,7 +109,7 @@ def test_a_restarted_run_gives_no_step_twice(run: RunPaths) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "state", "given"),
+    ("end", "state", "expected_steps"),
     [
         (ended(20), State.COMPLETED, [10, 20]),
         (ended(20, Ending.PRUNED), State.PRUNED, [10, 20]),
@@ -118,9 +118,9 @@ def test_a_restarted_run_gives_no_step_twice(run: RunPaths) -> None:
     ],
 )
 def test_the_record_is_given_when_the_run_has_ended(
-    run: RunPaths, end: Event, state: State, given: Sequence[int]
+    run: RunPaths, end: Event, state: State, expected_steps: Sequence[int]
 ) -> None:
-    """The last step of a run that continues later is not complete."""
+    """A run that has ended gives its record; only an interrupted run keeps its last step."""
     feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
     feed.read(-1)
     assert feed.read_end(unended=False) is None
@@ -128,22 +128,25 @@ def test_the_record_is_given_when_the_run_has_ended(
     feed.read(-1)
     record = feed.read_end(unended=False)
     assert record is not None
-    assert (state, given) == (record.state, [row.step for row in feed.complete_rows(record)])
+    assert (state, expected_steps) == (
+        record.state,
+        [row.step for row in feed.complete_rows(record)],
+    )
 
 
 def test_a_run_without_an_end_is_lost_only_if_no_command_executes_it(run: RunPaths) -> None:
-    """While a command is at work, that command records the ends of its runs."""
+    """A run without an end counts as lost only if no command executes it."""
     attempt(run, started(), loss(10))
     feed = RunJournalReader(run)
     feed.read(-1)
     assert feed.read_end(unended=False) is None
-    lost = feed.read_end(unended=True)
-    assert lost is not None
-    assert State.LOST is lost.state
+    record = feed.read_end(unended=True)
+    assert record is not None
+    assert State.LOST is record.state
 
 
 def test_rows_that_a_service_lost_are_read_again(run: RunPaths) -> None:
-    """A service may have fewer rows than the cursor says."""
+    """Rows are read again if a service has fewer rows than the cursor says."""
     attempt(run, started(), loss(10), loss(20), loss(30), ended(30))
     feed = RunJournalReader(run)
     assert [30] == steps(feed, 20)

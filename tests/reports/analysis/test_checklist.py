@@ -1,4 +1,4 @@
-"""The checklist, filled in from the evidence, and what --strict refuses."""
+"""Answers of the reproducibility checklist, and reports that `--strict` refuses."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,16 +27,16 @@ from rlexp.reports.analysis.checklist import ChecklistAnswer, ChecklistItem, fai
 from rlexp.reports.evidence.runs import Evidence
 
 
-def item(number: int, own: Evidence) -> ChecklistItem:
-    """One item of the checklist."""
-    return items(inquiry(own))[number - 1]
+def item(number: int, sample: Evidence) -> ChecklistItem:
+    """The item of the checklist with this number."""
+    return items(inquiry(sample))[number - 1]
 
 
-def recorded(**changes: Any) -> Evidence:
+def with_provenance(**changes: Any) -> Evidence:
     """Runs of a label with changed provenance."""
-    own = scored(configured(), [1.0, 2.0])
-    plain: Mapping[str, Any] = {**PROVENANCE, **changes}
-    return evidence(replace(m, provenance=plain) for m in own)
+    runs = scored(configured(), [1.0, 2.0])
+    provenance: Mapping[str, Any] = {**PROVENANCE, **changes}
+    return evidence(replace(m, provenance=provenance) for m in runs)
 
 
 def test_there_are_seventeen_items_in_the_order_of_the_paper() -> None:
@@ -45,11 +45,11 @@ def test_there_are_seventeen_items_in_the_order_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_item_has_an_answer_and_evidence(name: str) -> None:
-    """Every item has a question, an answer and evidence, for every sample."""
-    for own in items(inquiry(SAMPLES[name]())):
-        assert own.question.endswith("?")
-        assert own.evidence.endswith(".")
+def test_every_item_has_evidence(name: str) -> None:
+    """Every item has a question and evidence, for every sample."""
+    for entry in items(inquiry(SAMPLES[name]())):
+        assert entry.question.endswith("?")
+        assert entry.evidence.endswith(".")
 
 
 def test_a_typical_report_passes() -> None:
@@ -59,11 +59,11 @@ def test_a_typical_report_passes() -> None:
 
 def test_missing_runs_are_refused() -> None:
     """`--strict` names each label with the states of its missing runs."""
-    found = failed_checks(inquiry(incomplete()))
+    messages = failed_checks(inquiry(incomplete()))
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
-    assert f"a2c: 4 of 10 runs have no score ({states})" == found[0]
-    assert found[1].startswith("damaged records: sample: a2c-test-3-")
-    assert 2 == len(found)
+    assert f"a2c: 4 of 10 runs have no score ({states})" == messages[0]
+    assert messages[1].startswith("damaged records: sample: a2c-test-3-")
+    assert 2 == len(messages)
 
 
 def test_a_task_that_a_label_lacks_is_refused() -> None:
@@ -73,17 +73,17 @@ def test_a_task_that_a_label_lacks_is_refused() -> None:
 
 def test_the_wrong_phase_is_refused() -> None:
     """`--strict` refuses tuning runs, and items 11 and 12 answer no."""
-    found = failed_checks(inquiry(tuning_phase()))
-    assert "these are tuning runs; a report needs test runs: --phase test" == found[0]
-    assert ["checklist item 11", "checklist item 12"] == [line[:17] for line in found[1:]]
+    messages = failed_checks(inquiry(tuning_phase()))
+    assert "these are tuning runs; a report needs test runs: --phase test" == messages[0]
+    assert ["checklist item 11", "checklist item 12"] == [line[:17] for line in messages[1:]]
 
 
 def test_an_experiment_without_runs_is_refused() -> None:
     """`--strict` refuses an empty experiment."""
-    found = failed_checks(inquiry(empty()))
-    assert "no test run is planned" == found[0]
+    messages = failed_checks(inquiry(empty()))
+    assert "no test run is planned" == messages[0]
     numbers = ("11", "12", "13")
-    assert [f"checklist item {n}" for n in numbers] == [line[:17] for line in found[1:]]
+    assert [f"checklist item {n}" for n in numbers] == [line[:17] for line in messages[1:]]
 
 
 def test_failed_runs_are_refused() -> None:
@@ -107,40 +107,40 @@ def test_tuning_seeds_are_listed_where_there_was_tuning() -> None:
 
 def test_unequal_budgets_are_a_no() -> None:
     """Item 7 answers no and lists the environment steps."""
-    own = item(7, unequal_budgets())
+    entry = item(7, unequal_budgets())
     expected = "On CartPole-v1, runs trained for 5,500 and 11,000 environment steps."
-    assert (ChecklistAnswer.NO, expected) == (own.answer, own.evidence)
+    assert (ChecklistAnswer.NO, expected) == (entry.answer, entry.evidence)
 
 
 def test_code_needs_a_commit() -> None:
     """Item 14 answers no without a recorded commit."""
-    bare = {**PROVENANCE["code"], "commit": None}
-    assert ChecklistAnswer.NO is item(14, recorded(code=bare)).answer
+    code = {**PROVENANCE["code"], "commit": None}
+    assert ChecklistAnswer.NO is item(14, with_provenance(code=code)).answer
 
 
 def test_code_needs_a_remote() -> None:
-    """Item 14 asks the author for a link where the commit has no remote."""
+    """Item 14 asks the author for a link if the recorded code has no remote."""
     assert ChecklistAnswer.WORDS is item(14, typical()).answer
 
 
 def test_code_that_differs_from_its_commit_needs_words() -> None:
     """Item 14 asks the author to commit uncommitted changes."""
-    changed = {**PROVENANCE["code"], "remote": "https://example.org/study", "dirty": ["a.py"]}
-    own = item(14, recorded(code=changed))
-    assert (ChecklistAnswer.WORDS, True) == (own.answer, "uncommitted changes" in own.evidence)
+    code = {**PROVENANCE["code"], "remote": "https://example.org/study", "dirty": ["a.py"]}
+    entry = item(14, with_provenance(code=code))
+    assert (ChecklistAnswer.WORDS, True) == (entry.answer, "uncommitted changes" in entry.evidence)
 
 
 def test_linked_code_is_a_yes() -> None:
-    """Item 14 answers yes with commit and remote."""
-    linked = {**PROVENANCE["code"], "remote": "https://example.org/study"}
-    own = item(14, recorded(code=linked))
+    """Item 14 answers yes if commit and remote are recorded."""
+    code = {**PROVENANCE["code"], "remote": "https://example.org/study"}
+    entry = item(14, with_provenance(code=code))
     expected = (ChecklistAnswer.YES, "Commit aaaaaaaaaaaa of https://example.org/study.")
-    assert expected == (own.answer, own.evidence)
+    assert expected == (entry.answer, entry.evidence)
 
 
 @pytest.mark.parametrize(("number", "key"), [(16, "packages"), (17, "machine")])
 def test_what_was_not_recorded_is_a_no(number: int, key: str) -> None:
-    """Items 16 and 17 answer no where a run did not record software or hardware."""
+    """Items 16 and 17 answer no if a run did not record software or hardware."""
     assert ChecklistAnswer.YES is item(number, typical()).answer
-    assert ChecklistAnswer.NO is item(number, recorded(**{key: {}})).answer
+    assert ChecklistAnswer.NO is item(number, with_provenance(**{key: {}})).answer
     assert ChecklistAnswer.NO is item(number, nothing_run()).answer

@@ -1,4 +1,4 @@
-"""Numbers that sections share: aggregates, tasks, pairs."""
+"""Estimates that several sections share: aggregates, results per task and pairs."""
 
 import math
 from dataclasses import replace
@@ -40,24 +40,24 @@ BY_HAND = of_scores(
         ("ppo", PENDULUM): [-150.0, -150.0, -692.5],
     }
 )
-"""Normalised: 0, ½, 1 and 1, 1, ½."""
+"""Scores that are 0, ½, 1 and 1, 1, ½ after normalisation."""
 
 
 def test_aggregates_by_hand() -> None:
     """The IQM uses the middle four of six normalised scores, the others means of tasks."""
-    own = aggregates(inquiry(BY_HAND))[0].intervals
-    found = {name: round(interval.estimate, 12) for name, interval in own.items()}
+    intervals = aggregates(inquiry(BY_HAND))[0].intervals
+    estimates = {name: round(interval.estimate, 12) for name, interval in intervals.items()}
     expected = {"iqm": 0.75, "median": 2 / 3, "mean": 2 / 3, "optimality_gap": 1 / 3}
-    assert {name: round(value, 12) for name, value in expected.items()} == found
+    assert {name: round(value, 12) for name, value in expected.items()} == estimates
 
 
 def test_aggregates_of_one_task_are_raw() -> None:
     """On a single task only capped metrics are normalised."""
     scores = {("ppo", CARTPOLE): [400.0, 420.0, 500.0]}
-    own = aggregates(inquiry(of_scores(scores)))[0].intervals
-    assert math.isclose(440.0, own["mean"].estimate)
+    intervals = aggregates(inquiry(of_scores(scores)))[0].intervals
+    assert math.isclose(440.0, intervals["mean"].estimate)
     gaps = [1 - (score - 22.5) / 452.5 for score in (400.0, 420.0)]
-    assert math.isclose(sum(gaps) / 3, own["optimality_gap"].estimate)
+    assert math.isclose(sum(gaps) / 3, intervals["optimality_gap"].estimate)
 
 
 def test_unit_of_one_task_and_of_several() -> None:
@@ -67,97 +67,98 @@ def test_unit_of_one_task_and_of_several() -> None:
 
 def test_n_and_planned_runs_are_counted() -> None:
     """A run without a score counts in `planned` and not in `n`."""
-    own = aggregates(inquiry(not_finite()))
-    assert [(2, 3), (2, 3)] == [(e.n, e.planned) for e in own]
-    assert {2} == {i.n for e in own for i in e.intervals.values()}
+    rows = aggregates(inquiry(not_finite()))
+    assert [(2, 3), (2, 3)] == [(e.n, e.planned) for e in rows]
+    assert {2} == {i.n for e in rows for i in e.intervals.values()}
 
 
 def test_a_label_without_a_task_has_no_aggregate() -> None:
     """A label without runs on a task is not averaged over fewer tasks than other labels."""
-    own = {e.label: e for e in aggregates(inquiry(task_missing()))}
-    assert {} == own["dqn"].intervals
-    assert {"dqn has no planned run on Pendulum-v1"} == set(own["dqn"].reasons.values())
-    assert list(inquiry(typical()).metrics) == list(own["ppo"].intervals)
+    rows = {e.label: e for e in aggregates(inquiry(task_missing()))}
+    assert {} == rows["dqn"].intervals
+    assert {"dqn has no planned run on Pendulum-v1"} == set(rows["dqn"].reasons.values())
+    assert list(inquiry(typical()).metrics) == list(rows["ppo"].intervals)
 
 
 def test_a_label_without_a_score_on_a_task_has_no_aggregate() -> None:
-    """The reason names the task and the states of its runs."""
-    own = {e.label: e for e in aggregates(inquiry(task_failed()))}["dqn"]
+    """A missing aggregate has a reason with the task and the states of its runs."""
+    row = {e.label: e for e in aggregates(inquiry(task_failed()))}["dqn"]
     expected = "dqn has no score on Pendulum-v1 (5 failed (nan))"
-    assert ({}, {expected}) == (own.intervals, set(own.reasons.values()))
+    assert ({}, {expected}) == (row.intervals, set(row.reasons.values()))
 
 
 def test_tasks_without_anchors_have_no_aggregate() -> None:
     """Raw scores of several tasks are never averaged."""
-    for own in aggregates(inquiry(without_anchors())):
-        assert {} == own.intervals
-        assert all("Pendulum-v1 cannot be normalised" in r for r in own.reasons.values())
+    for row in aggregates(inquiry(without_anchors())):
+        assert {} == row.intervals
+        assert all("Pendulum-v1 cannot be normalised" in r for r in row.reasons.values())
 
 
 def test_observed_anchors_are_an_explicit_way_out() -> None:
     """With observed anchors, labels have aggregates on tasks without declared anchors."""
-    for own in aggregates(inquiry(without_anchors(), normalisation="observed")):
-        assert {} == own.reasons
+    for row in aggregates(inquiry(without_anchors(), normalisation="observed")):
+        assert {} == row.reasons
 
 
 def test_one_task_without_anchors_has_all_but_capped_metrics() -> None:
-    """Without anchors, only the optimality gap is missing on a single task."""
-    bare = [replace(m.configuration, reference={}) for m in one_task().members]
+    """A single task without anchors lacks only the optimality gap."""
+    configurations = [replace(m.configuration, reference={}) for m in one_task().members]
     members = tuple(
-        replace(m, configuration=c) for m, c in zip(one_task().members, bare, strict=True)
+        replace(m, configuration=c)
+        for m, c in zip(one_task().members, configurations, strict=True)
     )
-    own = aggregates(inquiry(replace(one_task(), members=members)))[0]
-    assert ["iqm", "median", "mean"] == list(own.intervals)
-    assert ["optimality_gap"] == list(own.reasons)
+    row = aggregates(inquiry(replace(one_task(), members=members)))[0]
+    assert ["iqm", "median", "mean"] == list(row.intervals)
+    assert ["optimality_gap"] == list(row.reasons)
 
 
 def test_one_run_has_an_estimate_and_no_interval() -> None:
     """The estimate of a single run has a reason instead of an interval."""
-    own = aggregates(inquiry(one_run()))[0].intervals["iqm"]
-    assert (400.0, None, None) == (own.estimate, own.low, own.high)
-    assert own.reason
+    iqm = aggregates(inquiry(one_run()))[0].intervals["iqm"]
+    assert (400.0, None, None) == (iqm.estimate, iqm.low, iqm.high)
+    assert iqm.reason
 
 
 def test_no_label_has_no_aggregate() -> None:
-    """Without labels there are no aggregates."""
+    """Without labels there are no aggregates, no results per task and no pairs."""
     assert ((), (), ()) == tuple(f(inquiry(empty())) for f in (aggregates, per_task, pairs))
 
 
 def test_per_task_has_a_row_for_every_label_and_task() -> None:
     """Labels without runs on a task have a row with the reason."""
-    found = per_task(inquiry(task_missing()))
+    rows = per_task(inquiry(task_missing()))
     assert [(t, label) for t in (CARTPOLE, PENDULUM) for label in LABELS] == [
-        (*own.tasks, own.label) for own in found
+        (*row.tasks, row.label) for row in rows
     ]
-    assert {"dqn has no planned run on Pendulum-v1"} == set(found[-1].reasons.values())
-    assert (0, 0, ()) == (found[-1].n, found[-1].planned, found[-1].scores)
+    assert {"dqn has no planned run on Pendulum-v1"} == set(rows[-1].reasons.values())
+    assert (0, 0, ()) == (rows[-1].n, rows[-1].planned, rows[-1].scores)
 
 
 def test_per_task_is_raw() -> None:
-    """Scores of a task are in units of its return, rising."""
-    found = per_task(inquiry(BY_HAND))
-    assert [(22.5, 248.75, 475.0), (-692.5, -150.0, -150.0)] == [own.scores for own in found]
-    assert math.isclose(248.75, found[0].intervals["mean"].estimate)
+    """Scores of a task are in units of its return, in rising order."""
+    rows = per_task(inquiry(BY_HAND))
+    assert [(22.5, 248.75, 475.0), (-692.5, -150.0, -150.0)] == [row.scores for row in rows]
+    assert math.isclose(248.75, rows[0].intervals["mean"].estimate)
 
 
 def test_scores_counted_as_worst_are_in_every_number() -> None:
     """The declared minimum of a failed run is part of the mean, and of n."""
-    own = {e.label: e for e in per_task(inquiry(worst()))}["a2c"]
-    assert ((1.0, 300.0, 310.0), 3) == (own.scores, own.n)
-    assert math.isclose(611 / 3, own.intervals["mean"].estimate)
+    row = {e.label: e for e in per_task(inquiry(worst()))}["a2c"]
+    assert ((1.0, 300.0, 310.0), 3) == (row.scores, row.n)
+    assert math.isclose(611 / 3, row.intervals["mean"].estimate)
 
 
 def test_pairs_by_hand() -> None:
-    """The verdict is about the mean difference, first minus second."""
+    """The verdict of a pair is about the mean difference, first minus second."""
     scores = {
         ("ppo", CARTPOLE): [475.0, 474.0, 473.0, 476.0],
         ("a2c", CARTPOLE): [100.0, 101.0, 99.0, 102.0],
     }
-    found = pairs(inquiry(of_scores(scores)))
+    comparisons = pairs(inquiry(of_scores(scores)))
     assert [("ppo", "a2c", (CARTPOLE,), ())] == [
-        (p.first, p.second, p.tasks, p.left_out) for p in found
+        (p.first, p.second, p.tasks, p.left_out) for p in comparisons
     ]
-    decision = found[0].decision
+    decision = comparisons[0].decision
     assert decision is not None
     assert Verdict.BETTER is decision.verdict
     assert math.isclose(374.0, decision.member.comparison.difference.estimate)
@@ -171,39 +172,39 @@ def test_pairs_are_adjusted_for_each_other() -> None:
 
 
 def test_pairs_use_the_tasks_that_both_have() -> None:
-    """The pair lists the tasks that its verdict does not cover."""
-    found = {(p.first, p.second): p for p in pairs(inquiry(task_missing()))}
+    """A pair is compared on the tasks of both labels, and lists the other tasks."""
+    pairs_by_labels = {(p.first, p.second): p for p in pairs(inquiry(task_missing()))}
     assert ((CARTPOLE,), (PENDULUM,)) == (
-        found["ppo", "dqn"].tasks,
-        found["ppo", "dqn"].left_out,
+        pairs_by_labels["ppo", "dqn"].tasks,
+        pairs_by_labels["ppo", "dqn"].left_out,
     )
-    assert () == found["ppo", "a2c"].left_out
+    assert () == pairs_by_labels["ppo", "a2c"].left_out
 
 
 def test_a_pair_without_a_common_task_is_not_compared() -> None:
-    """The pair has a reason instead of a verdict."""
-    found = pairs(inquiry(all_failed()))[0]
+    """Two labels without a common task have a reason instead of a verdict."""
+    pair = pairs(inquiry(all_failed()))[0]
     assert (None, "ppo and a2c have no task in common on which both have a score") == (
-        found.decision,
-        found.reason,
+        pair.decision,
+        pair.reason,
     )
 
 
 def test_a_pair_is_not_compared_on_raw_scores_of_several_tasks() -> None:
-    """The reason asks for anchors."""
-    found = pairs(inquiry(without_anchors()))
-    assert [None] * 3 == [p.decision for p in found]
-    assert all("cannot be normalised" in (p.reason or "") for p in found)
+    """Scores of several tasks without anchors give a reason instead of a verdict."""
+    comparisons = pairs(inquiry(without_anchors()))
+    assert [None] * 3 == [p.decision for p in comparisons]
+    assert all("cannot be normalised" in (p.reason or "") for p in comparisons)
 
 
 def test_out_of_range_returns_are_no_scores() -> None:
     """A run with an out-of-range return counts as a run without a score."""
-    own = of_scores({("ppo", CARTPOLE): [1e120, 1.0], ("a2c", CARTPOLE): [1.0, 2.0]})
-    cell = own.cells["ppo", CARTPOLE]
+    sample = of_scores({("ppo", CARTPOLE): [1e120, 1.0], ("a2c", CARTPOLE): [1.0, 2.0]})
+    cell = sample.cells["ppo", CARTPOLE]
     assert (1, 1, 2) == (cell.n, len(cell.unscored), cell.planned)
-    found = pairs(inquiry(own))[0]
-    assert found.decision is not None
-    assert ((1,), (2,)) == found.decision.member.comparison.sizes
+    pair = pairs(inquiry(sample))[0]
+    assert pair.decision is not None
+    assert ((1,), (2,)) == pair.decision.member.comparison.sizes
 
 
 def test_a_margin_is_in_units_of_the_score() -> None:
@@ -212,23 +213,23 @@ def test_a_margin_is_in_units_of_the_score() -> None:
         ("ppo", CARTPOLE): [400.0, 401.0, 402.0, 403.0],
         ("a2c", CARTPOLE): [400.5, 401.5, 402.5, 403.5],
     }
-    found = pairs(inquiry(of_scores(scores), margin=50.0))[0]
-    assert found.decision is not None
-    assert Verdict.EQUIVALENT is found.decision.verdict
+    pair = pairs(inquiry(of_scores(scores), margin=50.0))[0]
+    assert pair.decision is not None
+    assert Verdict.EQUIVALENT is pair.decision.verdict
 
 
 def test_constant_scores_decide_nothing() -> None:
     """Equal scores without variance are undecided, with a reason."""
-    found = pairs(inquiry(constant()))[0].decision
-    assert found is not None
-    assert Verdict.UNDECIDED is found.verdict
-    assert "all runs" in found.reason
+    decision = pairs(inquiry(constant()))[0].decision
+    assert decision is not None
+    assert Verdict.UNDECIDED is decision.verdict
+    assert "all runs" in decision.reason
 
 
 def test_unequal_numbers_of_runs_are_all_used() -> None:
     """All runs are used where labels have different numbers of runs."""
-    own = {e.label: e for e in aggregates(inquiry(unequal_seeds()))}
-    assert [10, 8, 9] == [own[label].n for label in LABELS]
+    rows = {e.label: e for e in aggregates(inquiry(unequal_seeds()))}
+    assert [10, 8, 9] == [rows[label].n for label in LABELS]
 
 
 def test_one_label_has_no_pair() -> None:
@@ -241,16 +242,18 @@ def test_one_label_has_no_pair() -> None:
 @given(seed=st.integers(0, 1000))
 def test_no_number_depends_on_the_order_of_the_runs(name: str, seed: int) -> None:
     """The same runs in another order give the same numbers."""
-    own: Evidence = SAMPLES[name]()
-    straight, shuffled = inquiry(own), inquiry(reordered(own, seed))
+    sample: Evidence = SAMPLES[name]()
+    ordered, shuffled = inquiry(sample), inquiry(reordered(sample, seed))
     for numbers in (aggregates, per_task, pairs):
-        assert numbers(straight) == numbers(shuffled)
+        assert numbers(ordered) == numbers(shuffled)
 
 
 def test_a_difference_is_no_larger_than_returns_allow() -> None:
-    """Two labels within [1, 500] differ by at most 499, whatever the spread of three runs says."""
-    own = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 1.0), ("a2c", CARTPOLE): (1.0, 1.0, 500.0)})
-    (pair,) = pairs(inquiry(own))
+    """The interval of a difference of returns in [1, 500] is clipped to ±499."""
+    sample = of_scores(
+        {("ppo", CARTPOLE): (500.0, 500.0, 1.0), ("a2c", CARTPOLE): (1.0, 1.0, 500.0)}
+    )
+    (pair,) = pairs(inquiry(sample))
     assert pair.decision is not None
     difference = pair.decision.member.comparison.difference
     assert difference.low is not None
@@ -259,15 +262,15 @@ def test_a_difference_is_no_larger_than_returns_allow() -> None:
 
 def test_an_optimality_gap_lies_between_zero_and_its_cap() -> None:
     """The interval of the optimality gap is clipped to 0 and its cap."""
-    own = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 22.5)})
-    gap = aggregates(inquiry(own))[0].intervals["optimality_gap"]
+    sample = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 22.5)})
+    gap = aggregates(inquiry(sample))[0].intervals["optimality_gap"]
     assert (0.0, 1.0) == (gap.low, gap.high)
 
 
 def test_two_runs_have_no_interval() -> None:
     """No metric of two runs has an interval, and the estimate lists the runs."""
-    own = of_scores({("ppo", CARTPOLE): (400.0, 300.0)})
-    for estimate in aggregates(inquiry(own))[0].intervals.values():
+    sample = of_scores({("ppo", CARTPOLE): (400.0, 300.0)})
+    for estimate in aggregates(inquiry(sample))[0].intervals.values():
         assert (None, None) == (estimate.low, estimate.high)
         assert "too few runs for an interval (n = 2)" == estimate.reason
-    assert ((300.0, 400.0),) == aggregates(inquiry(own))[0].intervals["iqm"].runs
+    assert ((300.0, 400.0),) == aggregates(inquiry(sample))[0].intervals["iqm"].runs

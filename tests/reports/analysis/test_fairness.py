@@ -1,4 +1,4 @@
-"""Whether labels were compared on equal terms."""
+"""Warnings about labels that were compared on unequal terms."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,16 +32,16 @@ from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 
-def differing(change: Callable[[PlannedRun], PlannedRun]) -> Evidence:
+def with_changed_runs(change: Callable[[PlannedRun], PlannedRun]) -> Evidence:
     """Evidence of two labels on one task, with changes to the second."""
     runs = [*scored(configured("ppo"), [1.0, 2.0]), *scored(configured("a2c"), [1.0, 2.0])]
     return evidence(change(m) if m.label == "a2c" else m for m in runs)
 
 
-def configured_anew(change: Callable[[Configuration], Configuration]) -> Evidence:
+def with_changed_configuration(change: Callable[[Configuration], Configuration]) -> Evidence:
     """Evidence of two labels on one task, with another configuration of the second."""
-    own = change(configured("a2c"))
-    return evidence([*scored(configured("ppo"), [1.0, 2.0]), *scored(own, [1.0, 2.0])])
+    changed = change(configured("a2c"))
+    return evidence([*scored(configured("ppo"), [1.0, 2.0]), *scored(changed, [1.0, 2.0])])
 
 
 def provenance(**changes: Any) -> Callable[[PlannedRun], PlannedRun]:
@@ -50,22 +50,22 @@ def provenance(**changes: Any) -> Callable[[PlannedRun], PlannedRun]:
 
 
 def code(**changes: Any) -> Mapping[str, Any]:
-    """A provenance with these fields of the code."""
+    """The code entry of a provenance, with these changes."""
     return {**PROVENANCE["code"], **changes}
 
 
-def told(own: Evidence) -> list[tuple[Tone, str]]:
-    """Every notice."""
-    return [(notice.tone, notice.text) for notice in warnings(own)]
+def notices_of(sample: Evidence) -> list[tuple[Tone, str]]:
+    """Tone and text of every notice about a sample."""
+    return [(notice.tone, notice.text) for notice in warnings(sample)]
 
 
 def test_equal_terms_give_no_notice() -> None:
     """Labels without differences give no notice."""
-    assert [] == told(typical())
+    assert [] == notices_of(typical())
 
 
 def test_different_steps_and_evaluation_are_warned_of() -> None:
-    """The warnings name steps and evaluation settings with the values of each label."""
+    """Warnings name steps and evaluation settings with the values of each label."""
     words = "On CartPole-v1, runs differ in "
     assert [
         (
@@ -79,7 +79,7 @@ def test_different_steps_and_evaluation_are_warned_of() -> None:
                 "Their scores do not measure the same quantity."
             ),
         ),
-    ] == told(unequal_budgets())
+    ] == notices_of(unequal_budgets())
 
 
 @pytest.mark.parametrize(
@@ -94,18 +94,18 @@ def test_different_steps_and_evaluation_are_warned_of() -> None:
 )
 def test_another_way_to_evaluate_is_warned_of(changes: dict[str, Any], words: str) -> None:
     """A difference in any setting that defines the score gives a warning."""
-    own = [
+    runs = [
         *scored(configured("ppo"), [1.0, 2.0]),
         *scored(configured("a2c", **changes), [1.0, 2.0]),
     ]
-    found = told(evidence(own))
-    assert [Tone.WARNING] == [tone for tone, _ in found]
-    assert words in found[0][1]
+    notices = notices_of(evidence(runs))
+    assert [Tone.WARNING] == [tone for tone, _ in notices]
+    assert words in notices[0][1]
 
 
 def test_other_wrappers_are_another_task() -> None:
     """A setting that only one label has is `unset` for the other."""
-    own = configured_anew(
+    sample = with_changed_configuration(
         lambda c: replace(c, environment={**c.environment, "wrappers": ["FrameSkip"]})
     )
     assert [
@@ -116,43 +116,45 @@ def test_other_wrappers_are_another_task() -> None:
                 " They are different tasks."
             ),
         )
-    ] == told(own)
+    ] == notices_of(sample)
 
 
 def test_another_vector_of_environments_is_a_note() -> None:
     """A different number of training environments gives a note."""
-    own = configured_anew(
+    sample = with_changed_configuration(
         lambda c: replace(c, environment={**c.environment, "vector": {"count": 8}})
     )
-    assert [Tone.NOTE] == [tone for tone, _ in told(own)]
-    assert "environment.vector.count: ppo 1; a2c 8" in told(own)[0][1]
+    assert [Tone.NOTE] == [tone for tone, _ in notices_of(sample)]
+    assert "environment.vector.count: ppo 1; a2c 8" in notices_of(sample)[0][1]
 
 
 def test_other_known_scores_are_warned_of() -> None:
     """Different anchors of the labels give a warning."""
-    own = configured_anew(lambda c: replace(c, reference={**c.reference, "threshold": 195.0}))
-    assert "environment.reference.threshold: ppo 475.0; a2c 195.0" in told(own)[0][1]
+    sample = with_changed_configuration(
+        lambda c: replace(c, reference={**c.reference, "threshold": 195.0})
+    )
+    assert "environment.reference.threshold: ppo 475.0; a2c 195.0" in notices_of(sample)[0][1]
 
 
 def test_another_version_of_a_package_that_matters_is_warned_of() -> None:
     """Only packages that can change a score give a warning."""
     versions = {**PROVENANCE["packages"], "gymnasium": "1.1.0", "rich": "1"}
-    found = told(differing(provenance(packages=versions)))
-    assert [Tone.WARNING] == [tone for tone, _ in found]
-    assert "versions of gymnasium: ppo 1.4.0; a2c 1.1.0" in found[0][1]
+    notices = notices_of(with_changed_runs(provenance(packages=versions)))
+    assert [Tone.WARNING] == [tone for tone, _ in notices]
+    assert "versions of gymnasium: ppo 1.4.0; a2c 1.1.0" in notices[0][1]
 
 
 def test_differences_within_a_label_are_warned_of() -> None:
     """Different versions among the runs of one label give a warning."""
     runs = scored(configured("ppo"), [1.0, 2.0])
-    other = provenance(packages={**PROVENANCE["packages"], "torch": "2.9.0"})
-    found = told(evidence([runs[0], other(runs[1])]))
-    assert "versions of torch: ppo 2.8.0 and 2.9.0" in found[0][1]
+    change = provenance(packages={**PROVENANCE["packages"], "torch": "2.9.0"})
+    notices = notices_of(evidence([runs[0], change(runs[1])]))
+    assert "versions of torch: ppo 2.8.0 and 2.9.0" in notices[0][1]
 
 
 def test_another_commit_is_warned_of() -> None:
-    """The warning has the first digits of the commits."""
-    found = told(differing(provenance(code=code(commit="b" * 40))))
+    """A warning about different code has the first digits of both commits."""
+    notices = notices_of(with_changed_runs(provenance(code=code(commit="b" * 40))))
     assert [
         (
             Tone.WARNING,
@@ -161,81 +163,85 @@ def test_another_commit_is_warned_of() -> None:
                 "This alone may change a score."
             ),
         )
-    ] == found
+    ] == notices
 
 
 def test_uncommitted_changes_are_warned_of() -> None:
-    """The warning names changed and untracked files, and whether the changes were saved."""
-    own = differing(provenance(code=code(dirty=["b.py"], untracked=["a.py"])))
+    """A warning names changed files and states whether the changes were saved."""
+    sample = with_changed_runs(provenance(code=code(dirty=["b.py"], untracked=["a.py"])))
     expected = (
         "2 runs of 4 used code with uncommitted changes in a.py and b.py. "
         "The changes are saved with each run."
     )
-    assert [(Tone.WARNING, expected)] == told(own)
-    lost = differing(provenance(code=code(dirty=["b.py"], saved=False)))
-    assert told(lost)[0][1].endswith("saved with each run, but not completely.")
+    assert [(Tone.WARNING, expected)] == notices_of(sample)
+    unsaved = with_changed_runs(provenance(code=code(dirty=["b.py"], saved=False)))
+    assert notices_of(unsaved)[0][1].endswith("saved with each run, but not completely.")
 
 
 def test_another_rule_for_failures_is_warned_of() -> None:
-    """The warning names the experiments with their rules."""
+    """A warning about rules for failures names the experiments with their rules."""
     first = one_task().experiments[0]
-    both = (first, replace(first, name="other", failures="worst"))
+    experiments = (first, replace(first, name="other", failures="worst"))
     expected = "Experiments count failed runs differently: worst in other; missing in sample."
-    assert [(Tone.WARNING, expected)] == told(replace(one_task(), experiments=both))
+    assert [(Tone.WARNING, expected)] == notices_of(replace(one_task(), experiments=experiments))
 
 
 def test_other_threads_are_a_note() -> None:
     """A different number of threads gives a note."""
-    own = configured_anew(lambda c: replace(c, compute=replace(c.compute, threads=2)))
-    assert [Tone.NOTE] == [tone for tone, _ in told(own)]
-    assert "threads: ppo 1; a2c 2" in told(own)[0][1]
+    sample = with_changed_configuration(
+        lambda c: replace(c, compute=replace(c.compute, threads=2))
+    )
+    assert [Tone.NOTE] == [tone for tone, _ in notices_of(sample)]
+    assert "threads: ppo 1; a2c 2" in notices_of(sample)[0][1]
 
 
 def test_unequal_numbers_of_runs_are_warned_of() -> None:
     """Different numbers of runs give a warning for each task, and different seeds a note."""
-    found = told(unequal_seeds())
-    assert [Tone.WARNING] * 2 + [Tone.NOTE] * 2 == [tone for tone, _ in found]
-    assert "different numbers of runs: ppo 5; a2c 3; dqn 5" in found[0][1]
-    assert "A verdict requires that Welch's test agrees with the permutation test" in found[0][1]
-    assert "a2c root 0: 0–2" in found[2][1]
+    notices = notices_of(unequal_seeds())
+    assert [Tone.WARNING] * 2 + [Tone.NOTE] * 2 == [tone for tone, _ in notices]
+    assert "different numbers of runs: ppo 5; a2c 3; dqn 5" in notices[0][1]
+    assert "A verdict requires that Welch's test agrees with the permutation test" in notices[0][1]
+    assert "a2c root 0: 0–2" in notices[2][1]
 
 
 def test_different_seeds_are_a_note() -> None:
     """Different seeds give a note, because runs are not paired by seed."""
-    own = configured("a2c")
-    runs = [member(learned(run_spec(own, seed), 1.0, 0.0), own) for seed in (7, 9)]
-    found = told(evidence([*scored(configured("ppo"), [1.0, 2.0]), *runs]))
-    assert [Tone.NOTE] == [tone for tone, _ in found]
-    assert "ppo root 0: 0–1; a2c root 0: 7, 9" in found[0][1]
+    configuration = configured("a2c")
+    runs = [
+        member(learned(run_spec(configuration, seed), 1.0, 0.0), configuration) for seed in (7, 9)
+    ]
+    notices = notices_of(evidence([*scored(configured("ppo"), [1.0, 2.0]), *runs]))
+    assert [Tone.NOTE] == [tone for tone, _ in notices]
+    assert "ppo root 0: 0–1; a2c root 0: 7, 9" in notices[0][1]
 
 
 def test_settings_that_differ_between_tasks_are_a_note() -> None:
-    """The note names the setting with its value on each task."""
+    """A note names a setting that differs between tasks, with its value on each task."""
     tuned = configured("ppo", PENDULUM)
     tuned = replace(tuned, algorithm={**tuned.algorithm, "learning_rate": 0.5})
-    found = told(evidence([*scored(configured("ppo"), [1.0]), *scored(tuned, [1.0])]))
+    notices = notices_of(evidence([*scored(configured("ppo"), [1.0]), *scored(tuned, [1.0])]))
     expected = (
         "ppo has different settings per task: algorithm.learning_rate is "
         "unset on CartPole-v1; 0.5 on Pendulum-v1."
     )
-    assert [(Tone.NOTE, expected)] == found
+    assert [(Tone.NOTE, expected)] == notices
 
 
 def test_the_same_difference_on_all_tasks_is_said_once() -> None:
     """One notice lists all tasks with the same difference."""
-    own = [
+    runs = [
         m
         for task in (CARTPOLE, PENDULUM)
         for label, episodes in (("ppo", 2), ("a2c", 3))
         for m in scored(configured(label, task, final_episodes=episodes), [1.0])
     ]
-    found = told(evidence(own))
-    assert [True] == [text.startswith("On CartPole-v1 and Pendulum-v1, ") for _, text in found]
+    notices = notices_of(evidence(runs))
+    assert [True] == [text.startswith("On CartPole-v1 and Pendulum-v1, ") for _, text in notices]
 
 
 def test_what_was_never_run_has_no_versions() -> None:
     """Runs without recorded versions give no difference."""
-    assert [] == told(nothing_run())
+    assert [] == notices_of(nothing_run())
     assert ({}, ()) == (
         packages(nothing_run().members[0]),
         changed_files(nothing_run().members[0]),
@@ -251,5 +257,5 @@ def test_seeds_are_grouped_by_root() -> None:
 @given(st.integers(0, 1000))
 def test_warnings_do_not_depend_on_the_order_of_the_runs(seed: int) -> None:
     """The same runs in another order give the same notices."""
-    for own in (unequal_budgets(), unequal_seeds(), of_scores({("ppo", CARTPOLE): [1.0, 2.0]})):
-        assert told(own) == told(reordered(own, seed))
+    for sample in (unequal_budgets(), unequal_seeds(), of_scores({("ppo", CARTPOLE): [1.0, 2.0]})):
+        assert notices_of(sample) == notices_of(reordered(sample, seed))

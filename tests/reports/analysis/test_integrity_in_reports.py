@@ -1,4 +1,4 @@
-"""What a report says of the ledger: in its provenance, and in what `--strict` refuses."""
+"""The comparison of records with the ledger in a report, and its use by `--strict`."""
 
 from dataclasses import replace
 
@@ -13,23 +13,23 @@ from rlexp.reports.sections.provenance import ProvenanceSection
 
 HEAD = "0123456789abcdef" * 4
 CLEAN = Integrity(experiment="sample", attempts=30, matching=30, lines=31, head=HEAD)
-GONE = IntegrityFinding(
+MISSING = IntegrityFinding(
     kind=RecordKind.MISSING, text="it is gone, with 1 attempt", run="ppo-test-0-aa"
 )
-LATE = IntegrityFinding(
+UNSEALED = IntegrityFinding(
     kind=RecordKind.UNSEALED, text="2 attempts of b ended and are not in the ledger"
 )
-SPOILT = replace(CLEAN, matching=29, findings=(GONE, LATE))
+DIFFERENT = replace(CLEAN, matching=29, findings=(MISSING, UNSEALED))
 
 
-def told(*integrity: Integrity) -> Evidence:
-    """A typical study, whose records were compared with their ledgers."""
+def with_integrity(*integrity: Integrity) -> Evidence:
+    """A typical study with these comparisons of its records with the ledger."""
     return replace(typical(), integrity=integrity)
 
 
 def test_records_that_match_the_ledger_give_one_sentence() -> None:
     """Matching records give a sentence with the head of the ledger, and no warning."""
-    part = part_of(ProvenanceSection(), told(CLEAN))
+    part = part_of(ProvenanceSection(), with_integrity(CLEAN))
     expected = "sample: 30 of 30 attempts match the ledger (head 0123456789ab)."
     assert [expected] == [block.text for block in of_kind(part, Text)]
     assert [] == notices(part)
@@ -37,47 +37,51 @@ def test_records_that_match_the_ledger_give_one_sentence() -> None:
 
 
 def test_records_that_differ_are_a_problem() -> None:
-    """A notice names the worst findings, and a table lists all."""
-    part = part_of(ProvenanceSection(), told(SPOILT))
+    """A notice names the worst findings, and a table lists all findings."""
+    part = part_of(ProvenanceSection(), with_integrity(DIFFERENT))
     expected = (
         "sample: 29 of 30 attempts match the ledger (head 0123456789ab). "
         "Records that differ: ppo-test-0-aa (missing)."
     )
     assert [(Tone.PROBLEM, expected)] == notices(part)
     assert (
-        ("sample", "ppo-test-0-aa", "missing", GONE.text),
-        ("sample", None, "unsealed", LATE.text),
+        ("sample", "ppo-test-0-aa", "missing", MISSING.text),
+        ("sample", None, "unsealed", UNSEALED.text),
     ) == table(part, "integrity").rows
 
 
 def test_many_faults_are_named_in_part() -> None:
-    """The notice names three faults and the number of the others."""
-    many = tuple(replace(GONE, run=f"run-{n}") for n in range(9))
-    ((_, text),) = notices(part_of(ProvenanceSection(), told(replace(SPOILT, findings=many))))
+    """A notice about many faults names three of them and counts the others."""
+    findings = tuple(replace(MISSING, run=f"run-{n}") for n in range(9))
+    ((_, text),) = notices(
+        part_of(ProvenanceSection(), with_integrity(replace(DIFFERENT, findings=findings)))
+    )
     assert text.endswith("run-0 (missing), run-1 (missing), run-2 (missing) and 6 more.")
 
 
 def test_a_missing_ledger_is_no_fault() -> None:
     """Records older than the ledger give a sentence and no fault."""
-    part = part_of(ProvenanceSection(), told(Integrity(experiment="old", attempts=2, matching=0)))
+    part = part_of(
+        ProvenanceSection(), with_integrity(Integrity(experiment="old", attempts=2, matching=0))
+    )
     expected = "old: without a ledger its 2 attempts cannot be verified."
     assert [expected] == [block.text for block in of_kind(part, Text)]
 
 
 def test_attempts_that_were_entered_late_are_counted() -> None:
-    """The sentence counts attempts whose end was recorded late."""
-    (text,) = of_kind(part_of(ProvenanceSection(), told(replace(CLEAN, late=2))), Text)
+    """The sentence about the ledger counts attempts whose end was recorded late."""
+    (text,) = of_kind(part_of(ProvenanceSection(), with_integrity(replace(CLEAN, late=2))), Text)
     assert "sample: 30 of 30 attempts match the ledger, 2 entered late (head" in text.text
 
 
 def test_without_a_comparison_nothing_is_said() -> None:
-    """Without a comparison with the ledger there is no sentence."""
+    """Without a comparison with the ledger, the provenance has no sentence on the ledger."""
     assert [] == of_kind(part_of(ProvenanceSection(), typical()), Text)
 
 
 def test_strict_refuses_records_that_differ() -> None:
-    """`--strict` refuses records that differ, but not late or unsealed ones."""
-    clean = failed_checks(inquiry(told(CLEAN)))
-    assert clean == failed_checks(inquiry(told(replace(CLEAN, findings=(LATE,)))))
+    """`--strict` refuses records that differ, and accepts unsealed records."""
+    clean = failed_checks(inquiry(with_integrity(CLEAN)))
+    assert clean == failed_checks(inquiry(with_integrity(replace(CLEAN, findings=(UNSEALED,)))))
     expected = "sample: 1 record differs from the ledger"
-    assert {expected} == set(failed_checks(inquiry(told(SPOILT)))) - set(clean)
+    assert {expected} == set(failed_checks(inquiry(with_integrity(DIFFERENT)))) - set(clean)

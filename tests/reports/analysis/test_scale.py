@@ -22,13 +22,13 @@ from rlexp.reports.evidence.runs import Evidence
 
 def test_normalised_by_hand() -> None:
     """The lower anchor becomes 0, the upper anchor 1, and scores outside are not clipped."""
-    own = TaskAnchors(low=-1235.0, high=-150.0, source="")
+    anchors = TaskAnchors(low=-1235.0, high=-150.0, source="")
     scores = np.asarray([-1235.0, -692.5, -150.0, 0.0])
-    assert_allclose([0.0, 0.5, 1.0, 1235 / 1085], own.normalised(scores), rtol=1e-15)
+    assert_allclose([0.0, 0.5, 1.0, 1235 / 1085], anchors.normalised(scores), rtol=1e-15)
 
 
 def test_anchors_are_random_and_threshold() -> None:
-    """The anchors and their source come from the configuration."""
+    """The anchors of a task and their source come from the configuration."""
     expected = TaskAnchors(low=22.5, high=475.0, source="random and threshold score (measured)")
     assert expected == scale_of(CARTPOLE, typical(), settings())
 
@@ -36,33 +36,33 @@ def test_anchors_are_random_and_threshold() -> None:
 def test_without_a_threshold_the_maximum_counts() -> None:
     """A task without a threshold uses its largest possible score."""
 
-    def bare(own: Evidence) -> Evidence:
+    def with_maximum_only(sample: Evidence) -> Evidence:
         reference = {"random": -500.0, "threshold": None, "maximum": 0.0, "source": None}
-        configured = [replace(m.configuration, reference=reference) for m in own.members]
-        pairs = zip(own.members, configured, strict=True)
-        return replace(own, members=tuple(replace(m, configuration=c) for m, c in pairs))
+        configurations = [replace(m.configuration, reference=reference) for m in sample.members]
+        pairs = zip(sample.members, configurations, strict=True)
+        return replace(sample, members=tuple(replace(m, configuration=c) for m, c in pairs))
 
     expected = TaskAnchors(
         low=-500.0, high=0.0, source="random and maximum score (the configuration)"
     )
-    assert expected == scale_of(CARTPOLE, bare(typical()), settings())
+    assert expected == scale_of(CARTPOLE, with_maximum_only(typical()), settings())
 
 
 def test_a_task_without_anchors_has_no_scale() -> None:
     """A task without anchors does not affect other tasks."""
-    found = anchors_by_task(without_anchors(), settings())
-    assert (False, True) == (found[CARTPOLE] is None, found[PENDULUM] is None)
+    anchors = anchors_by_task(without_anchors(), settings())
+    assert (False, True) == (anchors[CARTPOLE] is None, anchors[PENDULUM] is None)
 
 
 def test_observed_anchors_are_the_least_and_the_greatest_score() -> None:
     """Observed anchors are taken over all labels, and their source states this."""
-    own = of_scores({("ppo", CARTPOLE): [3.0, 7.0], ("a2c", CARTPOLE): [1.0, 5.0]})
-    found = scale_of(CARTPOLE, own, settings(normalisation="observed"))
-    assert found is not None
+    sample = of_scores({("ppo", CARTPOLE): [3.0, 7.0], ("a2c", CARTPOLE): [1.0, 5.0]})
+    anchors = scale_of(CARTPOLE, sample, settings(normalisation="observed"))
+    assert anchors is not None
     assert (1.0, 7.0, True) == (
-        found.low,
-        found.high,
-        "depends on the compared labels" in found.source,
+        anchors.low,
+        anchors.high,
+        "depends on the compared labels" in anchors.source,
     )
 
 
@@ -75,19 +75,19 @@ def test_nothing_observed_gives_no_scale(make: object) -> None:
 
 def test_task_scores_are_normalised_task_by_task() -> None:
     """Every task is normalised by its own anchors."""
-    own = of_scores({("ppo", CARTPOLE): [22.5, 475.0], ("ppo", PENDULUM): [-150.0]})
-    found = task_scores(own.of_label("ppo"), anchors_by_task(own, settings()))
-    assert ([0.0, 1.0, 1.0], (2, 1)) == (list(found.values), found.sizes)
+    sample = of_scores({("ppo", CARTPOLE): [22.5, 475.0], ("ppo", PENDULUM): [-150.0]})
+    normalised = task_scores(sample.of_label("ppo"), anchors_by_task(sample, settings()))
+    assert ([0.0, 1.0, 1.0], (2, 1)) == (list(normalised.values), normalised.sizes)
 
 
 def test_task_scores_without_a_scale_are_raw() -> None:
     """Scores without anchors are in units of the return."""
-    own = of_scores({("ppo", CARTPOLE): [475.0, 22.5]})
-    assert [22.5, 475.0] == list(task_scores(own.of_label("ppo"), None).values)
+    sample = of_scores({("ppo", CARTPOLE): [475.0, 22.5]})
+    assert [22.5, 475.0] == list(task_scores(sample.of_label("ppo"), None).values)
 
 
 def test_task_scores_need_anchors() -> None:
-    """The error names the task without anchors."""
-    own = without_anchors()
+    """The error names the task that has no anchors."""
+    sample = without_anchors()
     with pytest.raises(ValueError, match="Pendulum-v1 has no anchors"):
-        task_scores(own.of_label("ppo"), anchors_by_task(own, settings()))
+        task_scores(sample.of_label("ppo"), anchors_by_task(sample, settings()))

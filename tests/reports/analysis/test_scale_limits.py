@@ -1,4 +1,4 @@
-"""Scales that there cannot be, and scales so narrow that bounds grow beyond any score."""
+"""Tasks without a scale, and tasks with very narrow anchors."""
 
 from dataclasses import replace
 
@@ -9,8 +9,8 @@ from rlexp.reports.analysis.scale import without_anchors
 
 
 def test_equal_scores_have_no_observed_scale() -> None:
-    """The message states that scores are equal, and does not suggest observed anchors again."""
-    flat = of_scores(
+    """The message states that scores are equal, and does not suggest observed anchors."""
+    sample = of_scores(
         {
             ("ppo", CARTPOLE): [1.0, 2.0],
             ("a2c", CARTPOLE): [3.0, 4.0],
@@ -19,20 +19,20 @@ def test_equal_scores_have_no_observed_scale() -> None:
         }
     )
     expected = "all scores on Pendulum-v1 are equal: no observed range to normalise by"
-    own = aggregates(inquiry(flat, normalisation="observed"))
-    assert {expected} == {reason for e in own for reason in e.reasons.values()}
-    assert expected == pairs(inquiry(flat, normalisation="observed"))[0].reason
-    asked = inquiry(all_failed(), normalisation="observed")
-    told = without_anchors({CARTPOLE: None}, asked)
-    assert "no run has a score on CartPole-v1: no observed range to normalise by" == told
+    rows = aggregates(inquiry(sample, normalisation="observed"))
+    assert {expected} == {reason for e in rows for reason in e.reasons.values()}
+    assert expected == pairs(inquiry(sample, normalisation="observed"))[0].reason
+    context = inquiry(all_failed(), normalisation="observed")
+    message = without_anchors({CARTPOLE: None}, context)
+    assert "no run has a score on CartPole-v1: no observed range to normalise by" == message
 
 
-def test_a_narrow_scale_has_bounds() -> None:
-    """An unbounded score stays within the valid range after normalisation by narrow anchors."""
-    narrow = {"random": 0.0, "threshold": 0.5}
+def test_a_mean_over_narrow_anchors_has_no_upper_bound() -> None:
+    """A mean over narrow anchors without a declared maximum has no upper bound and no error."""
+    anchors = {"random": 0.0, "threshold": 0.5}
     members = tuple(
-        replace(m, configuration=replace(m.configuration, reference=narrow))
+        replace(m, configuration=replace(m.configuration, reference=anchors))
         for m in incomplete().members
     )
-    found = bounds(inquiry(replace(incomplete(), members=members)))
-    assert [None] == list({b.high for b in found if b.label == "a2c" and b.metric == "mean"})
+    all_bounds = bounds(inquiry(replace(incomplete(), members=members)))
+    assert [None] == list({b.high for b in all_bounds if b.label == "a2c" and b.metric == "mean"})

@@ -1,4 +1,4 @@
-"""Whether labels were tuned with the same effort."""
+"""Warnings about labels that were tuned with different effort."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,9 +23,9 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import TuningEffort, full_runs, tuning_effort
 
 
-def told(own: Evidence) -> list[str]:
+def tuning_warnings(sample: Evidence) -> list[str]:
     """Warnings about tuning."""
-    return [n.text for n in warnings(own) if n.tone is Tone.WARNING and "tuned" in n.text]
+    return [n.text for n in warnings(sample) if n.tone is Tone.WARNING and "tuned" in n.text]
 
 
 def test_effort_is_that_of_the_search() -> None:
@@ -35,27 +35,27 @@ def test_effort_is_that_of_the_search() -> None:
 
 
 def test_full_run_equivalents_by_hand() -> None:
-    """A trial counts at most 1 for any seeds and attempts, and a pruned trial less."""
-    own = (
+    """A trial counts as at most one full run, and a pruned trial as less."""
+    trials = (
         trial(0, 1.0, 2.0, 3.0),
         trial(1, state="pruned", spent=5500),
         trial(2, 1.0, spent=100_000),
         trial(3, state="failed", runs=(), spent=0),
     )
-    assert 2.5 == full_runs(swept_evidence(trials=own))
+    assert 2.5 == full_runs(swept_evidence(trials=trials))
 
 
 def test_winner_and_default_of_a_sweep_are_fair() -> None:
     """The untuned default of a sweep gives no warning."""
     assert {"tuned": TuningEffort(12, 248_000)} == efforts(swept(), CARTPOLE)
     assert {"default": TuningEffort(12, 248_000)} == efforts(default_won(), CARTPOLE)
-    assert [] == told(swept())
+    assert [] == tuning_warnings(swept())
 
 
 @pytest.mark.parametrize("make", [typical, searching])
 def test_without_a_tuned_label_there_is_no_warning(make: Callable[[], Evidence]) -> None:
-    """Plain runs without a sweep give no warning."""
-    assert [] == told(make())
+    """Runs without a tuned label give no warning."""
+    assert [] == tuning_warnings(make())
 
 
 def test_a_label_that_was_not_tuned_is_a_warning() -> None:
@@ -65,7 +65,7 @@ def test_a_label_that_was_not_tuned_is_a_warning() -> None:
         "On CartPole-v1, tuned was tuned, and a2c was not, according to these records. "
         "Tuning may explain a difference."
     )
-    assert [expected] == told(beside_untuned())
+    assert [expected] == tuning_warnings(beside_untuned())
 
 
 def test_different_budgets_of_tuning_are_a_warning() -> None:
@@ -75,22 +75,22 @@ def test_different_budgets_of_tuning_are_a_warning() -> None:
         "steps in 12 trials; other/tuned with 744,000 environment steps in 12 trials. "
         "A longer search is an advantage."
     )
-    assert [expected] == told(two_sweeps())
+    assert [expected] == tuning_warnings(two_sweeps())
 
 
 def test_what_pruning_explains_is_no_difference() -> None:
-    """Ten per cent more environment steps count as the same budget."""
-    own = two_sweeps()
+    """Five per cent more environment steps count as the same budget."""
+    sample = two_sweeps()
     costs = {phase: replace(cost, steps=cost.steps * 21 // 20) for phase, cost in COSTS.items()}
-    close = replace(own.sweeps[1], costs=costs)
-    assert [] == told(replace(own, sweeps=(own.sweeps[0], close)))
+    similar_sweep = replace(sample.sweeps[1], costs=costs)
+    assert [] == tuning_warnings(replace(sample, sweeps=(sample.sweeps[0], similar_sweep)))
 
 
 def test_other_phases_have_no_warning() -> None:
-    """Runs of the tuning phase give no warning."""
-    own = swept()
+    """Runs of the tuning phase have no tuning effort to compare."""
+    sample = swept()
     members = tuple(
         replace(m, record=replace(m.record, spec=replace(m.record.spec, phase=Phase.TUNING)))
-        for m in own.members
+        for m in sample.members
     )
-    assert {} == efforts(replace(own, phase=Phase.TUNING, members=members), CARTPOLE)
+    assert {} == efforts(replace(sample, phase=Phase.TUNING, members=members), CARTPOLE)

@@ -1,4 +1,4 @@
-"""Axes of the page: ends, places and ticks."""
+"""Axes of the page: ends, positions and ticks."""
 
 import math
 
@@ -17,13 +17,13 @@ positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("step", "expected"),
     [(1.0, 1.0), (1.4, 1.0), (1.5, 2.0), (3.0, 2.0), (3.2, 5.0), (7.0, 5.0), (7.2, 10.0)],
 )
-def test_steps_are_one_two_or_five(wanted: float, expected: float) -> None:
+def test_steps_are_one_two_or_five(step: float, expected: float) -> None:
     """The step is the nearest by ratio of 1, 2 or 5 times a power of ten."""
-    assert expected == tick_step(wanted)
-    assert expected / 1000 == pytest.approx(tick_step(wanted / 1000))
+    assert expected == tick_step(step)
+    assert expected / 1000 == pytest.approx(tick_step(step / 1000))
     assert tick_step(5e-324) > 0
 
 
@@ -61,7 +61,7 @@ def test_ticks_within_a_decade_are_one_two_five() -> None:
 
 @given(finite, finite, st.integers(3, 8))
 def test_ticks_are_few_rising_and_inside(low: float, high: float, count: int) -> None:
-    """On any axis, about as many as were asked for.
+    """An axis has about as many ticks as requested.
 
     Steps of 2 and 5 are 2.5 times apart, so the nearest is at most √2.5 times too large or small.
     """
@@ -94,18 +94,18 @@ def test_every_two_positive_numbers_have_a_logarithmic_axis(
 ) -> None:
     """Two positive numbers have positions on a logarithmic axis with different tick texts."""
     check_axis(scale(LOG, [a, b], padding), [a, b], count)
-    named = Axis(title="steps", log=True, low=a, high=b)
-    check_axis(scale(named, [a, b], padding), [a, b], count)
+    axis = Axis(title="steps", log=True, low=a, high=b)
+    check_axis(scale(axis, [a, b], padding), [a, b], count)
 
 
-def check_axis(drawn: AxisScale | None, values: list[float], count: int) -> None:
+def check_axis(axis_scale: AxisScale | None, values: list[float], count: int) -> None:
     """Check that values lie between the ends, and ticks rise and have different texts."""
-    assert drawn is not None
-    assert math.isfinite(drawn.low)
-    assert math.isfinite(drawn.high)
-    places = [drawn.at(value) for value in values]
-    assert all(place is not None and -1e-9 <= place <= 1 + 1e-9 for place in places)
-    ticks = drawn.ticks(count)
+    assert axis_scale is not None
+    assert math.isfinite(axis_scale.low)
+    assert math.isfinite(axis_scale.high)
+    positions = [axis_scale.at(value) for value in values]
+    assert all(place is not None and -1e-9 <= place <= 1 + 1e-9 for place in positions)
+    ticks = axis_scale.ticks(count)
     assert 1 <= len(ticks) <= 4 * count
     assert sorted({tick.at for tick in ticks}) == [tick.at for tick in ticks]
     assert all(-1e-3 <= tick.at <= 100.001 for tick in ticks)
@@ -113,7 +113,7 @@ def check_axis(drawn: AxisScale | None, values: list[float], count: int) -> None
 
 
 def test_no_tick_has_no_text() -> None:
-    """No tick and a single tick have texts without a neighbour."""
+    """No tick gives no text, and a single tick has its number as text."""
     assert [] == tick_texts([])
     assert ["5"] == tick_texts([5.0])
     assert [0.0, 0.5, 1.0] == linear_ticks(0, 1, 2)
@@ -130,13 +130,13 @@ def test_positions_are_shares_of_the_axis() -> None:
 
 
 def test_the_axis_has_a_margin_around_the_values() -> None:
-    """The margin does not cross zero."""
+    """The axis has a margin that does not cross zero."""
     assert AxisScale(9.9, 11.1) == scale(AXIS, [10.0, 11.0, None, math.nan], padding=0.1)
     assert AxisScale(0, 10.95) == scale(AXIS, [0.5, 10.0], padding=0.1)
 
 
 def test_ends_of_the_axis_take_precedence() -> None:
-    """Named ends replace those of the values where a scale can show them."""
+    """Declared ends replace the ends of the values where the scale can show them."""
     assert AxisScale(0, 1) == scale(Axis(title="share", low=0, high=1), [0.4, 0.6], padding=0.1)
     assert AxisScale(0.4, 0.6) == scale(Axis(title="share", low=1, high=0), [0.4, 0.6])
     assert AxisScale(2, 8, log=True) == scale(Axis(title="t", low=0, log=True), [2, 8, -1])
@@ -145,10 +145,10 @@ def test_ends_of_the_axis_take_precedence() -> None:
 def test_equal_values_have_room() -> None:
     """A constant is in the middle of an axis with positive length."""
     for value, axis in ((-200.0, AXIS), (0.0, AXIS), (1e6, AXIS), (7.0, LOG)):
-        drawn = scale(axis, [value, value])
-        assert drawn is not None
-        assert drawn.low < value < drawn.high
-        assert 0.5 == pytest.approx(drawn.at(value))
+        axis_scale = scale(axis, [value, value])
+        assert axis_scale is not None
+        assert axis_scale.low < value < axis_scale.high
+        assert 0.5 == pytest.approx(axis_scale.at(value))
 
 
 def test_no_value_has_no_axis() -> None:

@@ -1,4 +1,4 @@
-"""Names of files that come from names that anybody may choose."""
+"""Names of files that come from freely chosen names of blocks."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ def test_hostile_names_stay_in_the_folder() -> None:
 
 
 def test_names_that_differ_in_case_differ_in_more() -> None:
-    """Names that differ only in case give file names that differ in more."""
+    """Names that would give the same file name, ignoring case, get a number."""
     assert {"a": "a", "A": "A-2", "a!": "a-3"} == file_stems(_study("a", "A", "a!"))
 
 
@@ -44,7 +44,7 @@ def test_words_have_no_file() -> None:
 
 @given(names=st.lists(st.text(), unique=True))
 def test_every_name_has_a_file_of_its_own(names: list[str]) -> None:
-    """Any names give different file names, also where case is ignored."""
+    """Different names give different file names, also if case is ignored."""
     stems = [stem.lower() for stem in file_stems(_study(*names)).values()]
     assert len(names) == len(set(stems))
     assert all(set(stem) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-") for stem in stems)

@@ -1,4 +1,4 @@
-"""How many runs continued or restarted, in numbers and in words."""
+"""Counts of continued and restarted runs, as numbers and as sentences."""
 
 from samples import spec
 
@@ -14,15 +14,15 @@ def refused(*reasons: str) -> tuple[Refused, ...]:
 
 def test_runs_are_counted_and_not_attempts() -> None:
     """A run counts once, and reasons are sorted by the number of runs."""
-    went_on = (
+    continuations = (
         Continued(time=1.0, step=5, attempt=1),
         Continued(time=2.0, step=9, attempt=1, drift="torch changed"),
     )
-    past = RestartCounts.of(
+    counts = RestartCounts.of(
         [
             RunRecord(spec=spec()),
             RunRecord(
-                spec=spec(), continuations=went_on, refused=refused("rare", "rare", "often")
+                spec=spec(), continuations=continuations, refused=refused("rare", "rare", "often")
             ),
             RunRecord(spec=spec(), restarts=2, refused=refused("often")),
         ]
@@ -35,13 +35,13 @@ def test_runs_are_counted_and_not_attempts() -> None:
         drifted=1,
         changes=("torch changed",),
     )
-    assert expected == past == RestartCounts.from_plain(past.plain())
+    assert expected == counts == RestartCounts.from_plain(counts.plain())
     assert [
         "1 run continued from a checkpoint",
         "1 run restarted from the first step",
         "checkpoints of 2 runs were refused: often; rare",
         "1 run continued with other versions: torch changed",
-    ] == list(past.sentences())
+    ] == list(counts.sentences())
 
 
 def test_runs_of_one_attempt_give_no_sentence() -> None:

@@ -1,4 +1,4 @@
-"""Numbers of things, lists of names and states in words."""
+"""Texts of counts, lists of names, ranges and states of runs."""
 
 import pytest
 from evidence_samples import configured, incomplete, not_finite
@@ -8,7 +8,7 @@ from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
 
 def test_things_are_counted() -> None:
-    """One item is singular, and thousands have a separator."""
+    """A count of one is singular, and thousands have a separator."""
     assert ["0 runs", "1 run", "1,500 runs"] == [format_count(n, "run") for n in (0, 1, 1500)]
 
 
@@ -35,11 +35,11 @@ def test_numbers_are_written_as_ranges(values: list[int], words: str) -> None:
 
 def test_states_show_failures_damage_and_non_finite_scores() -> None:
     """A completed run without a finite score has its own state."""
-    own = [m for m in incomplete().members if m.score is None]
-    assert ["failed (nan)", "interrupted", "planned", "unreadable"] == [state(m) for m in own]
+    missing = [m for m in incomplete().members if m.score is None]
+    assert ["failed (nan)", "interrupted", "planned", "unreadable"] == [state(m) for m in missing]
     unscored = [m for m in not_finite().members if m.score is None]
     assert "2 completed without a finite score" == run_states_text(unscored)
-    assert "1 failed (nan), 1 interrupted" == run_states_text(own[:2])
+    assert "1 failed (nan), 1 interrupted" == run_states_text(missing[:2])
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_states_show_failures_damage_and_non_finite_scores() -> None:
     ],
 )
 def test_scores_in_words(score: str, words: str) -> None:
-    """The text follows the score that the budget declares."""
+    """The text describes the score that the budget declares."""
     assert words in score_definition(configured(score=score).budget.defining())

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from figure_blocks import NAMES, curves, drawn, panels
+from figure_blocks import NAMES, curves, draw, panels
 from in_full import long
 from study_blocks import interval
 from study_samples import LABELS, SAMPLES, many_labels, one_run, typical
@@ -52,7 +52,7 @@ def _figures(make: Callable[[], ReportDocument]) -> list[Any]:
 
 @cache
 def _files(name: str, *kinds: str) -> Mapping[str, bytes]:
-    """The files of a sample in these formats, drawn once: fonts of a PDF take a while."""
+    """The files of a sample in these formats, drawn once because PDF fonts are slow."""
     return draw_figures(SAMPLES[name](), kinds)
 
 
@@ -66,12 +66,12 @@ def _files(name: str, *kinds: str) -> Mapping[str, bytes]:
     ],
 )
 def test_every_sample_is_drawn(name: str, kinds: tuple[str, ...]) -> None:
-    """Each figure is a file of each format, whatever it holds, without a warning."""
+    """Each figure of a sample is written as a file of each format."""
     figures = [block for block in drawn_blocks(SAMPLES[name]()) if not isinstance(block, Table)]
     files = _files(name, *kinds)
     assert {f"{block.name}.{kind}" for block in figures for kind in kinds} == set(files)
-    begins = {"pdf": b"%PDF-1.4", "svg": b"<?xml"}
-    assert all(content.startswith(begins[file[-3:]]) for file, content in files.items())
+    signatures = {"pdf": b"%PDF-1.4", "svg": b"<?xml"}
+    assert all(content.startswith(signatures[file[-3:]]) for file, content in files.items())
 
 
 def test_a_pdf_holds_its_fonts_and_no_date() -> None:
@@ -84,7 +84,7 @@ def test_a_pdf_holds_its_fonts_and_no_date() -> None:
 
 
 def test_an_svg_holds_its_title_and_no_date() -> None:
-    """The title and note are in the metadata, and no date is."""
+    """An SVG has title and note in its metadata, and no date."""
     content = _files("typical", "svg")["improvement.svg"]
     assert b"<dc:title>Probability of improvement</dc:title>" in content
     assert b"How often a run of the row beats a run of the column." in content
@@ -92,7 +92,7 @@ def test_an_svg_holds_its_title_and_no_date() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    """The message names the allowed formats."""
+    """The error names the allowed formats."""
     with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(allowed:"):
         draw_figures(one_run(), ("pdff",))
 
@@ -100,14 +100,14 @@ def test_an_unknown_format_is_refused() -> None:
 def test_without_matplotlib_the_message_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A missing optional dependency is a mistake that the user can mend."""
+    """Without Matplotlib the error has the command that installs it."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError, match=r"pip install 'rlexp\[figures\]'$"):
         draw_figures(one_run())
 
 
 def test_a_user_s_settings_are_neither_used_nor_changed() -> None:
-    """A style file must not change a report; a report must not change a notebook."""
+    """Drawing ignores the user's settings of Matplotlib and leaves them unchanged."""
     import matplotlib as mpl
 
     expected = draw_figures(one_run(), ("svg",))
@@ -128,7 +128,7 @@ def test_a_label_has_one_colour_everywhere() -> None:
 
 
 def test_labels_of_one_colour_differ_in_dashes() -> None:
-    """The ninth label has the first one's colour, but not its line and not its marker."""
+    """The ninth label has the colour of the first label, and a dashed line."""
     legend = _figures(many_labels)[1].legends[0]
     names = [text.get_text() for text in legend.get_texts()]
     lines = dict(zip(names, legend.get_lines(), strict=True))
@@ -138,10 +138,10 @@ def test_labels_of_one_colour_differ_in_dashes() -> None:
 
 
 def _without_runs() -> ReportDocument:
-    """Intervals without dots, a curve without values, and titles of many words."""
+    """Intervals without dots, a curve without values, and long titles."""
     words = "the probability that a run of the row scores more than one of the column"
     axis, mark = Axis(title=words), IntervalMark(label="ppo", interval=interval(1.0, 0.5))
-    four = tuple(Panel(title=words, axis=axis, marks=(mark,)) for _ in range(4))
+    four_panels = tuple(Panel(title=words, axis=axis, marks=(mark,)) for _ in range(4))
     blocks = (
         replace(
             curves(FigureLine(label="ppo", x=(0.0, 1.0), y=(1.0, 2.0))),
@@ -150,7 +150,7 @@ def _without_runs() -> ReportDocument:
             title=words,
         ),
         replace(curves(*(FigureLine(label=n, x=(0.0, 1.0), y=y) for n, y in GAPS)), name="gaps"),
-        IntervalFigure(name="i", title=words, panels=four),
+        IntervalFigure(name="i", title=words, panels=four_panels),
         Matrix(name="m", title=words, labels=("ppo", "a2c"), values=((None, mark.interval),) * 2),
     )
     part = SectionContent(name="p", title="", blocks=blocks)
@@ -188,7 +188,7 @@ def test_widths_are_those_of_columns() -> None:
     """Curves are one column wide, several panels two columns."""
     widths = {figure.get_figwidth() for figure in _figures(many_labels)}
     assert {SINGLE_COLUMN, DOUBLE_COLUMN} == widths
-    assert SINGLE_COLUMN == drawn(panels()).get_figwidth()
+    assert SINGLE_COLUMN == draw(panels()).get_figwidth()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,9 +197,9 @@ def test_names_are_only_words(name: str) -> None:
     figure = curves(
         FigureLine(label=name, x=(0.0, 1.0), y=(0.0, 1.0)), title=name, marks=((name, 0.5),)
     )
-    done = drawn(figure)
-    assert [label(name)] == [text.get_text() for text in done.legends[0].get_texts()]
-    assert not [text for text in done.findobj(Text) if text.get_parse_math()]
+    drawn_figure = draw(figure)
+    assert [label(name)] == [text.get_text() for text in drawn_figure.legends[0].get_texts()]
+    assert not [text for text in drawn_figure.findobj(Text) if text.get_parse_math()]
     part = SectionContent(name="p", title="", blocks=(figure,))
     study = ReportDocument(title="", subtitle="", labels=(name,), parts=(part,), version="0")
     assert ["f.svg"] == list(draw_figures(study, ("svg",)))

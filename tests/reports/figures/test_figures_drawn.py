@@ -1,10 +1,10 @@
-"""Publication figures: what is drawn of curves, of intervals and of pairs."""
+"""Publication figures of curves, intervals and pairs."""
 
 import math
 from collections.abc import Iterator
 
 import pytest
-from figure_blocks import STEPS, curves, drawn, panels, texts
+from figure_blocks import STEPS, curves, draw, panels, texts
 from study_blocks import impossible, interval
 
 from rlexp.reports.drawing.blocks import (
@@ -29,17 +29,17 @@ def _settings() -> Iterator[None]:
 
 
 def test_ticks_are_short() -> None:
-    """Thousands are written with k, and a minus as U+2212."""
+    """Ticks write thousands with k, and a minus as U+2212."""
     line = FigureLine(label="ppo", x=(0.0, 1e5), y=(-200.0, 0.0))
-    seen = texts(drawn(curves(line)))
-    assert {"20k", "100k", "−200"} <= set(seen)
+    figure_texts = texts(draw(curves(line)))
+    assert {"20k", "100k", "−200"} <= set(figure_texts)
 
 
 def test_a_log_axis_has_decades() -> None:
     """A logarithmic axis has ticks at powers of ten; zero is left out."""
     axis = Axis(title="steps", log=True)
     line = FigureLine(label="ppo", x=(0.0, 1.0, 1e4), y=(5.0, 1.0, 2.0))
-    figure = drawn(curves(line, x=axis))
+    figure = draw(curves(line, x=axis))
     assert "log" == figure.axes[0].get_xscale()
     assert {"1", "100", "10k"} <= set(texts(figure))
 
@@ -49,12 +49,12 @@ def test_what_has_no_logarithm_leaves_a_gap() -> None:
     axis = Axis(title="return", log=True)
     y = (1.0, 0.0, 10.0, 20.0)
     line = FigureLine(label="ppo", x=(0.0, 1.0, 2.0, 3.0), y=y, low=y, high=(2.0, 2.0, 20.0, 30.0))
-    curve, alone = drawn(curves(line, y=axis, marks=(("zero", 0.0),))).axes[0].lines
+    curve, single_point = draw(curves(line, y=axis, marks=(("zero", 0.0),))).axes[0].lines
     assert [True, False, True, True] == list(map(math.isfinite, curve.get_ydata()))
-    assert [0.0] == list(alone.get_xdata())
+    assert [0.0] == list(single_point.get_xdata())
     mark = IntervalMark(label="ppo", interval=interval(1.0, 2.0), dots=(0.0, 2.0))
     panel = Panel(title="P", axis=axis, marks=(mark,), marked=(("zero", 0.0),))
-    axes = drawn(IntervalFigure(name="f", title="", panels=(panel,))).axes[0]
+    axes = draw(IntervalFigure(name="f", title="", panels=(panel,))).axes[0]
     dots, bar, _ = axes.lines
     assert [2.0] == list(dots.get_xdata())
     assert [axes.get_xlim()[0], 3.0] == list(bar.get_xdata())
@@ -69,30 +69,33 @@ def test_a_band_and_a_gap_are_drawn() -> None:
         low=(0.5, 0.5, None, 0.5),
         high=(2.0, 2.0, None, 2.0),
     )
-    axes = drawn(curves(line)).axes[0]
+    axes = draw(curves(line)).axes[0]
     band = axes.collections[0].get_datalim(axes.transData)
     assert (0.5, 2.0) == (band.y0, band.y1)
-    curve, alone = axes.lines
+    curve, single_point = axes.lines
     assert [1.0, 1.0] == list(curve.get_ydata()[:2])
-    assert (curve.get_ydata()[2] != curve.get_ydata()[2], [3.0]) == (True, list(alone.get_xdata()))
-    assert "o" == alone.get_marker()
+    assert (curve.get_ydata()[2] != curve.get_ydata()[2], [3.0]) == (
+        True,
+        list(single_point.get_xdata()),
+    )
+    assert "o" == single_point.get_marker()
 
 
 def test_stairs_keep_their_height_until_the_next_point() -> None:
-    """A performance profile falls at the scores only."""
+    """A step line keeps its height until the next point."""
     x, y = (0.0, 1.0, 2.0), (1.0, 0.5, 0.25)
-    axes = drawn(curves(FigureLine(label="ppo", x=x, y=y, low=y, high=y, steps=True))).axes[0]
+    axes = draw(curves(FigureLine(label="ppo", x=x, y=y, low=y, high=y, steps=True))).axes[0]
     assert "steps-post" == axes.lines[0].get_drawstyle()
     corners = {(float(a), float(b)) for a, b in axes.collections[0].get_paths()[0].vertices}
     assert {(0.0, 1.0), (1.0, 1.0), (1.0, 0.5), (2.0, 0.5), (2.0, 0.25)} == corners
 
 
 def test_many_runs_are_paler_than_few() -> None:
-    """A hundred runs do not hide the aggregate."""
+    """A hundred runs are paler than four, so that they do not hide the aggregate."""
     runs = [
         FigureLine(label="ppo", x=(0.0, 1.0), y=(0.0, float(k)), faint=True) for k in range(100)
     ]
-    few, many = (drawn(curves(*own)).axes[0].collections[0] for own in (runs[:4], runs))
+    few, many = (draw(curves(*lines)).axes[0].collections[0] for lines in (runs[:4], runs))
     assert (4, 100) == (len(few.get_segments()), len(many.get_segments()))
     assert (0.225, 0.045) == (few.get_alpha(), many.get_alpha())
 
@@ -103,15 +106,15 @@ def test_runs_of_two_labels_keep_their_colours() -> None:
         FigureLine(label=name, x=(0.0, 1.0), y=(0.0, 1.0), faint=True)
         for name in ("ppo", "a2c", "ppo")
     ]
-    collections = drawn(curves(*runs)).axes[0].collections
-    assert 3 == sum(len(own.get_segments()) for own in collections)
-    assert 2 == len({tuple(own.get_color()[0]) for own in collections})
+    collections = draw(curves(*runs)).axes[0].collections
+    assert 3 == sum(len(collection.get_segments()) for collection in collections)
+    assert 2 == len({tuple(collection.get_color()[0]) for collection in collections})
 
 
 def test_an_interval_is_a_bar_with_its_runs() -> None:
-    """The estimate is a filled marker, the interval a bar, and the runs are dots below."""
+    """An estimate is a filled marker, its interval a bar, and its runs are dots."""
     mark = IntervalMark(label="ppo", interval=interval(1.0, 0.5, coverage=0.85), dots=(0.75, 1.25))
-    axes = drawn(panels(mark)).axes[0]
+    axes = draw(panels(mark)).axes[0]
     dots, bar, estimate = axes.lines
     assert [0.75, 1.25] == list(dots.get_xdata())
     assert ([0.5, 1.5], [0, 0]) == (list(bar.get_xdata()), list(bar.get_ydata()))
@@ -121,7 +124,7 @@ def test_an_interval_is_a_bar_with_its_runs() -> None:
 
 def test_an_impossible_interval_is_an_open_marker() -> None:
     """A value without an interval has an open marker, a ‡, and no bar."""
-    axes = drawn(panels(IntervalMark(label="ppo", interval=impossible(1.0)))).axes[0]
+    axes = draw(panels(IntervalMark(label="ppo", interval=impossible(1.0)))).axes[0]
     (estimate,) = axes.lines
     assert "white" == estimate.get_markerfacecolor()
     assert "‡" in texts(axes.figure)
@@ -129,12 +132,12 @@ def test_an_impossible_interval_is_an_open_marker() -> None:
 
 def test_panels_share_their_rows() -> None:
     """The row of a label is empty in a panel that lacks the label."""
-    both = tuple(IntervalMark(label=name, interval=interval(1.0, 0.5)) for name in ("ppo", "a2c"))
+    marks = tuple(IntervalMark(label=name, interval=interval(1.0, 0.5)) for name in ("ppo", "a2c"))
     both_panels = (
-        Panel(title="one", axis=STEPS, marks=both),
-        Panel(title="two", axis=STEPS, marks=both[1:]),
+        Panel(title="one", axis=STEPS, marks=marks),
+        Panel(title="two", axis=STEPS, marks=marks[1:]),
     )
-    axes = drawn(IntervalFigure(name="f", title="", panels=both_panels)).axes
+    axes = draw(IntervalFigure(name="f", title="", panels=both_panels)).axes
     assert axes[0].get_ylim() == axes[1].get_ylim()
     assert 1 == axes[1].lines[-1].get_ydata()[0]
 
@@ -144,22 +147,22 @@ def test_panels_wrap() -> None:
     mark = IntervalMark(label="ppo", interval=interval(1.0, 0.5))
     shapes = {}
     for n in (1, 2, 4, 5, 6, 7, 9, 12):
-        axes = drawn(panels(mark, panels=n)).axes
+        axes = draw(panels(mark, panels=n)).axes
         shapes[n] = axes[0].get_subplotspec().get_gridspec().get_geometry()
     expected = {1: (1, 1), 2: (1, 2), 4: (1, 4), 5: (2, 3), 6: (2, 3), 7: (2, 4), 9: (3, 3)}
     assert expected | {12: (3, 4)} == shapes
 
 
 def test_a_matrix_shows_numbers_and_intervals() -> None:
-    """A cell has its value and interval, or ‡; the diagonal is empty."""
+    """A cell of a matrix has its value and interval, or ‡; the diagonal is empty."""
     values = ((None, interval(0.75, 0.1)), (impossible(0.25), None))
     matrix = Matrix(name="f", title="Pairs", labels=("ppo", "a2c"), values=values)
-    seen = texts(drawn(matrix))
-    assert {"0.75", "[0.65, 0.85]", "0.25‡", "Pairs"} <= set(seen)
+    figure_texts = texts(draw(matrix))
+    assert {"0.75", "[0.65, 0.85]", "0.25‡", "Pairs"} <= set(figure_texts)
 
 
 def test_shades_run_from_orange_over_white_to_blue() -> None:
-    """The middle is white; values outside have the colour of the nearer end."""
+    """The middle shade is white, and values outside have the colour of the nearer end."""
     assert (1.0, 1.0, 1.0) == pair_colour(0.5, 0.0, 1.0) == pair_colour(float("nan"), 0.0, 1.0)
     assert pair_colour(1.0, 0.0, 1.0) == pair_colour(7.0, 0.0, 1.0)
     red, green, blue = pair_colour(1.0, 0.0, 1.0)
@@ -169,7 +172,7 @@ def test_shades_run_from_orange_over_white_to_blue() -> None:
 
 
 def test_an_empty_figure_says_so() -> None:
-    """A figure without values says that there is no value to show."""
+    """A figure without values has the text "nothing to show"."""
     empty = (
         curves(),
         panels(),
@@ -177,4 +180,4 @@ def test_an_empty_figure_says_so() -> None:
         Matrix(name="f", title="", labels=("ppo",), values=((None,),)),
     )
     for block in empty:
-        assert "nothing to show" in texts(drawn(block))
+        assert "nothing to show" in texts(draw(block))

@@ -65,19 +65,19 @@ def study(block: Figure) -> ReportDocument:
     return ReportDocument(title="", subtitle="", labels=(), parts=(part,), version="0")
 
 
-def drawn(block: Figure, **changes: Any) -> Any:
-    """A figure of Matplotlib."""
-    own = replace(block, **changes)
-    return draw_figure(own, styles(study(own)))
+def draw(block: Figure, **changes: Any) -> Any:
+    """The Matplotlib figure of a block with these changes."""
+    changed_block = replace(block, **changes)
+    return draw_figure(changed_block, styles(study(changed_block)))
 
 
 def test_clouds_differ_in_colour_and_marker() -> None:
     """Point series differ in colour and marker, in the axes and in the legend."""
-    figure = drawn(POINTS)
-    done, pruned = figure.axes[0].lines
-    assert ([1, 2], [0.25, 0.5]) == (list(done.get_xdata()), list(done.get_ydata()))
+    figure = draw(POINTS)
+    complete, pruned = figure.axes[0].lines
+    assert ([1, 2], [0.25, 0.5]) == (list(complete.get_xdata()), list(complete.get_ydata()))
     assert [("o", LIGHT[0]), ("x", LIGHT[1])] == [
-        (line.get_marker(), line.get_markerfacecolor()) for line in (done, pruned)
+        (line.get_marker(), line.get_markerfacecolor()) for line in (complete, pruned)
     ]
     keys = figure.legends[0].get_lines()
     assert ["o", "x"] == [key.get_marker() for key in keys]
@@ -91,9 +91,9 @@ def test_every_shape_has_a_marker() -> None:
 
 
 def test_stairs_and_marks_lie_behind_points() -> None:
-    """The step line of the incumbent is a line in the legend too."""
+    """Step lines lie behind points, and lines and marks are in the legend."""
     line = FigureLine(label="best", x=(0.0, 4.0), y=(0.25, 0.75), steps=True)
-    figure = drawn(POINTS, lines=(line,), marks=(("solved", 0.9),))
+    figure = draw(POINTS, lines=(line,), marks=(("solved", 0.9),))
     stairs = next(n for n in figure.axes[0].lines if n.get_drawstyle() == "steps-post")
     points = [n for n in figure.axes[0].lines if n.get_marker() in {"o", "x"}]
     assert all(stairs.get_zorder() < cloud.get_zorder() for cloud in points)
@@ -102,40 +102,42 @@ def test_stairs_and_marks_lie_behind_points() -> None:
 
 def test_named_ticks_are_turned_where_they_need_room() -> None:
     """Short tick names are horizontal; long ones are turned."""
-    flat, turned = (
-        drawn(POINTS, ticks=names).axes[0].get_xticklabels()
+    short_labels, long_labels = (
+        draw(POINTS, ticks=names).axes[0].get_xticklabels()
         for names in (("a", "b", "c"), ("orthogonal", "leaky_relu", "none", "xavier"))
     )
     assert (["a", "b", "c"], {0}) == (
-        [text.get_text() for text in flat],
-        {text.get_rotation() for text in flat},
+        [text.get_text() for text in short_labels],
+        {text.get_rotation() for text in short_labels},
     )
-    assert {40} == {text.get_rotation() for text in turned}
+    assert {40} == {text.get_rotation() for text in long_labels}
 
 
 def test_a_log_axis_has_decades() -> None:
     """A logarithmic axis has ticks at powers of ten; zero is left out."""
     cloud = PointSeries(label="complete", x=(1e-4, 1e-2, 0.0), y=(0.5,) * 3, names=("a",) * 3)
-    figure = drawn(POINTS, x=Axis(title="rate", log=True), clouds=(cloud,))
+    figure = draw(POINTS, x=Axis(title="rate", log=True), clouds=(cloud,))
     assert [1e-4, 1e-2] == list(figure.axes[0].lines[0].get_xdata())
     assert {"0.0001", "0.001", "0.01"} <= set(texts(figure))
 
 
 def test_many_points_are_paler() -> None:
-    """Points are the paler the more points their series has."""
-    many = PointSeries(label="complete", x=(1.0,) * 400, y=(0.5,) * 400, names=("a",) * 400)
-    few, crowd = (drawn(POINTS, clouds=own).axes[0].lines[0] for own in (POINTS.clouds, (many,)))
+    """Points of a long series are paler than points of a short series."""
+    long_series = PointSeries(label="complete", x=(1.0,) * 400, y=(0.5,) * 400, names=("a",) * 400)
+    few, crowd = (
+        draw(POINTS, clouds=clouds).axes[0].lines[0] for clouds in (POINTS.clouds, (long_series,))
+    )
     assert (1.0, 0.5) == (few.get_alpha(), crowd.get_alpha())
 
 
 def test_trials_have_the_colour_of_their_value() -> None:
-    """Grey trials are behind, then from low to high values, with gaps for missing ones."""
+    """Grey trials are drawn first, then low and high values; missing values are gaps."""
     from matplotlib.colors import to_hex
 
-    figure = drawn(THREADS)
+    figure = draw(THREADS)
     grey, low, high = figure.axes[0].collections
     assert [RISING_LIGHT[0], RISING_LIGHT[11]] == [
-        to_hex(own.get_color()[0]).upper() for own in (low, high)
+        to_hex(lines.get_color()[0]).upper() for lines in (low, high)
     ]
     assert grey.get_zorder() < low.get_zorder() < high.get_zorder()
     assert [[(0, 0), (1, 0.5), (2, 0.25)]] == [
@@ -149,19 +151,22 @@ def test_trials_have_the_colour_of_their_value() -> None:
 
 
 def test_the_colour_key_has_both_ends() -> None:
-    """The key has its title and both ends; without values there is no key."""
-    figure = drawn(THREADS)
+    """The colour key has its title and both ends; without values there is no key."""
+    figure = draw(THREADS)
     assert {"0", "1", "return", "tanh", "relu", "choice"} <= set(texts(figure))
     assert 2 == len(figure.axes)
     grey = tuple(replace(thread, value=None) for thread in THREADS.threads)
-    assert 1 == len(drawn(THREADS, threads=grey).axes)
+    assert 1 == len(draw(THREADS, threads=grey).axes)
 
 
 def test_marked_threads_have_their_names() -> None:
     """Marked trials are in front, with names and different dashes."""
-    two = tuple(replace(thread, marked=True) for thread in (THREADS.threads[0],) * 2)
-    named = (replace(two[0], name="default"), replace(two[1], name="winner"))
-    figure = drawn(THREADS, threads=(*THREADS.threads, *named))
+    marked_threads = tuple(replace(thread, marked=True) for thread in (THREADS.threads[0],) * 2)
+    named_threads = (
+        replace(marked_threads[0], name="default"),
+        replace(marked_threads[1], name="winner"),
+    )
+    figure = draw(THREADS, threads=(*THREADS.threads, *named_threads))
     assert {"default", "winner"} <= set(texts(figure))
     front = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.7]
     assert [False, True] == [line.is_dashed() for line in front]
@@ -169,8 +174,8 @@ def test_marked_threads_have_their_names() -> None:
 
 
 def test_an_empty_figure_says_so() -> None:
-    """A figure without values says that there is no value to show."""
-    for figure in (drawn(POINTS, clouds=()), drawn(THREADS, threads=())):
+    """A figure without values has the text "nothing to show"."""
+    for figure in (draw(POINTS, clouds=()), draw(THREADS, threads=())):
         assert "nothing to show" in texts(figure)
 
 
@@ -183,9 +188,9 @@ def test_names_are_only_words(name: str) -> None:
     thread = TrialLine(name=name, values=(0.0,), value=1.0, marked=True)
     threads = replace(THREADS, coordinates=(coordinate,), threads=(thread,), title=name)
     for block in (points, threads):
-        done = drawn(block)
-        assert not [text for text in done.findobj(_text()) if text.get_parse_math()]
-        done.draw_without_rendering()
+        drawn_figure = draw(block)
+        assert not [text for text in drawn_figure.findobj(_text()) if text.get_parse_math()]
+        drawn_figure.draw_without_rendering()
 
 
 def _text() -> Any:

@@ -58,7 +58,7 @@ def test_a_table_is_written_in_full() -> None:
 
 
 def test_an_interval_takes_fourteen_columns() -> None:
-    """A column that holds an interval is spread; other values in it are estimates."""
+    """A column with an interval becomes fourteen columns, and other values are estimates."""
     table = Table(
         name="t",
         title="",
@@ -182,25 +182,25 @@ def test_every_row_is_as_wide_as_its_header(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1"])
 def test_a_formula_is_inert(text: str) -> None:
-    """A label, a title and a run's name can be formulas; none of them is executed."""
+    """A formula in a title or a cell gets an apostrophe, so that it is not executed."""
     table = Table(name="t", title="", columns=(TableColumn(title=text),), rows=((text,),))
     assert [[f"'{text}"], [f"'{text}"]] == _cells(_file(table))
 
 
 def test_a_negative_number_stays_one() -> None:
-    """Only texts get an apostrophe; negative numbers do not."""
+    """A negative number gets no apostrophe."""
     table = Table(name="t", title="", columns=(TableColumn(title="x"),), rows=((-1.5,), (-2,)))
     assert "x\r\n-1.5\r\n-2\r\n" == _file(table)
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_comes_back(text: str) -> None:
-    """A reader finds the text, with an apostrophe before what a spreadsheet would execute."""
+    """A cell contains the text, with an apostrophe before a formula."""
     columns = (TableColumn(title="x"), TableColumn(title="y"))
     table = Table(name="t", title="", columns=columns, rows=((text, 1),))
-    found = _cells(_file(table))[1][0]
-    assert found == (f"'{text}" if text.startswith(EXECUTED) else text)
-    assert not found.startswith(EXECUTED)
+    cell = _cells(_file(table))[1][0]
+    assert cell == (f"'{text}" if text.startswith(EXECUTED) else text)
+    assert not cell.startswith(EXECUTED)
 
 
 def test_a_single_run_says_why_it_has_no_interval() -> None:

@@ -36,37 +36,39 @@ def _read(study: blocks.ReportDocument) -> Any:
     return json.loads(render(study)["report.json"])
 
 
-def _built(value: Any) -> Any:
-    """The blocks that JSON tells of: a class is known by its kind or by its fields."""
+def _from_json(value: Any) -> Any:
+    """The blocks of parsed JSON, whose classes follow from their kind or their fields."""
     if isinstance(value, list):
-        return tuple(map(_built, value))
+        return tuple(map(_from_json, value))
     if not isinstance(value, dict):
         return value
     kind = KINDS.get(value.get("kind", ""))
-    own = {name: _built(v) for name, v in value.items() if name not in {"kind", "schema_version"}}
-    return (kind or _known(set(own)))(**own)
+    fields = {
+        name: _from_json(v) for name, v in value.items() if name not in {"kind", "schema_version"}
+    }
+    return (kind or _class_with_fields(set(fields)))(**fields)
 
 
-def _known(names: set[str]) -> Any:
+def _class_with_fields(names: set[str]) -> Any:
     return next(c for c in OTHERS if {f.name for f in dataclasses.fields(c)} == names)
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"empty"}))
 def test_a_study_comes_back(name: str) -> None:
-    """What is read from the file equals what was written, to the last bit."""
+    """A study that is read from JSON equals the study that was written."""
     study = SAMPLES[name]()
-    assert study == _built(_read(study))
+    assert study == _from_json(_read(study))
 
 
 def test_the_schema_has_a_version() -> None:
-    """A reader sees first which form it reads, and which program wrote it."""
+    """The JSON begins with its schema version, and has the version of rlexp."""
     content = _read(typical())
     assert "schema_version" == next(iter(content))
     assert (1, "0.1.0") == (content["schema_version"], content["version"])
 
 
 def test_an_interval_has_all_its_fields() -> None:
-    """An interval can be computed again from what stands there."""
+    """An interval is written with the fields that are needed to compute it again."""
     table = _read(typical())["parts"][1]["blocks"][0]
     expected = {
         "estimate": 0.9,

@@ -38,16 +38,16 @@ def _table(rows: int, columns: int = 2) -> Table:
 
 
 def _compiled(files: dict[str, bytes], folder: Path) -> str:
-    """The log of a LaTeX that stops at the first error."""
+    """The log of pdflatex, which stops at the first error."""
     if not shutil.which("pdflatex"):
         pytest.skip("pdflatex is not installed")
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    process = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     log = (folder / "report.log").read_text(errors="replace")
-    assert 0 == done.returncode, log[-2000:]
+    assert 0 == process.returncode, log[-2000:]
     return log
 
 
@@ -136,7 +136,7 @@ def test_a_wide_table_is_divided() -> None:
 
 
 def test_the_document_holds_every_table_and_figure() -> None:
-    """A figure that is not drawn is replaced by a table."""
+    """The document includes every table, and each figure whose file exists."""
     files = render(typical(), figures="../figures")
     document = files["report.tex"].decode()
     assert r"\newcommand{\figures}{../figures}" in document
@@ -149,7 +149,7 @@ def test_the_document_holds_every_table_and_figure() -> None:
 
 
 def test_a_folder_that_latex_cannot_read_is_refused() -> None:
-    """The message says which folder, and what is allowed."""
+    """The error names the folder of the figures."""
     with pytest.raises(ConfigError, match=r"figures from 'my 50%': choose a folder"):
         render(typical(), figures="my 50%")
 
@@ -165,14 +165,14 @@ def test_a_folder_that_latex_cannot_read_is_refused() -> None:
     ],
 )
 def test_it_compiles(name: str, tmp_path: Path) -> None:
-    """Every sample becomes pages, without an undefined reference or a missing character."""
+    """LaTeX compiles every sample without an undefined reference or a missing character."""
     log = _compiled(dict(render(SAMPLES[name]())), tmp_path)
     assert (tmp_path / "report.pdf").stat().st_size > 5_000
     assert not re.findall(r"Missing character|undefined", log)
 
 
 def test_every_character_compiles(tmp_path: Path) -> None:
-    """Latin, Greek and symbols, one by one and doubled, in text, in tables and in listings."""
+    """LaTeX compiles Latin, Greek and symbols in texts, tables and listings."""
     words = [f"{c} {c}{c}" for c in BROAD + SYMBOLS]
     table = Table(
         name="t",
@@ -187,23 +187,23 @@ def test_every_character_compiles(tmp_path: Path) -> None:
 
 
 def test_many_tables_compile(tmp_path: Path) -> None:
-    """LaTeX holds 52 floats; a report may have more."""
+    """LaTeX compiles a report with more tables than the 52 floats that it holds."""
     tables = (replace(_table(30), name=f"t{k}") for k in range(60))
     _compiled(dict(render(_study(*tables))), tmp_path)
 
 
 def test_drawn_figures_are_included(tmp_path: Path) -> None:
-    """A figure that is there is in the document, in place of its table."""
+    """A drawn figure is in the document in place of its table."""
     figures = pytest.importorskip("rlexp.reports.figures")
     pytest.importorskip("matplotlib")
     (part,) = one_run().parts
     study = replace(one_run(), parts=(replace(part, blocks=part.blocks[2:]),))
-    drawn = figures.draw_figures(study, ("pdf",))
-    assert {"curve.pdf", "pairs.pdf"} == set(drawn)
-    files = {f"figures/{name}": content for name, content in drawn.items()}
+    figure_files = figures.draw_figures(study, ("pdf",))
+    assert {"curve.pdf", "pairs.pdf"} == set(figure_files)
+    files = {f"figures/{name}": content for name, content in figure_files.items()}
     log = _compiled({**render(study), **files}, tmp_path)
     included = re.findall(r"<(?:\./)?figures/([a-z-]+)\.pdf", log)
-    assert {name.removesuffix(".pdf") for name in drawn} <= set(included)
+    assert {name.removesuffix(".pdf") for name in figure_files} <= set(included)
 
 
 def test_hostile_names_cannot_command() -> None:

@@ -43,7 +43,7 @@ def _report(*blocks: Block, folded: bool = False) -> str:
 
 
 def _words(markdown: str) -> list[str]:
-    """What a reader sees of each paragraph, heading and cell."""
+    """The visible text of each paragraph, heading and cell."""
     return [
         "".join(child.content for child in token.children or [])
         for token in READER.parse(markdown)
@@ -85,7 +85,7 @@ def test_a_notice_is_a_quote() -> None:
 
 
 def test_a_listing_is_fenced() -> None:
-    """A listing with a fence of its own stays one listing."""
+    """A listing that contains a fence stays one listing."""
     expected = "### Patch\n\n````\n```\na  b\n````"
     assert expected == _report(VerbatimText(name="l", title="Patch", text="```\na  b\n"))
 
@@ -160,9 +160,9 @@ def test_trials_become_columns() -> None:
     head = "### Threads\n\n| — | trial 2 |\n| :--- | :--- |\n"
     rows = "| return | 7 |\n| rate | 0.01 |\n| choice | a |\n\n1 of 4 has no value (grey)."
     assert f"{head}{rows}".replace("| — |", "|  |") == _report(figure)
-    plain = replace(figure, threads=tuple(replace(t, marked=False) for t in threads))
-    assert "|  | trial 2 | trial 1 |" in _report(plain)
-    assert "| return | 7 | −12,346 |" in _report(plain)
+    without_marks = replace(figure, threads=tuple(replace(t, marked=False) for t in threads))
+    assert "|  | trial 2 | trial 1 |" in _report(without_marks)
+    assert "| return | 7 | −12,346 |" in _report(without_marks)
     assert "Nothing." in _report(replace(figure, threads=()))
 
 
@@ -220,22 +220,22 @@ def test_every_table_of_a_study_is_read_as_one(name: str) -> None:
 @given(text=st.text())
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     """A paragraph, a heading and a cell show any text with single spaces."""
-    if shown := one_line(text):
-        assert [shown] == _words(inline(text))
-        assert [shown] == _words(f"## {inline(text)}")
-        assert ["h", shown] == _words(f"| h |\n| :--- |\n| {inline(text)} |")
+    if line := one_line(text):
+        assert [line] == _words(inline(text))
+        assert [line] == _words(f"## {inline(text)}")
+        assert ["h", line] == _words(f"| h |\n| :--- |\n| {inline(text)} |")
 
 
 @given(text=st.text(st.sampled_from("*_`~[]()<>#|!\\-+=:.1 &;@$ab\n")))
 def test_any_markup_is_shown_as_it_is(text: str) -> None:
     """A text that consists only of markup is shown as text."""
-    if shown := one_line(text):
-        assert [shown] == _words(inline(text))
-        assert ["h", shown] == _words(f"| h |\n| :--- |\n| {inline(text)} |")
+    if line := one_line(text):
+        assert [line] == _words(inline(text))
+        assert ["h", line] == _words(f"| h |\n| :--- |\n| {inline(text)} |")
 
 
 @given(text=st.text(st.sampled_from("`~ ab\n")))
 def test_any_listing_is_shown_as_it_is(text: str) -> None:
-    """Fences within a listing do not end it."""
+    """A listing that contains fences is one listing."""
     (token,) = READER.parse(fenced(text))
     assert "\n".join(text.splitlines()) == token.content.removesuffix("\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser_questions import CONTRAST, SCHEMES
 from evidence_samples import inquiry
-from figure_blocks import drawn, texts
+from figure_blocks import draw, texts
 from measured_samples import sampled
 from part_blocks import of_kind
 from playwright.sync_api import Browser
@@ -68,32 +68,32 @@ def test_shades_rise_with_the_values() -> None:
     """Shades rise from the low end to the high end; equal values get the middle shade."""
     shades = {cell.estimate: cell.shade for cell in heat_map_plot(MAP).cells}
     assert {"100": 0, "110": 1, "150": 6, "200": 11} == shades
-    flat = replace(MAP, colour=Axis(title="mean return", low=100.0, high=100.0))
-    assert {6} == {cell.shade for cell in heat_map_plot(flat).cells}
+    constant_map = replace(MAP, colour=Axis(title="mean return", low=100.0, high=100.0))
+    assert {6} == {cell.shade for cell in heat_map_plot(constant_map).cells}
 
 
 def test_a_tooltip_names_the_cell_and_its_interval() -> None:
     """The tooltip of a cell has its label, both values, the interval, its method and n."""
-    told = heat_map_plot(MAP).cells[0].tooltip
-    assert told.startswith("ppo\ngravity 8, length 0.5\n100 [95, 105]\n95 % interval")
-    assert "10 runs" in told
+    tooltip = heat_map_plot(MAP).cells[0].tooltip
+    assert tooltip.startswith("ppo\ngravity 8, length 0.5\n100 [95, 105]\n95 % interval")
+    assert "10 runs" in tooltip
 
 
 def test_names_that_have_no_room_are_left_out() -> None:
-    """Every n-th name is kept, and cells that are too small have no numbers."""
+    """A narrow map keeps every n-th name, and small cells have no numbers."""
     columns = tuple(f"{k} to {k + 1}" for k in range(13))
     row = tuple(interval(1000.0 + k, 1.0) for k in range(13))
-    wide = replace(MAP, columns=columns, rows=("1",), values=(row,))
-    plot = heat_map_plot(wide)
+    wide_map = replace(MAP, columns=columns, rows=("1",), values=(row,))
+    plot = heat_map_plot(wide_map)
     assert columns[0] == plot.columns[0]
     assert 2 <= sum(map(bool, plot.columns)) < 6
-    fewer = replace(wide, columns=columns[:12], values=(row[:12],))
-    written = [heat_map_plot(figure).written for figure in (wide, fewer, MAP)]
-    assert ["never", "wide", "always"] == written
+    narrower = replace(wide_map, columns=columns[:12], values=(row[:12],))
+    number_modes = [heat_map_plot(figure).written for figure in (wide_map, narrower, MAP)]
+    assert ["never", "wide", "always"] == number_modes
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance by WCAG 2."""
+    """The relative luminance of a colour, as WCAG 2 defines it."""
     parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -101,7 +101,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("colours", [RISING_LIGHT, RISING_DARK])
 def test_numbers_can_be_read_on_every_shade(colours: tuple[str, ...]) -> None:
-    """The contrast of text is at least 4.5 : 1 on every shade, on light and dark pages."""
+    """The contrast of numbers is at least 4.5 : 1 on every shade, on light and dark pages."""
     row = tuple(interval(float(k), 1.0) for k in range(12))
     scale = Axis(title="mean return", low=-0.5, high=11.5)
     figure = replace(MAP, columns=("x",) * 12, rows=("1",), values=(row,), colour=scale)
@@ -124,20 +124,20 @@ def test_an_empty_heat_map_says_so() -> None:
     assert "There is no value to draw." in render_html(study(empty))
     pytest.importorskip("matplotlib")
     with publication_style():
-        assert "nothing to show" in texts(drawn(empty))
+        assert "nothing to show" in texts(draw(empty))
 
 
 def test_notes_that_maps_share_stand_once() -> None:
     """A note shared by all heat maps is written once; other notes stay with their map."""
-    other = replace(MAP, name="other", label="a2c")
-    assert 1 == render_html(study(MAP, other)).count("Mean over runs.")
-    differs = replace(other, note="Averaged over wind.")
-    page = render_html(study(MAP, differs))
+    other_map = replace(MAP, name="other", label="a2c")
+    assert 1 == render_html(study(MAP, other_map)).count("Mean over runs.")
+    with_other_note = replace(other_map, note="Averaged over wind.")
+    page = render_html(study(MAP, with_other_note))
     assert (1, 1) == (page.count("Mean over runs."), page.count("Averaged over wind."))
 
 
 def test_csv_has_a_row_for_each_cell_with_a_value() -> None:
-    """Each row has every field of the interval, under the names of the parameters."""
+    """The CSV has a row with the interval for each cell, and a column for each parameter."""
     text = as_csv.render(study(MAP))["map.csv"].decode()
     rows = list(csv.reader(io.StringIO(text)))
     assert ["label", "gravity", "length", "estimate", "low", "high"] == rows[0][:6]
@@ -150,7 +150,7 @@ def test_csv_has_a_row_for_each_cell_with_a_value() -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    """The JSON contains the heat map under its kind; an empty cell is null."""
+    """The JSON contains the heat map under its kind, and null for an empty cell."""
     block = json.loads(as_json.render(study(MAP))["report.json"])["parts"][0]["blocks"][0]
     assert ("heat_map", "gravity", None) == (block["kind"], block["x"], block["values"][0][1])
     assert 105.0 == block["values"][0][0]["high"]
@@ -166,7 +166,7 @@ def test_the_figure_for_print_has_every_number_and_an_outline_where_there_is_non
     """The printed cells have the colours of the page; empty cells have an outline."""
     pytest.importorskip("matplotlib")
     with publication_style():
-        figure = drawn(MAP)
+        figure = draw(MAP)
     assert {"100", "110", "150", "200", "gravity", "length", "mean return"} <= set(texts(figure))
     faces = [patch.get_facecolor() for patch in figure.axes[0].patches]
     assert (6, 2) == (len(faces), sum(face[3] == 0 for face in faces))
@@ -185,8 +185,8 @@ def test_a_browser_draws_it(browser: Browser, tmp_path: Path) -> None:
     assert 390 == page.evaluate("document.documentElement.scrollWidth")
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
-        # Numbers in cells stand before a shade, which is no background: see above.
-        assert [] == [seen for seen in page.evaluate(CONTRAST) if seen[1] != "text"], scheme
+        # The contrast of numbers in cells is tested above: shades are no CSS background.
+        assert [] == [text for text in page.evaluate(CONTRAST) if text[1] != "text"], scheme
     cell = page.locator("#figure-generalisation-map-1 .heat-cells g").first
     cell.click()
     assert page.locator("#tip").inner_text().startswith("ppo\ngravity 8")

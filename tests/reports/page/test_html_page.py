@@ -34,7 +34,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Outline(HTMLParser):
-    """What stands in a page: elements with their attributes, and the text of each kind."""
+    """A parsed page: elements with their attributes, and texts by element."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Outline(HTMLParser):
             self.texts.setdefault(self.open[-1], []).append(data)
 
     def attributes(self, name: str) -> list[str]:
-        """Every value of an attribute."""
+        """Every value of the attribute with this name."""
         return [a[name] or "" for _, a in self.elements if name in a]
 
 
@@ -94,8 +94,8 @@ def test_every_link_has_its_target(name: str) -> None:
     """Every link of the contents and of the text leads to an existing id."""
     page = outline(name)
     links = {href[1:] for href in page.attributes("href") if href.startswith("#")}
-    named = set(page.attributes("aria-labelledby"))
-    assert set() == (links | named) - set(page.attributes("id"))
+    labels = set(page.attributes("aria-labelledby"))
+    assert set() == (links | labels) - set(page.attributes("id"))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -115,7 +115,7 @@ def test_nothing_comes_from_elsewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_policy_lets_in_what_is_there(name: str) -> None:
-    """The policy allows this style and this script by hash, and nothing else."""
+    """The policy allows the page's style and script by hash, and nothing else."""
     page = outline(name)
     (policy,) = (a["content"] or "" for tag, a in page.elements if "http-equiv" in a)
     (style,), (_, script) = page.texts["style"], page.texts["script"]
@@ -128,20 +128,20 @@ def test_the_policy_lets_in_what_is_there(name: str) -> None:
 def test_hostile_names_are_words() -> None:
     """Hostile names are shown as text, never read as markup or template code."""
     page = outline("hostile")
-    shown = {text for texts in page.texts.values() for text in texts}
-    assert set(HOSTILE) <= shown
-    assert "alert(1)" not in shown
-    assert "49" not in shown
+    visible_texts = {text for texts in page.texts.values() for text in texts}
+    assert set(HOSTILE) <= visible_texts
+    assert "alert(1)" not in visible_texts
+    assert "49" not in visible_texts
 
 
 @cache
 def outline_of_a_letter() -> Outline:
-    """The outline of a page that holds nothing but one letter."""
-    return Outline(words("x"))
+    """The outline of a page whose texts are one letter."""
+    return Outline(page_with_text("x"))
 
 
-def words(text: str) -> str:
-    """A page with the text wherever there is room for words."""
+def page_with_text(text: str) -> str:
+    """A page with this text in every place for a text."""
     table = Table(
         name="t", title=text, columns=(TableColumn(title=text),) * 2, rows=((text,) * 2,)
     )
@@ -170,15 +170,15 @@ def words(text: str) -> str:
 @example("{{ 7 * 7 }}")
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     """Every kind of block shows any text unchanged and creates no other element."""
-    plain, page = outline_of_a_letter(), Outline(words(text))
-    assert [tag for tag, _ in plain.elements] == [tag for tag, _ in page.elements]
+    letter_page, page = outline_of_a_letter(), Outline(page_with_text(text))
+    assert [tag for tag, _ in letter_page.elements] == [tag for tag, _ in page.elements]
     for tag in ("h1", "h3", "li", "td", "th", "code", "bdi", "p"):
         assert text in "".join(page.texts[tag])
 
 
 def test_a_name_that_is_no_text_can_be_written() -> None:
-    """A lone surrogate, as an undecodable file name has them, becomes a question mark."""
-    assert b"run ?" in words("run \udcff").encode()
+    """A lone surrogate in a file name becomes a question mark."""
+    assert b"run ?" in page_with_text("run \udcff").encode()
 
 
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | inner))
@@ -190,7 +190,7 @@ def test_numbers_cannot_leave_their_element(data: Any) -> None:
 
 
 def test_a_number_that_is_none_is_refused_as_data() -> None:
-    """NaN is refused as data, because JSON lacks it; curves have null instead."""
+    """NaN raises an error as data, because JSON has no NaN."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         plain_json(float("nan"))
 
@@ -205,13 +205,13 @@ def test_every_block_is_on_the_page() -> None:
         for b in part.blocks
         if not isinstance(b, Text | Callout)
     ]
-    found = outline("typical").attributes("id")
-    assert expected == [p for p in found if p.startswith(("figure-", "table-", "listing-"))]
-    assert [part.name for part in parts] == [p for p in found if p in {q.name for q in parts}]
+    ids = outline("typical").attributes("id")
+    assert expected == [p for p in ids if p.startswith(("figure-", "table-", "listing-"))]
+    assert [part.name for part in parts] == [p for p in ids if p in {q.name for q in parts}]
 
 
 def test_folded_parts_are_folded() -> None:
-    """Only the sections marked as folded are folded."""
+    """A section is folded only if the report marks it as folded."""
     kinds = [tag for tag, _ in outline("typical").elements]
     assert sum(part.folded for part in typical().parts) == kinds.count("details")
 
@@ -246,14 +246,14 @@ def test_figures_of_one_kind_share_a_legend() -> None:
 
 def test_a_shared_note_is_said_once() -> None:
     """A shared note stands below the group; different notes stay with their figures."""
-    plain = typical()
-    curves = next(part for part in plain.parts if part.name == "curves")
+    study = typical()
+    curves = next(part for part in study.parts if part.name == "curves")
     note = next(block.note for block in curves.blocks if isinstance(block, LineFigure))
     assert 1 == text_of("typical").count(note)
     (first, *others) = curves.blocks
     assert isinstance(first, LineFigure)
-    differing = replace(curves, blocks=(replace(first, note="another"), *others))
-    page = render_html(replace(plain, parts=(differing,)))
+    changed_part = replace(curves, blocks=(replace(first, note="another"), *others))
+    page = render_html(replace(study, parts=(changed_part,)))
     assert (1, len(others)) == (page.count("another"), page.count(note))
 
 

@@ -1,4 +1,4 @@
-"""Colours of labels: told apart by everyone, on light and on dark."""
+"""Colours of labels differ for every colour vision, on light and dark pages."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -71,22 +71,22 @@ OPPONENT = np.array(
 )
 
 
-def light(colour: str) -> NDArray[np.float64]:
+def linear_rgb(colour: str) -> NDArray[np.float64]:
     """Linear red, green and blue of `#RRGGBB`."""
     part = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
     return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
 
 
-def seen(colour: str, sight: str) -> NDArray[np.float64]:
-    """Where a colour stands among those that this sight tells apart."""
-    there = np.clip(SIGHT[sight] @ light(colour), 0, 1)
-    return np.asarray(OPPONENT @ np.cbrt(CONES @ there), dtype=np.float64)
+def perceived(colour: str, sight: str) -> NDArray[np.float64]:
+    """The position of a colour in a perceptual space, under this colour vision."""
+    visible_rgb = np.clip(SIGHT[sight] @ linear_rgb(colour), 0, 1)
+    return np.asarray(OPPONENT @ np.cbrt(CONES @ visible_rgb), dtype=np.float64)
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """The contrast of two colours, as WCAG 2 defines it."""
     weights = np.array([0.2126, 0.7152, 0.0722])
-    dark, bright = sorted(float(light(colour) @ weights) for colour in (one, other))
+    dark, bright = sorted(float(linear_rgb(colour) @ weights) for colour in (first, second))
     return (bright + 0.05) / (dark + 0.05)
 
 
@@ -95,21 +95,23 @@ def contrast(one: str, other: str) -> float:
 def test_any_two_colours_differ(colours: tuple[str, ...], sight: str) -> None:
     """Under each kind of colour vision, colours differ by three just noticeable steps (0.02)."""
     pairs = combinations(colours, 2)
-    distances = [float(np.linalg.norm(seen(a, sight) - seen(b, sight))) for a, b in pairs]
+    distances = [
+        float(np.linalg.norm(perceived(a, sight) - perceived(b, sight))) for a, b in pairs
+    ]
     assert min(distances) > 0.06
 
 
 @pytest.mark.parametrize(("colours", "paper"), [(LIGHT, "#FFFFFF"), (DARK, "#101216")])
 def test_colours_stand_out_from_the_page(colours: tuple[str, ...], paper: str) -> None:
-    """Every colour has a contrast of at least 3 : 1, as WCAG requires of graphics."""
+    """Every colour has a contrast of about 3 : 1, as WCAG requires of graphics."""
     assert [] == [colour for colour in colours if contrast(colour, paper) < 2.95]
 
 
 def test_labels_have_the_colour_of_their_place() -> None:
     """A label's colour follows from its position in the report, in every figure."""
     assert dict(zip(LABELS, map(Style, range(3)), strict=True)) == styles(typical())
-    fewer = replace(typical(), labels=LABELS[1:])
-    assert ["a2c", "dqn", "ppo"] == list(styles(fewer))
+    study = replace(typical(), labels=LABELS[1:])
+    assert {"a2c": Style(0), "dqn": Style(1), "ppo": Style(2)} == styles(study)
 
 
 def test_labels_of_one_colour_differ_in_dash_and_marker() -> None:
@@ -117,9 +119,9 @@ def test_labels_of_one_colour_differ_in_dash_and_marker() -> None:
     looks = list(styles(many_labels()).values())
     assert (looks[0].colour, looks[0].light) == (looks[8].colour, looks[8].light)
     assert (looks[0].dash, looks[0].marker) != (looks[8].dash, looks[8].marker)
-    first = [Style(k) for k in range(len(LIGHT) * len(DASHES))]
-    assert len(first) == len({(look.light, look.dash) for look in first})
-    assert len(first) == len({(look.light, look.marker) for look in first})
+    all_styles = [Style(k) for k in range(len(LIGHT) * len(DASHES))]
+    assert len(all_styles) == len({(look.light, look.dash) for look in all_styles})
+    assert len(all_styles) == len({(look.light, look.marker) for look in all_styles})
     assert len(DASHES) == len(MARKERS)
 
 
@@ -159,16 +161,16 @@ def test_other_clouds_take_the_further_shapes() -> None:
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize(("colours", "sign"), [(RISING_LIGHT, -1), (RISING_DARK, 1)])
 def test_rising_colours_rise_for_everyone(colours: tuple[str, ...], sign: int, sight: str) -> None:
-    """Darker step by step on white, brighter on dark, under each kind of sight."""
-    lightness = np.array([seen(colour, sight)[0] for colour in colours])
+    """Rising colours get darker on white and brighter on dark, for every colour vision."""
+    lightness = np.array([perceived(colour, sight)[0] for colour in colours])
     assert (sign * np.diff(lightness) > 0.015).all()
 
 
 @pytest.mark.parametrize("colours", [RISING_LIGHT, RISING_DARK])
 def test_rising_colours_are_even(colours: tuple[str, ...]) -> None:
-    """No step looks larger than another by more than a tenth."""
-    places = np.array([seen(colour, "normal") for colour in colours])
-    steps = np.linalg.norm(np.diff(places, axis=0), axis=1)
+    """Perceived steps between neighbouring colours differ by less than a tenth."""
+    positions = np.array([perceived(colour, "normal") for colour in colours])
+    steps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
     assert steps.max() < 1.1 * steps.min()
 
 
@@ -176,7 +178,7 @@ def test_rising_colours_are_even(colours: tuple[str, ...]) -> None:
     ("colours", "paper"), [(RISING_LIGHT, "#FAFAF8"), (RISING_DARK, "#101216")]
 )
 def test_rising_colours_are_seen(colours: tuple[str, ...], paper: str) -> None:
-    """The lowest stands out from the page; the highest as far as text does."""
+    """The lowest colour is visible on the page, and the highest has the contrast of text."""
     contrasts = [contrast(colour, paper) for colour in colours]
     assert 1.7 < min(contrasts) == contrasts[0]
     assert contrasts[-1] > 7

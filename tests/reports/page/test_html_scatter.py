@@ -29,17 +29,17 @@ CLOUD = PointSeries(label="complete", x=(1, 2), y=(0.25, 1), names=NAMES)
 FIGURE = ScatterFigure(name="f", title="f", x=UNIT, y=SHARE, clouds=(CLOUD,))
 
 
-def drawn(**changes: object) -> ScatterPlot:
-    """The figure with changes."""
+def plot_with(**changes: object) -> ScatterPlot:
+    """The plot of the figure with these changes."""
     return scatter_plot(replace(FIGURE, **changes), LOOK)  # type: ignore[arg-type]
 
 
-def told(page: str) -> dict[str, object]:
-    """What the script is told on a page."""
-    found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page)
-    assert found is not None
-    known: dict[str, object] = json.loads(unescape(found[1]))
-    return known
+def script_data(page: str) -> dict[str, object]:
+    """The data for the script of a page."""
+    match = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page)
+    assert match is not None
+    data: dict[str, object] = json.loads(unescape(match[1]))
+    return data
 
 
 def page_of(*figures: ScatterFigure) -> str:
@@ -52,14 +52,14 @@ def page_of(*figures: ScatterFigure) -> str:
 
 def test_points_are_placed_in_per_cent() -> None:
     """Points have positions from the left and the top, and the shape of their label."""
-    (cloud,) = drawn().clouds
+    (cloud,) = plot_with().clouds
     assert ([(25, 75), (50, 0)], "disc", 0) == (cloud.at, cloud.shape, cloud.crowd)
 
 
 def test_curves_lie_behind_and_marks_have_names() -> None:
     """Step lines keep their height until the next point, and marks have names."""
     line = FigureLine(label="best", x=(0, 2, 4), y=(0.25, 0.5, 1), steps=True)
-    plot = drawn(lines=(line,), marks=(("solved", 0.75),))
+    plot = plot_with(lines=(line,), marks=(("solved", 0.75),))
     expected = "M0 7500L5000 7500L5000 5000L10000 5000L10000 0"
     assert [("line", expected)] == [(path.kind, path.d) for path in plot.paths]
     assert [("solved", 25)] == plot.marks
@@ -69,36 +69,41 @@ def test_curves_lie_behind_and_marks_have_names() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(100, 0), (101, 1), (400, 1), (401, 2)])
 def test_many_points_are_fainter(count: int, expected: int) -> None:
     """Many points are drawn fainter, so that those behind stay visible."""
-    many = PointSeries(label="complete", x=(1.0,) * count, y=(0.5,) * count, names=("a",) * count)
-    assert expected == drawn(clouds=(many,)).clouds[0].crowd
+    series = PointSeries(
+        label="complete", x=(1.0,) * count, y=(0.5,) * count, names=("a",) * count
+    )
+    assert expected == plot_with(clouds=(series,)).clouds[0].crowd
 
 
 def test_ticks_with_names_have_no_numbers() -> None:
     """Few short names are horizontal; many or long names are vertical."""
-    assert ([], False) == (list(drawn(ticks=("a", "b", "c")).x_ticks), drawn(ticks=("a",)).upright)
-    assert drawn(ticks=tuple("abcdefg")).upright
-    assert drawn(ticks=("a" * 25,)).upright
-    assert ["0", "1", "2", "3", "4"] == [tick.text for tick in drawn().x_ticks]
+    assert ([], False) == (
+        list(plot_with(ticks=("a", "b", "c")).x_ticks),
+        plot_with(ticks=("a",)).upright,
+    )
+    assert plot_with(ticks=tuple("abcdefg")).upright
+    assert plot_with(ticks=("a" * 25,)).upright
+    assert ["0", "1", "2", "3", "4"] == [tick.text for tick in plot_with().x_ticks]
 
 
 def test_the_script_gets_drawn_points_only() -> None:
-    """The data has names, values and shapes, without points outside the axes."""
-    lost = replace(CLOUD, y=(float("nan"), 1 / 3))
-    data = drawn(clouds=(lost,)).data
+    """The data for the script has names, values and shapes of the points inside the axes."""
+    cloud = replace(CLOUD, y=(float("nan"), 1 / 3))
+    data = plot_with(clouds=(cloud,)).data
     assert data is not None
     expected = {"label": 0, "shape": "disc", "x": [2], "y": [0.333333], "named": ["trial 1"]}
     assert [expected] == data["clouds"]
-    assert "1 point is not shown" in page_of(replace(FIGURE, clouds=(lost,)))
+    assert "1 point is not shown" in page_of(replace(FIGURE, clouds=(cloud,)))
 
 
 def test_each_name_is_in_the_data_once() -> None:
     """Figures of the same trials refer to shared names by number."""
-    known = told(
+    data = script_data(
         page_of(FIGURE, replace(FIGURE, name="g", clouds=(replace(CLOUD, names=NAMES[::-1]),)))
     )
-    figures = known["figures"]
+    figures = data["figures"]
     assert isinstance(figures, dict)
-    assert list(NAMES) == known["names"]
+    assert list(NAMES) == data["names"]
     assert [[0, 1], [1, 0]] == [figures[k]["clouds"][0]["named"] for k in "fg"]
 
 
@@ -115,17 +120,17 @@ def test_keys_show_points_or_lines() -> None:
     """Legend entries are points or lines as in the figure."""
     page = render_html(sweep())
     keys = re.findall(r'<svg class="swatch (cloud \w+|c\d).*?<bdi>(.*?)</bdi>', page)
-    aside, graph = keys[:6], keys[6:11]
-    assert ("c1", "default") == (aside[1][0], aside[1][1])
+    page_keys, figure_keys = keys[:6], keys[6:11]
+    assert ("c1", "default") == (page_keys[1][0], page_keys[1][1])
     assert ["cloud disc", "cloud cross", "cloud triangle", "cloud diamond"] == [
-        look for look, name in graph if name != "best so far"
+        look for look, name in figure_keys if name != "best so far"
     ]
-    assert "c5" == {name: look for look, name in graph}["best so far"]
+    assert "c5" == {name: look for look, name in figure_keys}["best so far"]
 
 
 def test_an_empty_figure_says_so() -> None:
     """A figure without points says so; a single trial is drawn."""
-    assert None is drawn(clouds=()).data
+    assert None is plot_with(clouds=()).data
     assert 1 == page_of(replace(FIGURE, clouds=())).count("There is no value to draw.")
     assert "There is no value to draw." not in render_html(one_trial())
 
@@ -135,7 +140,7 @@ def test_hostile_names_are_words() -> None:
     page = render_html(hostile_sweep())
     assert "<script>alert" not in page
     assert "<img" not in page
-    names = told(page)["names"]
+    names = script_data(page)["names"]
     assert isinstance(names, list)
     assert {f"{HOSTILE[k % 6]} {k}" for k in range(24)} == set(names)
 
@@ -149,7 +154,7 @@ def test_names_break_where_words_end() -> None:
 
 
 def test_a_thousand_trials_stay_light() -> None:
-    """Thirteen figures of a thousand points, and one of as many threads, take 1.2 megabytes."""
+    """A page with 1,000 trials over twelve parameters takes less than 1.2 megabytes."""
     page = render_html(many_coordinates(1000))
     assert 1000 * 13 > page.count("<use href=") > 1000 * 12
     assert len(page.encode()) < 1_200_000

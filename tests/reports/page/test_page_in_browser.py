@@ -13,22 +13,22 @@ pytest_plugins = ("browser_pages",)
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
-    opened: Open, name: str
+    open_page: Open, name: str
 ) -> None:
     """Empty figures say so, wide tables scroll in their boxes, and letters keep their size."""
-    page = opened(name)
+    page = open_page(name)
     for figure in page.locator("figure.figure").all():
-        drawn = figure.locator(
+        marks = figure.locator(
             ".curves path, .strip .estimate, td[class^=q], .points use, .threads path"
         ).count()
-        assert drawn or figure.get_by_text("There is no").count()
+        assert marks or figure.get_by_text("There is no").count()
         box = figure.bounding_box()
         assert box is not None
         assert min(box["width"], box["height"]) > 40
     for area in page.locator(".area").all():
-        room = area.bounding_box()
-        assert room is not None
-        assert room["height"] > 150
+        area_box = area.bounding_box()
+        assert area_box is not None
+        assert area_box["height"] > 150
     for width in (360, 768, 1024, 1440):
         page.set_viewport_size({"width": width, "height": 800})
         assert width == page.evaluate("document.documentElement.scrollWidth")
@@ -36,18 +36,18 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
 
 
 @pytest.mark.parametrize("name", ["typical", "hostile", "one_run", "sweep"])
-def test_every_word_can_be_read(opened: Open, name: str) -> None:
+def test_every_word_can_be_read(open_page: Open, name: str) -> None:
     """The contrast of text is at least 4.5 : 1, in light and in dark mode."""
-    page = opened(name)
+    page = open_page(name)
     page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
         assert [] == page.evaluate(CONTRAST), scheme
 
 
-def test_runs_are_not_hidden_by_the_interval(opened: Open) -> None:
+def test_runs_are_not_hidden_by_the_interval(open_page: Open) -> None:
     """The dots of the runs are drawn below the bar of the interval, within their strip."""
-    page = opened("typical")
+    page = open_page("typical")
     assert page.locator(".strip .dot").count() > 0
     assert [] == page.evaluate(
         """[...document.querySelectorAll(".strip .dot")].filter(dot => {
@@ -60,13 +60,13 @@ def test_runs_are_not_hidden_by_the_interval(opened: Open) -> None:
     )
 
 
-def test_hostile_names_stay_words(opened: Open) -> None:
-    """Hostile names stay text where the script shows them too."""
-    page = opened("hostile")
+def test_hostile_names_stay_words(open_page: Open) -> None:
+    """Hostile names are plain text in the tooltip."""
+    page = open_page("hostile")
     point(page.locator("#figure-curves-0 .area"))
-    shown = page.locator("#tip").inner_text()
-    assert "</script><script>alert(1)</script>" in shown
-    assert '"><img src=x onerror=alert(1)>' in shown
+    tooltip = page.locator("#tip").inner_text()
+    assert "</script><script>alert(1)</script>" in tooltip
+    assert '"><img src=x onerror=alert(1)>' in tooltip
     assert 0 == page.locator("img").count()
     assert 2 == page.locator("script").count()
 
@@ -84,45 +84,45 @@ def test_the_policy_stops_other_scripts(browser: Browser, tmp_path: Path) -> Non
     page.close()
 
 
-def colour(page: Page) -> str:
-    """What is behind everything."""
+def background(page: Page) -> str:
+    """The background colour of the page."""
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
-def test_dark_and_light(opened: Open) -> None:
+def test_dark_and_light(open_page: Open) -> None:
     """The mode follows the system or the reader's choice; labels have colours for each."""
     light, dark = "rgb(250, 250, 248)", "rgb(16, 18, 22)"
-    page = opened("typical", color_scheme="light")
+    page = open_page("typical", color_scheme="light")
     curve = "getComputedStyle(document.querySelector('.line')).stroke"
     on_light = page.evaluate(curve)
-    assert light == colour(page)
+    assert light == background(page)
     page.emulate_media(color_scheme="dark")
-    assert dark == colour(page)
+    assert dark == background(page)
     assert on_light != page.evaluate(curve)
     page.get_by_label("Switch between light and dark").click()
-    assert (light, on_light) == (colour(page), page.evaluate(curve))
+    assert (light, on_light) == (background(page), page.evaluate(curve))
     page.get_by_label("Switch between light and dark").click()
-    assert dark == colour(page)
+    assert dark == background(page)
 
 
-def test_a_link_opens_a_folded_part(opened: Open) -> None:
+def test_a_link_opens_a_folded_part(open_page: Open) -> None:
     """A link to a folded section opens the section and scrolls to it."""
-    page = opened("typical")
+    page = open_page("typical")
     assert not page.get_by_text("diff --git").is_visible()
     page.locator(".contents a[href='#provenance']").click()
     page.get_by_text("diff --git").wait_for(state="visible")
     assert page.get_by_text("diff --git").is_visible()
 
 
-def test_paper_is_light_open_and_without_controls(opened: Open) -> None:
-    """Print is light, unfolded and complete, whatever the state of the page."""
-    page = opened("typical", color_scheme="dark")
+def test_paper_is_light_open_and_without_controls(open_page: Open) -> None:
+    """Print is light, unfolded and complete, for any state of the page."""
+    page = open_page("typical", color_scheme="dark")
     page.get_by_label("Switch between light and dark").focus()
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    assert "rgb(255, 255, 255)" == colour(page)
-    for gone in (".theme", ".side", ".reset", "#tip"):
-        assert 0 == page.locator(f"{gone}:visible").count()
+    assert "rgb(255, 255, 255)" == background(page)
+    for selector in (".theme", ".side", ".reset", "#tip"):
+        assert 0 == page.locator(f"{selector}:visible").count()
     assert page.get_by_text("diff --git").is_visible()
     assert b"%PDF" == page.pdf(format="A4")[:4]
     assert not page.locator("details[open]").count()

@@ -12,9 +12,9 @@ from rlexp.reports.drawing.axes import AxisScale
 pytest_plugins = ("browser_pages",)
 
 
-def test_a_label_hides_everywhere(opened: Open) -> None:
+def test_a_label_hides_everywhere(open_page: Open) -> None:
     """A click in any legend hides the label in every figure; a second click shows it."""
-    page = opened("typical")
+    page = open_page("typical")
     parts = page.locator("[data-of='1']")
     keys = page.locator(".key[data-label='1']")
     before = parts.count()
@@ -28,7 +28,7 @@ def test_a_label_hides_everywhere(opened: Open) -> None:
 
 
 def drag(page: Page, figure: str, start: float, end: float) -> None:
-    """Draw the pointer over a share of a figure's width."""
+    """Drag the pointer over a share of a figure's width."""
     area = page.locator(f"{figure} .area")
     area.scroll_into_view_if_needed()
     box = area.bounding_box()
@@ -41,7 +41,7 @@ def drag(page: Page, figure: str, start: float, end: float) -> None:
 
 
 def ticks(page: Page, figure: str) -> Any:
-    """Places and texts of a figure's ticks."""
+    """Positions and texts of a figure's ticks."""
     return page.evaluate(TICKS, figure)
 
 
@@ -52,27 +52,27 @@ def ticks(page: Page, figure: str) -> Any:
         ("logarithmic", ("#figure-log", "#figure-flat")),
     ],
 )
-def test_zoom_and_back(opened: Open, name: str, figures: tuple[str, ...]) -> None:
-    """The script's ticks are those that the page came with; a zoom has others."""
-    page = opened(name)
+def test_zoom_and_back(open_page: Open, name: str, figures: tuple[str, ...]) -> None:
+    """A zoom changes the ticks, and a reset restores the ticks of the page."""
+    page = open_page(name)
     for figure in figures:
         _zooms_and_comes_back(page, figure)
 
 
 def _zooms_and_comes_back(page: Page, figure: str) -> None:
-    came = ticks(page, figure)
+    initial_ticks = ticks(page, figure)
     drag(page, figure, 0.1, 0.4)
-    near = ticks(page, figure)
-    assert came["x"] != near["x"]
-    assert len(near["x"]) > 1
+    zoomed_ticks = ticks(page, figure)
+    assert initial_ticks["x"] != zoomed_ticks["x"]
+    assert len(zoomed_ticks["x"]) > 1
     view = page.locator(f"{figure} .curves").get_attribute("viewBox") or ""
     left, _, width, _ = map(float, view.split())
     assert (1000, 3000) == pytest.approx((left, width), abs=60)
     page.locator(f"{figure} .reset").click()
-    assert came == ticks(page, figure)
+    assert initial_ticks == ticks(page, figure)
     drag(page, figure, 0.5, 0.9)
     page.locator(f"{figure} .area").dblclick()
-    assert came == ticks(page, figure)
+    assert initial_ticks == ticks(page, figure)
     assert not page.locator(f"{figure} .reset").is_visible()
 
 
@@ -87,37 +87,37 @@ AXES = [
 ]
 
 
-def test_the_script_draws_the_same_ticks(opened: Open) -> None:
+def test_the_script_draws_the_same_ticks(open_page: Open) -> None:
     """The script computes the same ticks as Python, on linear and logarithmic axes."""
-    page = opened("one_run")
-    told = [{"low": a.low, "high": a.high, "log": a.log} for a in AXES]
-    found = page.evaluate("(axes) => axes.map((a) => axis(a).ticks(0, 1, 5))", told)
-    for drawn, script in zip(AXES, found, strict=True):
-        expected = drawn.ticks(5)
-        assert [tick.text for tick in expected] == [tick["text"] for tick in script]
-        places = [100 * tick["at"] for tick in script]
+    page = open_page("one_run")
+    axes = [{"low": a.low, "high": a.high, "log": a.log} for a in AXES]
+    script_ticks = page.evaluate("(axes) => axes.map((a) => axis(a).ticks(0, 1, 5))", axes)
+    for scale, actual in zip(AXES, script_ticks, strict=True):
+        expected = scale.ticks(5)
+        assert [tick.text for tick in expected] == [tick["text"] for tick in actual]
+        places = [100 * tick["at"] for tick in actual]
         assert [tick.at for tick in expected] == pytest.approx(places, abs=1e-3)
 
 
-def test_a_zoom_fits_the_height(opened: Open) -> None:
+def test_a_zoom_fits_the_height(open_page: Open) -> None:
     """A zoom fits the vertical axis to the visible values, without hidden labels."""
-    page = opened("typical")
+    page = open_page("typical")
     drag(page, "#figure-curves-1", 0.5, 0.95)
-    everything = [
+    all_labels = [
         float(t.replace("−", "-")) for t in ticks(page, "#figure-curves-1")["y"].values()
     ]
-    assert min(everything) >= 250
+    assert min(all_labels) >= 250
     for label in (1, 2):
         page.locator(f".key[data-label='{label}']").first.click()
     page.locator("#figure-curves-1 .reset").click()
     drag(page, "#figure-curves-1", 0.5, 0.95)
-    first = [float(t) for t in ticks(page, "#figure-curves-1")["y"].values()]
-    assert min(first) > min(everything)
+    first_label = [float(t) for t in ticks(page, "#figure-curves-1")["y"].values()]
+    assert min(first_label) > min(all_labels)
 
 
-def test_the_pointer_shows_the_values(opened: Open) -> None:
+def test_the_pointer_shows_the_values(open_page: Open) -> None:
     """The tooltip has the value and band of every visible label at the nearest x."""
-    page = opened("typical")
+    page = open_page("typical")
     area = page.locator("#figure-curves-1 .area")
     point(area)
     tip = page.locator("#tip")
@@ -134,9 +134,9 @@ def test_the_pointer_shows_the_values(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("name", ["logarithmic", "one_run", "many_labels"])
-def test_every_position_shows_a_value(opened: Open, name: str) -> None:
-    """There is a tooltip at any x, also near gaps and values without a logarithm."""
-    page = opened(name)
+def test_every_position_shows_a_value(open_page: Open, name: str) -> None:
+    """Every x has a tooltip, also near gaps and values without a logarithm."""
+    page = open_page(name)
     for area in page.locator(".area").all():
         point(area)
         box = area.bounding_box()
@@ -149,42 +149,42 @@ def test_every_position_shows_a_value(opened: Open, name: str) -> None:
             assert page.locator("#tip .row").count() > 0
 
 
-def test_the_keyboard_shows_the_values(opened: Open) -> None:
+def test_the_keyboard_shows_the_values(open_page: Open) -> None:
     """Arrow keys move along a curve; plus and escape zoom in and out."""
-    page = opened("typical")
+    page = open_page("typical")
     page.locator("#figure-curves-0 .area").focus()
     page.keyboard.press("ArrowRight")
-    first = page.locator("#tip strong").inner_text()
+    first_position = page.locator("#tip strong").inner_text()
     page.keyboard.press("ArrowRight")
-    assert first != page.locator("#tip strong").inner_text()
-    came = ticks(page, "#figure-curves-0")
+    assert first_position != page.locator("#tip strong").inner_text()
+    initial_ticks = ticks(page, "#figure-curves-0")
     page.keyboard.press("+")
-    assert came != ticks(page, "#figure-curves-0")
+    assert initial_ticks != ticks(page, "#figure-curves-0")
     page.keyboard.press("Escape")
-    assert came == ticks(page, "#figure-curves-0")
+    assert initial_ticks == ticks(page, "#figure-curves-0")
 
 
-def test_a_tooltip_explains_the_interval(opened: Open) -> None:
+def test_a_tooltip_explains_the_interval(open_page: Open) -> None:
     """Tooltips in tables, forest plots and matrices have the method of the interval."""
-    page = opened("typical")
+    page = open_page("typical")
     for place in ("td.interval", ".rows li", ".cells td[class^=q]"):
         point(page.locator(place).first)
         assert "50,000 repetitions, seed 0" in page.locator("#tip").inner_text()
         assert "expected coverage" in page.locator("#tip").inner_text()
 
 
-def test_a_missing_interval_is_explained(opened: Open) -> None:
-    """The reason is visible in tables, and in the tooltip of figures."""
-    page = opened("all_impossible")
+def test_a_missing_interval_is_explained(open_page: Open) -> None:
+    """The reason of a missing interval is visible in tables and in tooltips of figures."""
+    page = open_page("all_impossible")
     assert "one run has no spread" in page.locator("td.estimate").first.inner_text()
     point(page.locator(".rows li").first)
     assert "one run has no spread" in page.locator("#tip").inner_text()
     assert page.locator(".strip.open").count() == page.locator(".strip").count()
 
 
-def test_a_tap_shows_the_values(opened: Open) -> None:
+def test_a_tap_shows_the_values(open_page: Open) -> None:
     """A tap shows the tooltip, in figures and in tables."""
-    page = opened("typical", touch=True)
+    page = open_page("typical", touch=True)
     page.locator("#figure-curves-1 .area").tap()
     assert "environment steps" in page.locator("#tip").inner_text()
     page.locator(".rows li").first.tap()

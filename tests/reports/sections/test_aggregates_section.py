@@ -19,94 +19,84 @@ from part_blocks import column, notices, of_kind, part_of, table, texts
 from rlexp.reports.analysis.estimates import aggregates
 from rlexp.reports.drawing.blocks import IntervalFigure, Tone
 from rlexp.reports.sections.aggregates import AggregatesSection
-from rlexp.stats.interval import Interval
-
-
-def interval(estimate: float, half: float | None) -> Interval:
-    """An interval as wide on both sides, or none."""
-    ends = (None, None) if half is None else (estimate - half, estimate + half)
-    low, high = ends
-    return Interval(
-        estimate=estimate, low=low, high=high, level=0.95, method="t", repetitions=1, n=2
-    )
 
 
 def test_the_table_holds_what_was_estimated() -> None:
     """The table has a row per label, a column per metric, and intervals in its cells."""
-    own = table(part_of(AggregatesSection(), typical()), "aggregates")
-    found = {e.label: list(e.intervals.values()) for e in aggregates(inquiry(typical()))}
-    assert found == {row[0]: list(row[2:]) for row in own.rows}
-    assert ["10 of 10: 5 on each of 2 tasks"] * 3 == column(own, "runs")
+    aggregates_table = table(part_of(AggregatesSection(), typical()), "aggregates")
+    estimates = {e.label: list(e.intervals.values()) for e in aggregates(inquiry(typical()))}
+    assert estimates == {row[0]: list(row[2:]) for row in aggregates_table.rows}
+    assert ["10 of 10: 5 on each of 2 tasks"] * 3 == column(aggregates_table, "runs")
     titles = ["label", "runs", "IQM", "median", "mean", "optimality gap"]
-    assert titles == [c.title for c in own.columns]
+    assert titles == [c.title for c in aggregates_table.columns]
 
 
 def test_the_figure_draws_the_same_numbers() -> None:
     """The figure has a panel per metric and a mark per label, with the numbers of the table."""
     figure = of_kind(part_of(AggregatesSection(), typical()), IntervalFigure)[0]
     assert ["IQM", "median", "mean", "optimality gap"] == [p.title for p in figure.panels]
-    own = table(part_of(AggregatesSection(), typical()), "aggregates")
+    aggregates_table = table(part_of(AggregatesSection(), typical()), "aggregates")
     for panel in figure.panels:
-        assert column(own, panel.title) == [mark.interval for mark in panel.marks]
+        assert column(aggregates_table, panel.title) == [mark.interval for mark in panel.marks]
     assert "Lower is better for optimality gap." in figure.note
 
 
 def test_normalised_scores_have_a_table_of_anchors() -> None:
-    """The table of anchors has their source."""
-    own = table(part_of(AggregatesSection(), typical()), "anchors")
+    """The table of anchors has both anchors of each task and their source."""
+    anchors_table = table(part_of(AggregatesSection(), typical()), "anchors")
     expected = (CARTPOLE, 22.5, 475.0, "random and threshold score (measured)")
-    assert expected == own.rows[0]
+    assert expected == anchors_table.rows[0]
 
 
 def test_units_of_one_task() -> None:
     """Scores of a single task are raw, except for capped metrics."""
-    own = part_of(AggregatesSection(), one_task())
-    assert texts(own)[0].startswith("All runs on CartPole-v1, in units of its return.")
-    note = table(own, "aggregates").note
+    part = part_of(AggregatesSection(), one_task())
+    assert texts(part)[0].startswith("All runs on CartPole-v1, in units of its return.")
+    note = table(part, "aggregates").note
     assert "In units of the return; optimality gap in normalised scores." in note
-    axes = [panel.axis.title for panel in of_kind(own, IntervalFigure)[0].panels]
+    axes = [panel.axis.title for panel in of_kind(part, IntervalFigure)[0].panels]
     assert ["return", "return", "return", "normalised score"] == axes
 
 
 def test_a_label_without_an_aggregate_keeps_its_row() -> None:
-    """The cells of the label are empty, and a notice has the reason."""
-    own = part_of(AggregatesSection(), task_missing())
-    assert ("dqn", "5 of 5", None, None, None, None) == table(own, "aggregates").rows[2]
+    """A label without an aggregate has empty cells and a notice with the reason."""
+    part = part_of(AggregatesSection(), task_missing())
+    assert ("dqn", "5 of 5", None, None, None, None) == table(part, "aggregates").rows[2]
     expected = (Tone.WARNING, "No aggregate: dqn has no planned run on Pendulum-v1.")
-    assert expected == notices(own)[0]
-    labels = [m.label for m in of_kind(own, IntervalFigure)[0].panels[0].marks]
+    assert expected == notices(part)[0]
+    labels = [m.label for m in of_kind(part, IntervalFigure)[0].panels[0].marks]
     assert ["ppo", "a2c"] == labels
 
 
 def test_a_reason_that_all_share_is_said_once() -> None:
     """One notice names the missing anchors of all labels."""
-    own = part_of(AggregatesSection(), without_anchors())
-    assert [Tone.PROBLEM] == [tone for tone, _ in notices(own)]
-    assert [] == of_kind(own, IntervalFigure)
+    part = part_of(AggregatesSection(), without_anchors())
+    assert [Tone.PROBLEM] == [tone for tone, _ in notices(part)]
+    assert [] == of_kind(part, IntervalFigure)
 
 
 def test_all_failed_says_so_for_every_label() -> None:
     """Labels without scores have empty rows and a problem each, and no figure."""
-    own = part_of(AggregatesSection(), all_failed())
-    assert [Tone.PROBLEM] * 2 == [tone for tone, _ in notices(own)]
-    assert [None] * 2 == column(table(own, "aggregates"), "IQM")
+    part = part_of(AggregatesSection(), all_failed())
+    assert [Tone.PROBLEM] * 2 == [tone for tone, _ in notices(part)]
+    assert [None] * 2 == column(table(part, "aggregates"), "IQM")
 
 
 def test_no_interval_is_a_warning_with_its_reason() -> None:
     """Labels with one run or equal scores have an estimate and a warning."""
-    warned = notices(part_of(AggregatesSection(), one_run()))
-    assert (Tone.WARNING, "No interval for ppo: too few runs for an interval (n = 1).") in warned
-    warned = notices(part_of(AggregatesSection(), constant()))
-    assert (Tone.WARNING, "No interval for ppo and a2c: all runs are equal.") in warned
+    messages = notices(part_of(AggregatesSection(), one_run()))
+    assert (Tone.WARNING, "No interval for ppo: too few runs for an interval (n = 1).") in messages
+    messages = notices(part_of(AggregatesSection(), constant()))
+    assert (Tone.WARNING, "No interval for ppo and a2c: all runs are equal.") in messages
 
 
 def test_narrow_intervals_are_warned_of() -> None:
     """Intervals with a simulated coverage below 90 % give a warning."""
-    own = {k: v for k, v in typical_scores(3).items() if k[1] == CARTPOLE}
-    warned = notices(part_of(AggregatesSection(), of_scores(own), interval="percentile"))
-    assert [Tone.WARNING] == [tone for tone, _ in warned]
-    assert "IQM, median and mean are too narrow for ppo, a2c and dqn" in warned[0][1]
-    assert "in 71.8 % of simulations" in warned[0][1]
+    scores = {k: v for k, v in typical_scores(3).items() if k[1] == CARTPOLE}
+    messages = notices(part_of(AggregatesSection(), of_scores(scores), interval="percentile"))
+    assert [Tone.WARNING] == [tone for tone, _ in messages]
+    assert "IQM, median and mean are too narrow for ppo, a2c and dqn" in messages[0][1]
+    assert "in 71.8 % of simulations" in messages[0][1]
     assert [] == notices(part_of(AggregatesSection(), one_task()))
 
 

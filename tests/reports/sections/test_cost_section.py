@@ -1,4 +1,4 @@
-"""What runs cost, in a report."""
+"""The cost of runs in a report."""
 
 from dataclasses import replace
 
@@ -21,12 +21,12 @@ NAMES = ("sample", "other")
 
 
 def test_cost_by_hand() -> None:
-    """Two runs of 11,000 steps and 5 seconds on 2 threads each."""
-    own = replace(configured(), compute=Compute(threads=2, device="cpu"))
-    found = table(part_of(CostSection(), evidence(scored(own, [1.0, 2.0]))), "cost")
+    """The cost of two runs of 11,000 steps and 5 seconds on 2 threads each."""
+    configuration = replace(configured(), compute=Compute(threads=2, device="cpu"))
+    cost_table = table(part_of(CostSection(), evidence(scored(configuration, [1.0, 2.0]))), "cost")
     expected = (CARTPOLE, "ppo", 2, 2, 22_000, 20 / 3600, 10 / 3600, 5.0)
-    assert expected == found.rows[0]
-    assert ("all", None, *expected[2:]) == found.rows[1]
+    assert expected == cost_table.rows[0]
+    assert ("all", None, *expected[2:]) == cost_table.rows[1]
 
 
 def test_the_text_sums_up() -> None:
@@ -37,21 +37,21 @@ def test_the_text_sums_up() -> None:
 
 def test_only_runs_that_were_started_cost_something() -> None:
     """Started runs count, including failed and interrupted ones."""
-    own = table(part_of(CostSection(), incomplete()), "cost")
-    assert [5, 3, 5, 5, 5, 5, 28] == column(own, "runs")
-    assert 5 * 5500 * 10 + 3000 + 11_000 == column(own, "environment steps")[-1]
+    cost_table = table(part_of(CostSection(), incomplete()), "cost")
+    assert [5, 3, 5, 5, 5, 5, 28] == column(cost_table, "runs")
+    assert 5 * 5500 * 10 + 3000 + 11_000 == column(cost_table, "environment steps")[-1]
 
 
 def test_every_attempt_is_part_of_the_cost() -> None:
     """The steps and the time of all three attempts count."""
     member = scored(configured(), [1.0])[0]
     record = replace(member.record, attempts=3, spent=15_000, seconds_spent=9.0)
-    own = part_of(CostSection(), evidence([replace(member, record=record)]))
-    assert [3, 3] == column(table(own, "cost"), "attempts")
-    assert [15_000, 15_000] == column(table(own, "cost"), "environment steps")
-    assert [9 / 3600] * 2 == column(table(own, "cost"), "run hours")
-    assert "1 run used 15,000 environment steps" in texts(own)[0]
-    assert "core-hours, including 2 further attempts." in texts(own)[0]
+    part = part_of(CostSection(), evidence([replace(member, record=record)]))
+    assert [3, 3] == column(table(part, "cost"), "attempts")
+    assert [15_000, 15_000] == column(table(part, "cost"), "environment steps")
+    assert [9 / 3600] * 2 == column(table(part, "cost"), "run hours")
+    assert "1 run used 15,000 environment steps" in texts(part)[0]
+    assert "core-hours, including 2 further attempts." in texts(part)[0]
 
 
 def test_a_run_of_unknown_time_is_named() -> None:
@@ -59,58 +59,68 @@ def test_a_run_of_unknown_time_is_named() -> None:
     first, second = scored(configured(), [1.0, 2.0])
     record = replace(second.record, seconds=None, seconds_spent=0.0)
     untimed = replace(second, record=record)
-    own = part_of(CostSection(), evidence([first, untimed]))
-    assert "; the time of 1 run is not completely known" in texts(own)[0]
-    assert [5 / 3600] * 2 == column(table(own, "cost"), "run hours")
-    alone = table(part_of(CostSection(), evidence([untimed])), "cost")
-    assert (None, None, None) == alone.rows[0][-3:]
+    part = part_of(CostSection(), evidence([first, untimed]))
+    assert "; the time of 1 run is not completely known" in texts(part)[0]
+    assert [5 / 3600] * 2 == column(table(part, "cost"), "run hours")
+    untimed_table = table(part_of(CostSection(), evidence([untimed])), "cost")
+    assert (None, None, None) == untimed_table.rows[0][-3:]
 
 
 def test_nothing_run_costs_nothing() -> None:
-    """Without started runs there is no part."""
+    """Without started runs there is no section on cost."""
     assert None is CostSection().part(inquiry(nothing_run()))
 
 
 def test_the_phases_of_a_sweep_by_hand() -> None:
     """The phases of a sweep sum to an hour on one thread."""
-    own = table(part_of(CostSection(), swept()), "phases")
-    assert ["tuning", "selection", "test", "all"] == column(own, "phase")
-    assert [160_000, 88_000, 110_000, 358_000] == column(own, "environment steps")
-    assert [18, 8, 10, 36] == column(own, "runs")
-    assert [0.5, 0.25, 0.25, 1.0] == column(own, "core-hours") == column(own, "run hours")
-    assert 160 / 358 == column(own, "share of the steps")[0]
+    phases_table = table(part_of(CostSection(), swept()), "phases")
+    assert ["tuning", "selection", "test", "all"] == column(phases_table, "phase")
+    assert [160_000, 88_000, 110_000, 358_000] == column(phases_table, "environment steps")
+    assert [18, 8, 10, 36] == column(phases_table, "runs")
+    assert (
+        [0.5, 0.25, 0.25, 1.0]
+        == column(phases_table, "core-hours")
+        == column(phases_table, "run hours")
+    )
+    assert 160 / 358 == column(phases_table, "share of the steps")[0]
 
 
 def test_threads_count_in_the_phases() -> None:
     """Two threads double the core-hours; an unknown number of threads gives none."""
-    own = swept()
-    first = own.experiments[0]
-    two = [replace(c, compute=Compute(threads=2, device="cpu")) for c in first.configurations]
-    doubled = replace(own, experiments=(replace(first, configurations=tuple(two)),))
+    sample = swept()
+    first = sample.experiments[0]
+    with_two_threads = [
+        replace(c, compute=Compute(threads=2, device="cpu")) for c in first.configurations
+    ]
+    doubled = replace(
+        sample, experiments=(replace(first, configurations=tuple(with_two_threads)),)
+    )
     assert 2.0 == column(table(part_of(CostSection(), doubled), "phases"), "core-hours")[-1]
-    mixed = replace(first, configurations=(*first.configurations, *two))
-    unknown = table(part_of(CostSection(), replace(own, experiments=(mixed,))), "phases")
-    assert [None] * 4 == column(unknown, "core-hours")
+    mixed_experiment = replace(first, configurations=(*first.configurations, *with_two_threads))
+    phases_table = table(
+        part_of(CostSection(), replace(sample, experiments=(mixed_experiment,))), "phases"
+    )
+    assert [None] * 4 == column(phases_table, "core-hours")
 
 
 def test_a_search_costs_something_before_the_first_test_run() -> None:
     """A started search has a table of phases, an unstarted one has none."""
-    own = part_of(CostSection(), searching())
-    assert ["tuning", "all"] == column(table(own, "phases"), "phase")
+    part = part_of(CostSection(), searching())
+    assert ["tuning", "all"] == column(table(part, "phases"), "phase")
     assert None is CostSection().part(inquiry(just_begun()))
 
 
 def test_phases_without_steps_have_no_shares() -> None:
-    """Phases whose runs failed at once have no share of the steps."""
+    """A phase whose runs failed at once has no share of the steps."""
     costs = {"tuning": replace(swept_evidence().costs["tuning"], steps=0)}
-    own = replace(searching(), sweeps=(swept_evidence(costs=costs),))
+    sample = replace(searching(), sweeps=(swept_evidence(costs=costs),))
     assert [None, None] == column(
-        table(part_of(CostSection(), own), "phases"), "share of the steps"
+        table(part_of(CostSection(), sample), "phases"), "share of the steps"
     )
 
 
 def test_several_sweeps_have_separate_tables() -> None:
     """Each sweep has a table with its own steps."""
-    own = part_of(CostSection(), two_sweeps())
-    steps = [column(table(own, f"phases-{name}"), "environment steps")[-1] for name in NAMES]
+    part = part_of(CostSection(), two_sweeps())
+    steps = [column(table(part, f"phases-{name}"), "environment steps")[-1] for name in NAMES]
     assert [358_000, 1_074_000] == steps

@@ -1,4 +1,4 @@
-"""Where learning curves are brought together, and how many runs that rests on in words."""
+"""Common points of learning curves, and texts about the number of runs behind them."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ from rlexp.reports.evidence.runs import PlannedRun
 
 def steps_of(*members: PlannedRun, points: int = 100) -> tuple[float, ...]:
     """The common points of the runs of ppo on CartPole."""
-    found: LabelCurves = by_steps(evidence(members), "ppo", CARTPOLE)
-    return tuple(common_points([found], points).tolist())
+    curves: LabelCurves = by_steps(evidence(members), "ppo", CARTPOLE)
+    return tuple(common_points([curves], points).tolist())
 
 
 @pytest.mark.parametrize(
@@ -36,21 +36,21 @@ def steps_of(*members: PlannedRun, points: int = 100) -> tuple[float, ...]:
 def test_common_points_need_half_of_the_runs(
     lengths: tuple[int, ...], expected: tuple[float, ...]
 ) -> None:
-    """Points are those at which at least half of the runs have begun and are not over."""
-    failed = (run([1.0] * n, seed, failure=Failure.NAN) for seed, n in enumerate(lengths))
-    assert expected == steps_of(*failed)
+    """Common points are those that at least half of the runs cover."""
+    failed_runs = (run([1.0] * n, seed, failure=Failure.NAN) for seed, n in enumerate(lengths))
+    assert expected == steps_of(*failed_runs)
 
 
 def test_common_points_need_every_completed_run() -> None:
-    """A completed run ends the common points where it ends, a failed one does not."""
+    """Common points end with the shortest completed run, but not with a failed run."""
     members = [run([1.0] * n, seed) for seed, n in enumerate((2, 3, 3))]
     assert (1000.0, 2000.0) == steps_of(*members)
-    failed = run([1.0], 9, failure=Failure.NAN)
-    assert (1000.0, 2000.0) == steps_of(*members, failed)
+    failed_run = run([1.0], 9, failure=Failure.NAN)
+    assert (1000.0, 2000.0) == steps_of(*members, failed_run)
 
 
 def test_thinning_keeps_both_ends() -> None:
-    """Thinned points are evenly spread, the first and the last among them."""
+    """Thinned points are evenly spread and include the first and the last point."""
     assert [0.0, 5.0, 10.0] == thinned(np.arange(11.0), 3).tolist()
     assert [0.0, 1.0] == thinned(np.arange(2.0), 3).tolist()
 
@@ -66,7 +66,7 @@ def test_thinning_keeps_both_ends() -> None:
     ],
 )
 def test_runs_in_words(runs: list[int], expected: str) -> None:
-    """How many runs points rest on is told where it changes, and by its range if too often."""
+    """The text has the number of runs at each change, or the range after many changes."""
     x = np.arange(1.0, len(runs) + 1)
     assert expected == runs_in_words(x, np.asarray(runs, dtype=np.int64), 4)
 
@@ -76,5 +76,5 @@ def test_runs_in_words(runs: list[int], expected: str) -> None:
     [(5000.0, "5,000"), (0.0, "0"), (0.12345, "0.123"), (1234.5, "1,234"), (12.34, "12.3")],
 )
 def test_positions_in_words(value: float, expected: str) -> None:
-    """Positions are whole, or told to three digits."""
+    """Positions are whole numbers, or have three digits."""
     assert expected == number_in_words(value)

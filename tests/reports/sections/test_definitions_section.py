@@ -12,25 +12,29 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.definitions import DEFINITIONS, DefinitionsSection
 
 
-def defined(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> list[Any]:
+def defined_statistics(
+    sample: Evidence, sections: tuple[str, ...] = (), **settings: Any
+) -> list[Any]:
     """Names of the defined statistics, in order."""
-    return column(table(part(own, sections, **settings), "definitions"), "statistic")
+    return column(table(part(sample, sections, **settings), "definitions"), "statistic")
 
 
-def part(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> SectionContent:
-    """The part, which must be there."""
-    found = DefinitionsSection().part(replace(inquiry(own, **settings), sections=sections))
-    assert found is not None
-    return found
+def part(sample: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> SectionContent:
+    """The section on definitions, which must exist."""
+    content = DefinitionsSection().part(replace(inquiry(sample, **settings), sections=sections))
+    assert content is not None
+    return content
 
 
 def test_metrics_come_first_in_their_own_words() -> None:
     """The first rows are the metrics, with docstring, settings and source."""
-    own = table(part(typical()), "definitions")
-    assert ["IQM", "median", "mean", "optimality gap"] == column(own, "statistic")[:4]
-    assert str(own.rows[0][1]).startswith("Mean of the middle half of the runs")
-    assert str(own.rows[3][1]).endswith("Here gamma = 1.0.")
-    assert str(own.rows[0][2]).startswith("Agarwal et al. 2021")
+    definitions_table = table(part(typical()), "definitions")
+    assert ["IQM", "median", "mean", "optimality gap"] == column(definitions_table, "statistic")[
+        :4
+    ]
+    assert str(definitions_table.rows[0][1]).startswith("Mean of the middle half of the runs")
+    assert str(definitions_table.rows[3][1]).endswith("Here gamma = 1.0.")
+    assert str(definitions_table.rows[0][2]).startswith("Agarwal et al. 2021")
 
 
 @pytest.mark.parametrize(
@@ -38,36 +42,41 @@ def test_metrics_come_first_in_their_own_words() -> None:
     [("t", "t"), ("percentile", "percentile"), ("basic", "basic"), ("bca", "BCa")],
 )
 def test_only_the_method_of_interval_that_is_used_is_defined(method: str, name: str) -> None:
-    """Only one of the four methods of intervals is defined."""
-    own = {"t interval", "percentile interval", "basic interval", "BCa interval"}
-    assert {f"{name} interval"} == own & set(defined(typical(), interval=method))
+    """The report defines its method of intervals, and none of the other methods."""
+    interval_names = {"t interval", "percentile interval", "basic interval", "BCa interval"}
+    assert {f"{name} interval"} == interval_names & set(
+        defined_statistics(typical(), interval=method)
+    )
 
 
 def test_comparisons_are_defined_where_labels_are_compared() -> None:
     """A report with a single label defines no tests."""
     tests = {"permutation test", "p after Holm", "interval of a difference"}
-    assert tests <= set(defined(typical()))
-    assert not tests & set(defined(one_label()))
+    assert tests <= set(defined_statistics(typical()))
+    assert not tests & set(defined_statistics(one_label()))
 
 
 def test_equivalence_is_defined_where_a_margin_was_declared() -> None:
     """A report without a margin does not define equivalence."""
-    assert "equivalence" not in defined(typical())
-    assert "equivalence" in defined(typical(), margin=1.0)
+    assert "equivalence" not in defined_statistics(typical())
+    assert "equivalence" in defined_statistics(typical(), margin=1.0)
 
 
 def test_bounds_are_defined_where_runs_are_missing() -> None:
     """Only a report with missing runs defines bounds."""
-    assert ("bounds" in defined(typical()), "bounds" in defined(incomplete())) == (False, True)
+    assert (
+        "bounds" in defined_statistics(typical()),
+        "bounds" in defined_statistics(incomplete()),
+    ) == (False, True)
 
 
 def test_normalisation_is_defined_where_it_is_used() -> None:
     """Several tasks, or a capped metric, need the definition of normalised scores."""
-    assert "normalised score" in defined(one_task())
-    asked = inquiry(one_task())
-    raw = DefinitionsSection().part(replace(asked, metrics={"iqm": asked.metrics["iqm"]}))
-    assert raw is not None
-    assert "normalised score" not in column(table(raw, "definitions"), "statistic")
+    assert "normalised score" in defined_statistics(one_task())
+    context = inquiry(one_task())
+    raw_part = DefinitionsSection().part(replace(context, metrics={"iqm": context.metrics["iqm"]}))
+    assert raw_part is not None
+    assert "normalised score" not in column(table(raw_part, "definitions"), "statistic")
 
 
 @pytest.mark.parametrize(
@@ -83,8 +92,11 @@ def test_normalisation_is_defined_where_it_is_used() -> None:
     ],
 )
 def test_statistics_of_other_sections_are_defined_with_them(section: str, name: str) -> None:
-    """A report without a section does not define what it would show."""
-    assert (False, True) == (name in defined(typical()), name in defined(typical(), (section,)))
+    """A statistic is defined only in a report with its section."""
+    assert (False, True) == (
+        name in defined_statistics(typical()),
+        name in defined_statistics(typical(), (section,)),
+    )
 
 
 def test_every_definition_has_words_and_a_source() -> None:
@@ -94,7 +106,7 @@ def test_every_definition_has_words_and_a_source() -> None:
 
 
 def test_the_text_has_seed_and_repetitions() -> None:
-    """The text has the seed and the number of repetitions."""
+    """The text of the definitions has the seed and the number of repetitions."""
     text = texts(part(typical(), seed=7, repetitions=2000))[0]
     assert "seed 7: 2,000 for each" in text
 

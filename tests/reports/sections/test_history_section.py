@@ -21,11 +21,11 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.history import SearchHistorySection
 
 
-def figure(own: Evidence) -> ScatterFigure:
+def figure(sample: Evidence) -> ScatterFigure:
     """The only figure of the section."""
-    found = of_kind(part_of(SearchHistorySection(), own), ScatterFigure)
-    assert 1 == len(found)
-    return found[0]
+    figures = of_kind(part_of(SearchHistorySection(), sample), ScatterFigure)
+    assert 1 == len(figures)
+    return figures[0]
 
 
 def test_there_is_no_part_without_a_sweep() -> None:
@@ -35,17 +35,17 @@ def test_there_is_no_part_without_a_sweep() -> None:
 
 def test_kinds_of_trials_are_separate() -> None:
     """Each kind of trial has its own points, at the end of the trial."""
-    own = figure(swept())
-    found = {cloud.label: cloud for cloud in own.clouds}
-    assert ["complete", "screened", "default", "winner"] == list(found)
+    scatter = figure(swept())
+    clouds = {cloud.label: cloud for cloud in scatter.clouds}
+    assert ["complete", "screened", "default", "winner"] == list(clouds)
     assert (("trial 2",), (60_000.0,), (430.0,)) == (
-        found["complete"].names,
-        found["complete"].x,
-        found["complete"].y,
+        clouds["complete"].names,
+        clouds["complete"].x,
+        clouds["complete"].y,
     )
-    assert ("trial 5 (winner)",) == found["winner"].names
-    assert ("trial 0 (default)",) == found["default"].names
-    assert 6 == len(found["screened"].x)
+    assert ("trial 5 (winner)",) == clouds["winner"].names
+    assert ("trial 0 (default)",) == clouds["default"].names
+    assert 6 == len(clouds["screened"].x)
 
 
 def test_trials_without_a_value_are_counted() -> None:
@@ -63,21 +63,21 @@ def test_the_incumbent_is_a_step_line() -> None:
 
 def test_of_trials_that_end_together_the_best_leads() -> None:
     """The best of trials that end at the same step is the incumbent."""
-    own = (
+    trials = (
         trial(0, 1.0, 1.0, 1.0, ended_at=10),
         trial(1, 3.0, 3.0, 3.0, ended_at=10),
         trial(2, 2.0, 2.0, 2.0, ended_at=10),
     )
-    found = replace(swept(), sweeps=(swept_evidence(trials=own),))
-    assert ((10.0,), (3.0,)) == (figure(found).lines[0].x, figure(found).lines[0].y)
+    sample = replace(swept(), sweeps=(swept_evidence(trials=trials),))
+    assert ((10.0,), (3.0,)) == (figure(sample).lines[0].x, figure(sample).lines[0].y)
 
 
 def test_the_incumbent_of_a_minimised_objective_falls() -> None:
     """The incumbent of a minimised objective falls, without lines for test scores."""
-    own = figure(minimised())
-    assert (330.0, 330.0) == own.lines[0].y
-    assert "environment steps to the threshold" == own.y.title
-    assert () == own.marks
+    scatter = figure(minimised())
+    assert (330.0, 330.0) == scatter.lines[0].y
+    assert "environment steps to the threshold" == scatter.y.title
+    assert () == scatter.marks
 
 
 def test_test_scores_are_horizontal_lines() -> None:
@@ -89,7 +89,7 @@ def test_test_scores_are_horizontal_lines() -> None:
 
 
 def test_without_a_value_there_is_a_notice() -> None:
-    """The notice has the number of trials by state."""
+    """A sweep without values has a notice with the number of trials by state."""
     text = notices(part_of(SearchHistorySection(), none_succeeded()))[0][1]
     assert "No trial of sample has a value yet (4 trials: 4 failed)." == text
     text = notices(part_of(SearchHistorySection(), just_begun()))[0][1]
@@ -98,8 +98,8 @@ def test_without_a_value_there_is_a_notice() -> None:
 
 def test_where_no_trial_could_win_there_is_no_incumbent() -> None:
     """Screened trials are drawn without an incumbent."""
-    own = replace(swept(), sweeps=(swept_evidence(trials=(trial(1, 2.0),), selection=None),))
-    assert ((), "screened") == (figure(own).lines, figure(own).clouds[0].label)
+    sample = replace(swept(), sweeps=(swept_evidence(trials=(trial(1, 2.0),), selection=None),))
+    assert ((), "screened") == (figure(sample).lines, figure(sample).clouds[0].label)
 
 
 def test_several_sweeps_have_a_figure_each() -> None:

@@ -29,16 +29,16 @@ def test_there_is_no_part_without_importances(sample: Callable[[], Evidence]) ->
 
 
 def test_both_methods_have_a_column() -> None:
-    """The rows are in the order of the first method, with intervals."""
-    own = table(part_of(ImportanceSection(), swept()), "importance")
-    assert ["parameter", "PED-ANOVA", "fANOVA"] == [c.title for c in own.columns]
-    assert [LEARNING_RATE, EPOCHS, NETWORK, WIDTH] == column(own, "parameter")
-    shares = [share for share in column(own, "fANOVA") if isinstance(share, Interval)]
+    """The rows are in the order of the first method, and cells are intervals."""
+    importance_table = table(part_of(ImportanceSection(), swept()), "importance")
+    assert ["parameter", "PED-ANOVA", "fANOVA"] == [c.title for c in importance_table.columns]
+    assert [LEARNING_RATE, EPOCHS, NETWORK, WIDTH] == column(importance_table, "parameter")
+    shares = [share for share in column(importance_table, "fANOVA") if isinstance(share, Interval)]
     assert [0.9, 0.05, 0.03, 0.02] == [share.estimate for share in shares]
 
 
 def test_the_difference_of_the_methods_is_explained() -> None:
-    """The explanation precedes the tables."""
+    """The section explains why the methods differ."""
     assert "They differ where" in texts(part_of(ImportanceSection(), swept()))[0]
 
 
@@ -50,13 +50,13 @@ def test_the_note_has_the_data_behind_the_shares() -> None:
 
 
 def test_pairs_have_a_table() -> None:
-    """Interactions have a table for methods that estimate them."""
-    own = table(part_of(ImportanceSection(), swept()), "importance-pairs")
-    assert ((LEARNING_RATE, EPOCHS, "fANOVA", 0.04),) == own.rows
+    """Interactions of parameters have a table."""
+    pairs_table = table(part_of(ImportanceSection(), swept()), "importance-pairs")
+    assert ((LEARNING_RATE, EPOCHS, "fANOVA", 0.04),) == pairs_table.rows
 
 
 def test_a_missing_importance_has_a_reason() -> None:
-    """A notice has the reason, without an explanation of absent numbers."""
+    """A missing importance has a notice with the reason, and no explanation of methods."""
     part = part_of(ImportanceSection(), none_succeeded())
     expected = "No importance by PED-ANOVA: 0 complete trials are too few."
     assert [(Tone.NOTE, expected)] == notices(part)

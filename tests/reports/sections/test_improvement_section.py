@@ -20,19 +20,19 @@ from rlexp.stats.interval import Interval
 
 
 def part_of(evidence: Evidence) -> SectionContent:
-    """The part, which there must be."""
+    """The section on the probability of improvement, which must exist."""
     part = ImprovementSection().part(inquiry(evidence))
     assert part is not None
     return part
 
 
 def table_of(evidence: Evidence) -> Table:
-    """The table of the part."""
+    """The table of the section."""
     return next(b for b in part_of(evidence).blocks if isinstance(b, Table))
 
 
 def matrix_of(evidence: Evidence) -> Matrix:
-    """The matrix of the part, which there must be."""
+    """The matrix of the section, which must exist."""
     return next(b for b in part_of(evidence).blocks if isinstance(b, Matrix))
 
 
@@ -43,7 +43,7 @@ def estimate(cell: Interval | None) -> float:
 
 
 def test_wins_are_counted_by_hand() -> None:
-    """Of 3 × 2 pairs of runs, the first label wins 3 and draws 1."""
+    """The first label wins 3 and draws 1 of 3 × 2 pairs of runs."""
     scores = {("ppo", CARTPOLE): [100.0, 200.0, 300.0], ("a2c", CARTPOLE): [200.0, 150.0]}
     matrix = matrix_of(of_scores(scores))
     assert ("ppo", "a2c") == matrix.labels
@@ -68,17 +68,17 @@ def test_tasks_weigh_the_same_on_their_own_scales() -> None:
 
 def test_mirrored_turns_the_ends() -> None:
     """The complement exchanges the ends of the interval."""
-    one = Interval(
+    interval = Interval(
         estimate=0.7, low=0.5, high=0.8, level=0.95, method="m", repetitions=9, n=4, seed=1
     )
-    other = mirrored(one)
-    assert (0.3, 0.2, 0.5) == pytest.approx((other.estimate, other.low, other.high))
+    complement = mirrored(interval)
+    assert (0.3, 0.2, 0.5) == pytest.approx((complement.estimate, complement.low, complement.high))
     assert (0.95, "m", 9, 4, 1) == (
-        other.level,
-        other.method,
-        other.repetitions,
-        other.n,
-        other.seed,
+        complement.level,
+        complement.method,
+        complement.repetitions,
+        complement.n,
+        complement.seed,
     )
 
 
@@ -94,8 +94,8 @@ def test_only_common_tasks_count() -> None:
     """A pair is compared on tasks with scores of both labels, and the table names the others."""
     rows = table_of(SAMPLES["task_missing"]()).rows
     assert ("ppo", "a2c", 10, 10, "2 of 2") == (*rows[0][:2], *rows[0][3:])
-    told = "1 of 2: without Pendulum-v1, where one label has no score"
-    assert ("a2c", "dqn", 5, 5, told) == (*rows[2][:2], *rows[2][3:])
+    remark = "1 of 2: without Pendulum-v1, where one label has no score"
+    assert ("a2c", "dqn", 5, 5, remark) == (*rows[2][:2], *rows[2][3:])
 
 
 def test_separated_labels_give_one_notice() -> None:
@@ -107,22 +107,22 @@ def test_separated_labels_give_one_notice() -> None:
 
 @pytest.mark.parametrize("sample", ["all_failed", "nothing_run"])
 def test_without_scores_there_are_dashes(sample: str) -> None:
-    """Without scores there is no matrix, and the pair stands in the table with the reason."""
+    """Without scores there is no matrix, and the table has the pair with the reason."""
     part = part_of(SAMPLES[sample]())
     assert not [b for b in part.blocks if isinstance(b, Matrix)]
-    told = "0 of 1: without CartPole-v1, where one label has no score"
-    assert ("ppo", "a2c", None, 0, 0, told) == table_of(SAMPLES[sample]()).rows[0]
+    remark = "0 of 1: without CartPole-v1, where one label has no score"
+    assert ("ppo", "a2c", None, 0, 0, remark) == table_of(SAMPLES[sample]()).rows[0]
 
 
 @pytest.mark.parametrize("sample", ["one_label", "one_run", "empty"])
 def test_one_label_has_no_such_part(sample: str) -> None:
-    """With fewer than two labels there is nothing to compare."""
+    """With fewer than two labels there is no such section."""
     assert ImprovementSection().part(inquiry(SAMPLES[sample]())) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
-    """The same evidence in another order of runs gives an equal part."""
+    """The same runs in another order give the same section."""
     evidence = SAMPLES[sample]()
     expected = ImprovementSection().part(inquiry(evidence))
     assert expected == ImprovementSection().part(inquiry(reordered(evidence, seed)))

@@ -1,4 +1,4 @@
-"""Further measures in a report: success, cost and others, of runs and then over runs."""
+"""Further measures in a report, such as success and cost, averaged over each run and all runs."""
 
 import math
 from typing import Any
@@ -14,45 +14,52 @@ from rlexp.reports.sections.measures import MeasuresSection
 from rlexp.stats.interval import Interval
 
 
-def measured(*runs: dict[str, tuple[float, ...]], **fields: Any) -> Evidence:
+def runs_with_measures(*runs: dict[str, tuple[float, ...]], **fields: Any) -> Evidence:
     """Runs of one label with these measures of two episodes."""
     return evidence(
-        played_out(configured(), seed, [1.0, 2.0], own, **fields) for seed, own in enumerate(runs)
+        played_out(configured(), seed, [1.0, 2.0], measures, **fields)
+        for seed, measures in enumerate(runs)
     )
 
 
 def test_measures_by_hand() -> None:
     """Measures are averaged over the episodes of a run, then over runs."""
-    own = measured({"cost": (1.0, 3.0)}, {"cost": (5.0, math.nan)}, {"cost": (8.0, 8.0)})
-    (value,) = column(table(part_of(MeasuresSection(), own), "measures"), "mean")
+    sample = runs_with_measures(
+        {"cost": (1.0, 3.0)}, {"cost": (5.0, math.nan)}, {"cost": (8.0, 8.0)}
+    )
+    (value,) = column(table(part_of(MeasuresSection(), sample), "measures"), "mean")
     assert isinstance(value, Interval)
     assert (5.0, 3, 0) == (value.estimate, value.n, value.seed)
 
 
 def test_held_out_and_in_distribution_have_columns() -> None:
     """Both columns exist where runs were played in distribution."""
-    own = measured(
+    sample = runs_with_measures(
         {"success": (0.0, 1.0)},
         {"success": (0.0, 0.0)},
         known=[1.0, 2.0],
         known_measures={"success": (1.0, 1.0)},
     )
-    found = table(part_of(MeasuresSection(), own), "measures")
-    values = [column(found, title)[0] for title in ("held out", "in distribution")]
+    measures_table = table(part_of(MeasuresSection(), sample), "measures")
+    values = [column(measures_table, title)[0] for title in ("held out", "in distribution")]
     assert [0.25, 1.0] == [v.estimate for v in values if isinstance(v, Interval)]
 
 
 def test_success_stays_between_zero_and_one() -> None:
     """Interval and axis of success are within 0 and 1, unless a value lies outside."""
-    own = measured({"success": (0.0, 1.0)}, {"success": (1.0, 1.0)}, {"success": (1.0, 1.0)})
-    found = part_of(MeasuresSection(), own)
-    (value,) = column(table(found, "measures"), "mean")
+    sample = runs_with_measures(
+        {"success": (0.0, 1.0)}, {"success": (1.0, 1.0)}, {"success": (1.0, 1.0)}
+    )
+    part = part_of(MeasuresSection(), sample)
+    (value,) = column(table(part, "measures"), "mean")
     assert isinstance(value, Interval)
     assert 1.0 == value.high
-    axis = of_kind(found, IntervalFigure)[0].panels[0].axis
+    axis = of_kind(part, IntervalFigure)[0].panels[0].axis
     assert (0.0, 1.0) == (axis.low, axis.high)
-    wide = measured({"success": (0.0, 2.0)}, {"success": (2.0, 2.0)}, {"success": (2.0, 2.0)})
-    (value,) = column(table(part_of(MeasuresSection(), wide), "measures"), "mean")
+    out_of_range = runs_with_measures(
+        {"success": (0.0, 2.0)}, {"success": (2.0, 2.0)}, {"success": (2.0, 2.0)}
+    )
+    (value,) = column(table(part_of(MeasuresSection(), out_of_range), "measures"), "mean")
     assert isinstance(value, Interval)
     assert value.high is not None
     assert value.high > 2
@@ -60,13 +67,13 @@ def test_success_stays_between_zero_and_one() -> None:
 
 def test_a_count_is_never_negative() -> None:
     """Intervals of cost and violations are clipped at 0, unless a value is negative."""
-    own = measured(
+    sample = runs_with_measures(
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
         {"cost": (0.0, 9.0), "violations": (-1.0, 9.0), "drift": (0.0, 9.0)},
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
     )
-    found = table(part_of(MeasuresSection(), own), "measures")
-    lows = [value.low for value in column(found, "mean") if isinstance(value, Interval)]
+    measures_table = table(part_of(MeasuresSection(), sample), "measures")
+    lows = [value.low for value in column(measures_table, "mean") if isinstance(value, Interval)]
     cost, violations, drift = lows
     assert cost == 0
     assert violations is not None
@@ -76,31 +83,35 @@ def test_a_count_is_never_negative() -> None:
 
 def test_rows_by_task_then_measure_then_label() -> None:
     """Success, cost and violations come first, and contexts are no measures."""
-    found = part_of(MeasuresSection(), grid_tested())
-    own = table(found, "measures")
-    assert ["success", "cost", "return/speed"] == list(dict.fromkeys(column(own, "measure")))
-    assert ["ppo", "a2c", "dqn"] * 6 == column(own, "label")
-    assert [CARTPOLE] * 9 == column(own, "task")[:9]
-    figures = of_kind(found, IntervalFigure)
+    part = part_of(MeasuresSection(), grid_tested())
+    measures_table = table(part, "measures")
+    assert ["success", "cost", "return/speed"] == list(
+        dict.fromkeys(column(measures_table, "measure"))
+    )
+    assert ["ppo", "a2c", "dqn"] * 6 == column(measures_table, "label")
+    assert [CARTPOLE] * 9 == column(measures_table, "task")[:9]
+    figures = of_kind(part, IntervalFigure)
     assert ["measures-1", "measures-2"] == [figure.name for figure in figures]
     assert [5, 5, 5] == [len(mark.dots) for mark in figures[0].panels[0].marks]
 
 
 def test_runs_that_lack_a_measure_are_counted() -> None:
     """The remark counts runs without the measure, and failed and unfinished runs."""
-    own = table(part_of(MeasuresSection(), partly_measured()), "measures")
-    rows = {(row[1], row[2]): row for row in own.rows}
-    lacking = "1 failed (nan), 1 interrupted"
-    success, cost, never = rows["success", "a2c"], rows["cost", "a2c"], rows["cost", "dqn"]
-    assert ("3 of 5", f"{lacking}; in distribution: 1 run") == (success[3], success[-1])
-    assert ("2 of 5", f"{lacking}; 1 run without this measure") == (cost[3], cost[-1])
-    assert ("0 of 1", "1 planned") == (never[3], never[-1])
+    measures_table = table(part_of(MeasuresSection(), partly_measured()), "measures")
+    rows = {(row[1], row[2]): row for row in measures_table.rows}
+    states = "1 failed (nan), 1 interrupted"
+    success, cost, unstarted = rows["success", "a2c"], rows["cost", "a2c"], rows["cost", "dqn"]
+    assert ("3 of 5", f"{states}; in distribution: 1 run") == (success[3], success[-1])
+    assert ("2 of 5", f"{states}; 1 run without this measure") == (cost[3], cost[-1])
+    assert ("0 of 1", "1 planned") == (unstarted[3], unstarted[-1])
 
 
 def test_non_finite_measures_are_left_out() -> None:
     """A measure without values keeps its row, and out-of-range values are left out."""
-    own = table(part_of(MeasuresSection(), odd_measures()), "measures")
-    values = dict(zip(column(own, "measure"), column(own, "mean"), strict=True))
+    measures_table = table(part_of(MeasuresSection(), odd_measures()), "measures")
+    values = dict(
+        zip(column(measures_table, "measure"), column(measures_table, "mean"), strict=True)
+    )
     assert None is values["cost"]
     huge = values["huge"]
     assert isinstance(huge, Interval)
@@ -108,7 +119,7 @@ def test_non_finite_measures_are_left_out() -> None:
 
 
 def test_reports_without_measures_have_no_part() -> None:
-    """Reports without measures, or only with contexts, have no such section."""
+    """Reports without measures, or only with contexts, have no section on measures."""
     assert None is MeasuresSection().part(inquiry(typical()))
     assert None is MeasuresSection().part(inquiry(levels()))
 

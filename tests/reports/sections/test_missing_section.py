@@ -26,25 +26,30 @@ from rlexp.reports.sections.missing import MissingRunsSection
 
 def test_complete_reports_have_one_notice() -> None:
     """A complete report has one good notice and no table."""
-    own = part_of(MissingRunsSection(), typical())
+    part = part_of(MissingRunsSection(), typical())
     expected = "Every planned run has a score: 30 of 30."
-    assert [(Tone.GOOD, expected)] == notices(own)
-    assert [] == of_kind(own, Table)
+    assert [(Tone.GOOD, expected)] == notices(part)
+    assert [] == of_kind(part, Table)
 
 
 def test_runs_without_a_score_are_listed() -> None:
-    """Each row has the state, the reason and the reached step."""
-    own = table(part_of(MissingRunsSection(), incomplete()), "missing")
+    """Each row of a missing run has its state, reason and reached step."""
+    missing_table = table(part_of(MissingRunsSection(), incomplete()), "missing")
     names = [m.name for m in incomplete().cells["a2c", CARTPOLE].members[:4]]
-    assert names == column(own, "run")
-    assert ["failed (nan)", "interrupted", "planned", "unreadable"] == column(own, "state")
+    assert names == column(missing_table, "run")
+    assert ["failed (nan)", "interrupted", "planned", "unreadable"] == column(
+        missing_table, "state"
+    )
     damage = "its records are damaged: ValueError('no JSON')"
-    assert ["reason of nan", None, None, damage] == column(own, "reason")
-    assert ([2000, 1000, 0, 0], [11_000] * 4) == (column(own, "step"), column(own, "of"))
+    assert ["reason of nan", None, None, damage] == column(missing_table, "reason")
+    assert ([2000, 1000, 0, 0], [11_000] * 4) == (
+        column(missing_table, "step"),
+        column(missing_table, "of"),
+    )
 
 
 def test_the_summary_counts_by_state() -> None:
-    """Some missing scores give a warning, and only missing scores a problem."""
+    """Some missing scores give a warning, and a report without any score has a problem."""
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
     expected = (Tone.WARNING, f"Runs without a score: 4 of 30 ({states}).")
     assert expected in notices(part_of(MissingRunsSection(), incomplete()))
@@ -56,17 +61,19 @@ def test_the_summary_counts_by_state() -> None:
 
 def test_scores_that_are_no_numbers_are_missing() -> None:
     """A completed run with a NaN score is listed with this state."""
-    found = table(part_of(MissingRunsSection(), not_finite()), "missing")
-    assert ["completed without a finite score"] * 2 == column(found, "state")
+    missing_table = table(part_of(MissingRunsSection(), not_finite()), "missing")
+    assert ["completed without a finite score"] * 2 == column(missing_table, "state")
 
 
 def test_bounds_are_listed_for_each_metric() -> None:
     """Each metric of a label with a missing score has bounds."""
-    own = table(part_of(MissingRunsSection(), worst()), "bounds")
-    assert ["a2c"] * 4 == column(own, "label")
-    assert ["IQM", "median", "mean", "optimality gap"] == column(own, "metric")
-    found = [column(own, title)[2] for title in ("without these runs", "at least", "at most")]
-    assert [305.0, 611 / 3, 370.0] == found
+    bounds_table = table(part_of(MissingRunsSection(), worst()), "bounds")
+    assert ["a2c"] * 4 == column(bounds_table, "label")
+    assert ["IQM", "median", "mean", "optimality gap"] == column(bounds_table, "metric")
+    mean_bounds = [
+        column(bounds_table, title)[2] for title in ("without these runs", "at least", "at most")
+    ]
+    assert [305.0, 611 / 3, 370.0] == mean_bounds
 
 
 def test_the_rule_for_failures_is_stated() -> None:
@@ -81,7 +88,7 @@ def test_the_rule_for_failures_is_stated() -> None:
 
 
 def test_the_wrong_phase_is_a_problem() -> None:
-    """The notice about the phase precedes all others."""
+    """The notice about the wrong phase precedes all other notices."""
     tone, text = notices(part_of(MissingRunsSection(), tuning_phase()))[0]
     assert Tone.PROBLEM is tone
     assert text.startswith("These are tuning runs, not test runs: ")
@@ -91,8 +98,8 @@ def test_runs_of_other_phases_are_counted() -> None:
     """A note counts the runs of other phases."""
     expected = "The same experiments also hold 4 tuning runs, which this report leaves out."
     assert (Tone.NOTE, expected) in notices(part_of(MissingRunsSection(), incomplete()))
-    none = replace(typical(), left_out={Phase.TUNING: 0})
-    assert 1 == len(notices(part_of(MissingRunsSection(), none)))
+    without_other_phases = replace(typical(), left_out={Phase.TUNING: 0})
+    assert 1 == len(notices(part_of(MissingRunsSection(), without_other_phases)))
 
 
 def test_a_task_without_planned_runs_is_named() -> None:
@@ -103,13 +110,13 @@ def test_a_task_without_planned_runs_is_named() -> None:
 
 def test_unreadable_records_are_warned_of() -> None:
     """Each unreadable record gives a warning."""
-    own = notices(part_of(MissingRunsSection(), incomplete()))
-    assert Tone.WARNING is own[-1][0]
-    assert own[-1][1].endswith("its records are damaged: ValueError('no JSON')")
+    messages = notices(part_of(MissingRunsSection(), incomplete()))
+    assert Tone.WARNING is messages[-1][0]
+    assert messages[-1][1].endswith("its records are damaged: ValueError('no JSON')")
 
 
 def test_an_experiment_without_runs_has_no_part() -> None:
-    """An experiment without planned runs has no such section."""
+    """An experiment without planned runs has no section on missing runs."""
     assert None is MissingRunsSection().part(inquiry(empty()))
 
 
@@ -121,9 +128,9 @@ def test_rows_are_in_order_of_label_task_and_seed() -> None:
 
 
 def test_runs_of_several_attempts_are_listed() -> None:
-    """Each row has the steps of continuation, the restarts and the reasons."""
+    """Each row of a continued run has its steps of continuation, restarts and reasons."""
     first, second, *others = typical().members
-    went_on = replace(
+    continued_record = replace(
         first.record,
         attempts=3,
         continuations=(
@@ -131,19 +138,23 @@ def test_runs_of_several_attempts_are_listed() -> None:
             Continued(time=2.0, step=60_000, attempt=1, drift="numpy was 1, is 2"),
         ),
     )
-    anew = replace(
+    restarted_record = replace(
         second.record,
         attempts=2,
         restarts=1,
         refused=(Refused(time=1.0, step=500, reason="model.npz is damaged"),),
     )
-    members = (replace(first, record=went_on), replace(second, record=anew), *others)
-    own = part_of(MissingRunsSection(), replace(typical(), members=members))
-    assert (Tone.GOOD, "Every planned run has a score: 30 of 30.") in notices(own)
-    assert texts(own)[0].startswith(
+    members = (
+        replace(first, record=continued_record),
+        replace(second, record=restarted_record),
+        *others,
+    )
+    part = part_of(MissingRunsSection(), replace(typical(), members=members))
+    assert (Tone.GOOD, "Every planned run has a score: 30 of 30.") in notices(part)
+    assert texts(part)[0].startswith(
         "1 run continued from a checkpoint and 1 run restarted. These runs count in full. "
     )
-    rows = table(own, "continued").rows
+    rows = table(part, "continued").rows
     assert [first.name, second.name] == [row[0] for row in rows]
     assert (3, "40,000 and 60,000", 0, None) == rows[0][-4:]
     assert (2, None, 1, "step 500: model.npz is damaged") == rows[1][-4:]
@@ -151,4 +162,4 @@ def test_runs_of_several_attempts_are_listed() -> None:
         "1 run continued with other versions: numpy was 1, is 2. With unchanged "
         "versions, the numbers might be different."
     )
-    assert (Tone.WARNING, warning) in notices(own)
+    assert (Tone.WARNING, warning) in notices(part)

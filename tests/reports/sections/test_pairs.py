@@ -14,7 +14,7 @@ HIGH, LOW = [90.0, 91.0, 92.0, 93.0, 94.0], [10.0, 11.0, 12.0, 13.0, 14.0]
 
 
 def table_of(evidence: Evidence, **changes: object) -> Table:
-    """The table of the part, which there must be."""
+    """The table of the section, which must exist."""
     part = PairwiseTestsSection().part(inquiry(evidence, **changes))
     assert part is not None
     (table,) = (block for block in part.blocks if isinstance(block, Table))
@@ -28,7 +28,7 @@ def rows_of(evidence: Evidence, **changes: object) -> list[dict[str, Value]]:
 
 
 def test_every_number_of_a_pair() -> None:
-    """Two labels that do not overlap: the extreme of 252 relabellings, delta 1, both tests."""
+    """Labels without overlap have a delta of 1 and the least p of 252 relabellings."""
     (row,) = rows_of(of_scores({("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW}))
     assert ("ppo", "a2c", "5 and 5", 1.0, "better") == tuple(
         row[title] for title in ("first", "second", "runs", "Cliff's delta", "verdict")
@@ -45,11 +45,15 @@ def test_every_number_of_a_pair() -> None:
 def test_the_other_order_reverses_the_pair() -> None:
     """With labels exchanged, p is equal and difference, delta and verdict are reversed."""
     scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW}
-    (there,) = rows_of(of_scores(scores))
-    (back,) = rows_of(of_scores(dict(reversed(scores.items()))))
-    assert ("a2c", "ppo", "worse") == (back["first"], back["second"], back["verdict"])
-    assert -1.0 == back["Cliff's delta"]
-    assert there["permutation p"] == back["permutation p"]
+    (forward,) = rows_of(of_scores(scores))
+    (reversed_row,) = rows_of(of_scores(dict(reversed(scores.items()))))
+    assert ("a2c", "ppo", "worse") == (
+        reversed_row["first"],
+        reversed_row["second"],
+        reversed_row["verdict"],
+    )
+    assert -1.0 == reversed_row["Cliff's delta"]
+    assert forward["permutation p"] == reversed_row["permutation p"]
 
 
 def test_holm_counts_all_pairs() -> None:
@@ -59,8 +63,8 @@ def test_holm_counts_all_pairs() -> None:
     assert [("ppo", "a2c"), ("ppo", "dqn"), ("a2c", "dqn")] == [
         (row["first"], row["second"]) for row in rows
     ]
-    wanted = [6 / 252, 6 / 252, 1.0]
-    assert wanted == pytest.approx([row["p after Holm"] for row in rows])
+    expected = [6 / 252, 6 / 252, 1.0]
+    assert expected == pytest.approx([row["p after Holm"] for row in rows])
     note = table_of(of_scores(scores)).note
     assert "family-wise level 0.05 over 3 pairs, by Holm." in note
     assert "Permutation test (exact)." in note
@@ -68,17 +72,17 @@ def test_holm_counts_all_pairs() -> None:
 
 def test_the_unit_is_stated() -> None:
     """The text names returns on one task and normalised scores on several."""
-    said = []
+    introductions = []
     for make in (SAMPLES["one_task"], SAMPLES["typical"]):
         part = PairwiseTestsSection().part(inquiry(make()))
         assert part is not None
-        said.append(next(b.text for b in part.blocks if isinstance(b, Text)))
-    assert "in units of the return" in said[0]
-    assert "in units of the normalised score" in said[1]
+        introductions.append(next(b.text for b in part.blocks if isinstance(b, Text)))
+    assert "in units of the return" in introductions[0]
+    assert "in units of the normalised score" in introductions[1]
 
 
 def test_one_label_has_no_pair() -> None:
-    """With one label, or none, there is no section."""
+    """A report with one label, or without labels, has no section on pairs."""
     for name in ("one_label", "empty"):
         assert PairwiseTestsSection().part(inquiry(SAMPLES[name]())) is None
 
@@ -98,5 +102,5 @@ def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
 def test_the_order_of_runs_changes_nothing(name: str, seed: int) -> None:
     """The same runs in any order give an equal part."""
     evidence = SAMPLES[name]()
-    first = PairwiseTestsSection().part(inquiry(evidence))
-    assert first == PairwiseTestsSection().part(inquiry(reordered(evidence, seed)))
+    expected = PairwiseTestsSection().part(inquiry(evidence))
+    assert expected == PairwiseTestsSection().part(inquiry(reordered(evidence, seed)))

@@ -13,24 +13,24 @@ from rlexp.reports.sections.profiles import PerformanceProfilesSection
 
 
 def part_of(evidence: Evidence, **changes: object) -> SectionContent:
-    """The part, which there must be."""
+    """The section on performance profiles, which must exist."""
     part = PerformanceProfilesSection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
 
 def figure_of(evidence: Evidence, **changes: object) -> LineFigure:
-    """The figure of the part, which there must be."""
+    """The figure of the section, which must exist."""
     return next(b for b in part_of(evidence, **changes).blocks if isinstance(b, LineFigure))
 
 
-def words_of(evidence: Evidence) -> str:
-    """All that the part's notices say."""
+def notices_text(evidence: Evidence) -> str:
+    """The texts of all notices of the section."""
     return " ".join(b.text for b in part_of(evidence).blocks if isinstance(b, Callout))
 
 
 def test_steps_stand_at_the_scores() -> None:
-    """The share of runs above τ falls where a run scores τ, and nowhere else."""
+    """The share of runs above τ falls only where a run scores τ."""
     figure = figure_of(of_scores({("ppo", CARTPOLE): [100.0, 400.0, 100.0, 300.0]}))
     line = figure.lines[0]
     assert (85.0, 100.0, 300.0, 400.0, 415.0) == line.x
@@ -40,7 +40,7 @@ def test_steps_stand_at_the_scores() -> None:
 
 
 def test_several_tasks_are_normalised_and_weigh_the_same() -> None:
-    """A run of a task with fewer runs weighs more, and scores are shares of the way to 1."""
+    """Scores are normalised, and tasks have equal weight for any number of runs."""
     half, full = (22.5 + 475.0) / 2, 475.0
     scores = {
         ("ppo", CARTPOLE): [half, half, full, full],
@@ -61,7 +61,7 @@ def test_no_more_points_than_asked_for() -> None:
 
 
 def test_a_label_without_a_task_is_named() -> None:
-    """A label that lacks a task has no line, and the note says why."""
+    """A label without planned runs on a task has no line, and the note has the reason."""
     figure = figure_of(SAMPLES["task_missing"]())
     assert ["ppo", "a2c"] == [line.label for line in figure.lines]
     assert "dqn: — (no run planned on Pendulum-v1)." in figure.note
@@ -74,20 +74,20 @@ def test_a_task_whose_runs_all_failed_is_named() -> None:
 
 
 def test_tasks_without_anchors_are_not_put_together() -> None:
-    """Without anchors there is no figure, and the words say which task and what to do."""
-    words = words_of(SAMPLES["without_anchors"]())
+    """Without anchors a notice names the task and the setting that helps."""
+    words = notices_text(SAMPLES["without_anchors"]())
     assert "Pendulum-v1 cannot be normalised" in words
     assert "normalisation=observed" in words
 
 
 def test_an_observed_scale_is_told() -> None:
-    """A scale from the scores at hand says that it depends on the compared labels."""
+    """The note states that an observed scale depends on the compared labels."""
     figure = figure_of(SAMPLES["without_anchors"](), normalisation="observed")
     assert "depends on the compared labels" in figure.note
 
 
 @pytest.mark.parametrize(
-    ("sample", "told"),
+    ("sample", "expected"),
     [
         ("one_run", "ppo: 1 of 1 run; no band: too few runs for an interval (n = 1)."),
         ("constant", "ppo: 5 of 5 runs; no band: all runs "),
@@ -96,15 +96,15 @@ def test_an_observed_scale_is_told() -> None:
         ("incomplete", "a2c: 6 of 10 runs over 2 tasks; no band"),
     ],
 )
-def test_what_a_line_rests_on_is_told(sample: str, told: str) -> None:
-    """The note counts runs, and says why there is no band."""
-    assert told in figure_of(SAMPLES[sample]()).note
+def test_what_a_line_rests_on_is_told(sample: str, expected: str) -> None:
+    """The note counts the runs of a line, and has the reason for a missing band."""
+    assert expected in figure_of(SAMPLES[sample]()).note
 
 
 @pytest.mark.parametrize("sample", ["all_failed", "nothing_run"])
 def test_no_score_at_all(sample: str) -> None:
-    """Where nothing was scored, there are words instead of a figure."""
-    words = words_of(SAMPLES[sample]())
+    """Without any score a notice has the reason."""
+    words = notices_text(SAMPLES[sample]())
     assert "a2c: — (no score on CartPole-v1: 3 " in words
 
 
@@ -124,18 +124,18 @@ def test_bands_hold_their_lines() -> None:
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
-    """The same evidence in another order of runs gives an equal part."""
+    """The same runs in another order give the same section."""
     evidence = SAMPLES[sample]()
     expected = PerformanceProfilesSection().part(inquiry(evidence))
     assert expected == PerformanceProfilesSection().part(inquiry(reordered(evidence, seed)))
 
 
 def test_seeds_that_change_places_change_nothing() -> None:
-    """Which seed reached which score does not matter."""
+    """The section stays the same if two seeds exchange their scores."""
     evidence = typical()
-    own = list(evidence.members)
-    own[0], own[1] = (
-        replace(own[0], record=replace(own[1].record, spec=own[0].record.spec)),
-        replace(own[1], record=replace(own[0].record, spec=own[1].record.spec)),
+    members = list(evidence.members)
+    members[0], members[1] = (
+        replace(members[0], record=replace(members[1].record, spec=members[0].record.spec)),
+        replace(members[1], record=replace(members[0].record, spec=members[1].record.spec)),
     )
-    assert part_of(evidence) == part_of(replace(evidence, members=tuple(own)))
+    assert part_of(evidence) == part_of(replace(evidence, members=tuple(members)))

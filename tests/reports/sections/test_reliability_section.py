@@ -22,14 +22,14 @@ UNSTEADY = (0.0, 0.5, 0.2, 0.6, 0.6)
 
 
 def part_of(evidence: Evidence, **changes: object) -> SectionContent:
-    """The part, which there must be."""
+    """The section on reliability, which must exist."""
     part = ReliabilitySection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
 
 def table_of(evidence: Evidence, name: str = "training") -> Table:
-    """One of the tables of the part."""
+    """The table of the section with this name."""
     tables = [b for b in part_of(evidence).blocks if isinstance(b, Table)]
     return next(table for table in tables if table.name == f"reliability-{name}")
 
@@ -42,7 +42,7 @@ def rows_of(evidence: Evidence, name: str = "training") -> list[dict[str, Value]
 
 
 def returns(shares: Sequence[float]) -> list[float]:
-    """Returns on CartPole that are normalised to these."""
+    """Returns on CartPole with these normalised values."""
     return [22.5 + (475.0 - 22.5) * share for share in shares]
 
 
@@ -58,10 +58,12 @@ def estimate(value: Value) -> float:
 
 
 def test_metrics_of_a_run_by_hand() -> None:
-    """Changes per 1 % of training are 0.025, -0.015, 0.02 and 0; it falls by 0.3 at most."""
+    """Changes per 1 % of training are 0.025, -0.015, 0.02 and 0; the largest fall is 0.3."""
     row = rows_of(evidence([steady_run(UNSTEADY)]))[0]
-    found = {title: estimate(value) for title, value in row.items() if isinstance(value, Interval)}
-    assert found == pytest.approx(
+    estimates = {
+        title: estimate(value) for title, value in row.items() if isinstance(value, Interval)
+    }
+    assert estimates == pytest.approx(
         {
             "dispersion across time ↓": 0.025,
             "short-term risk ↑": -0.015,
@@ -77,43 +79,43 @@ def test_metrics_of_a_run_by_hand() -> None:
 
 
 def test_metrics_across_runs_by_hand() -> None:
-    """Half of the distance of two runs, and the lower of them, at the median over evaluations."""
-    own = evidence([steady_run(UNSTEADY), steady_run([1.0] * 5, 1)])
-    row = rows_of(own)[0]
+    """Two runs give half of their distance and the lower run, as medians over evaluations."""
+    sample = evidence([steady_run(UNSTEADY), steady_run([1.0] * 5, 1)])
+    row = rows_of(sample)[0]
     assert estimate(row["dispersion across runs ↓"]) == pytest.approx(0.25)
     assert estimate(row["risk across runs ↑"]) == pytest.approx(0.5)
     assert "2 of 2" == row["runs"]
 
 
 def test_an_interval_ends_where_returns_do() -> None:
-    """No interval of a return lies beyond the possible ones: here 1, the least of CartPole."""
-    low = run([2.0] * 5, 0, steps=5000), run([2.0] * 5, 1, steps=5000)
-    own = evidence([*low, run([90.0] * 5, 2, steps=5000)])
-    found = rows_of(own)[0]["median performance ↑"]
-    assert isinstance(found, Interval)
-    assert found.low == pytest.approx((1.0 - 22.5) / (475.0 - 22.5))
+    """The interval of a return is clipped to the least return of the task, 1 on CartPole."""
+    low_runs = run([2.0] * 5, 0, steps=5000), run([2.0] * 5, 1, steps=5000)
+    sample = evidence([*low_runs, run([90.0] * 5, 2, steps=5000)])
+    median = rows_of(sample)[0]["median performance ↑"]
+    assert isinstance(median, Interval)
+    assert median.low == pytest.approx((1.0 - 22.5) / (475.0 - 22.5))
 
 
 def test_metrics_of_final_policies_by_hand() -> None:
-    """Of normalised returns 0, 0.2, 0.4 and 1 the middle half spans 0.4, and the worst is 0."""
-    own = evidence([run([100.0], 0, returns=returns([0.4, 0.0, 1.0, 0.2]))])
-    row = rows_of(own, "final")[0]
+    """Normalised returns 0, 0.2, 0.4 and 1 have a middle half of 0.4 and a worst of 0."""
+    sample = evidence([run([100.0], 0, returns=returns([0.4, 0.0, 1.0, 0.2]))])
+    row = rows_of(sample, "final")[0]
     assert estimate(row["dispersion across rollouts ↓"]) == pytest.approx(0.4)
     assert estimate(row["risk across rollouts ↑"]) == pytest.approx(0.0)
 
 
 def test_the_worst_score_is_no_interval() -> None:
-    """With few runs the CVaR of scores is the worst one, in units of the return."""
-    own = evidence(run([100.0], k, returns=[100.0 + k, 100.0 + k]) for k in range(5))
-    worst = rows_of(own, "final")[0]["CVaR of scores ↑"]
+    """With few runs the CVaR of scores is the worst score, without an interval."""
+    sample = evidence(run([100.0], k, returns=[100.0 + k, 100.0 + k]) for k in range(5))
+    worst = rows_of(sample, "final")[0]["CVaR of scores ↑"]
     assert isinstance(worst, Interval)
     assert (100.0, None, 5, WORST_ALONE) == (worst.estimate, worst.low, worst.n, worst.reason)
 
 
 def test_more_runs_have_an_interval_of_their_worst() -> None:
-    """With 21 runs, the worst 5 % are two of them, and can be resampled."""
-    own = evidence(run([100.0], k, returns=[100.0 + k, 100.0 + k]) for k in range(21))
-    worst = rows_of(own, "final")[0]["CVaR of scores ↑"]
+    """With 21 runs, the CVaR is the mean of the worst two runs and has an interval."""
+    sample = evidence(run([100.0], k, returns=[100.0 + k, 100.0 + k]) for k in range(21))
+    worst = rows_of(sample, "final")[0]["CVaR of scores ↑"]
     assert isinstance(worst, Interval)
     assert 100.5 == worst.estimate
     assert worst.low is not None
@@ -122,17 +124,17 @@ def test_more_runs_have_an_interval_of_their_worst() -> None:
 
 
 def test_failures_are_shares_of_the_runs_that_ended() -> None:
-    """One of three ended runs failed; a run that was interrupted may still succeed."""
+    """One of three ended runs failed; an interrupted run does not count."""
     members = [
         run([100.0], 0),
         run([100.0], 1),
         run([], 2, failure=Failure.NAN),
         run([100.0], 3, ending=Ending.INTERRUPTED),
     ]
-    failed = rows_of(evidence(members), "final")[0]["failed ↓"]
-    assert isinstance(failed, Interval)
-    assert (1 / 3, 3) == (failed.estimate, failed.n)
-    assert failed.low is not None
+    failure_rate = rows_of(evidence(members), "final")[0]["failed ↓"]
+    assert isinstance(failure_rate, Interval)
+    assert (1 / 3, 3) == (failure_rate.estimate, failure_rate.n)
+    assert failure_rate.low is not None
 
 
 def test_only_completed_runs_are_assessed() -> None:
@@ -148,7 +150,7 @@ def test_only_completed_runs_are_assessed() -> None:
 
 @pytest.mark.parametrize("shares", [[], [NAN, 0.5, 0.5, 0.5, 0.5]])
 def test_a_run_without_finite_evaluations_is_named(shares: list[float]) -> None:
-    """A completed run that cannot be assessed stands in the remark."""
+    """A completed run without finite evaluations is in the remark."""
     row = rows_of(evidence([steady_run(shares), steady_run(UNSTEADY, 1)]))[0]
     assert ("1 of 2", "1 whose evaluations are missing or not all finite") == (
         row["runs"],
@@ -157,55 +159,59 @@ def test_a_run_without_finite_evaluations_is_named(shares: list[float]) -> None:
 
 
 def test_an_episode_that_is_no_number_is_named() -> None:
-    """A final policy with such an episode cannot be assessed."""
-    own = evidence([run([100.0], 0, returns=[NAN, 1.0, 1.0, 1.0])])
-    row = rows_of(own, "final")[0]
+    """A final policy with a NaN episode is left out with a remark."""
+    sample = evidence([run([100.0], 0, returns=[NAN, 1.0, 1.0, 1.0])])
+    row = rows_of(sample, "final")[0]
     assert ("0 of 1", None) == (row["runs"], row["CVaR of scores ↑"])
     assert "1 whose final episodes are missing or not all finite" == row["remark"]
 
 
 def test_one_evaluation_says_why_there_is_no_metric() -> None:
-    """With a single evaluation most metrics are not possible, each with its reason."""
+    """With a single evaluation the note has a reason for each missing metric."""
     table = table_of(evidence([steady_run([0.5]), steady_run([0.7], 1)]))
     for metric in ("dispersion across time", "short-term risk", "long-term risk"):
         assert f"No {metric}: " in table.note
 
 
 def test_runs_without_a_common_step_are_named() -> None:
-    """Runs that were evaluated at different steps only cannot be put together."""
-    late = run([0.0, 50.0], 1)
-    record = replace(late.record, evaluations=late.record.evaluations[1:])
-    row = rows_of(evidence([run([50.0], 0), replace(late, record=record)]))[0]
+    """Runs without a common evaluation step have a remark."""
+    late_run = run([0.0, 50.0], 1)
+    record = replace(late_run.record, evaluations=late_run.record.evaluations[1:])
+    row = rows_of(evidence([run([50.0], 0), replace(late_run, record=record)]))[0]
     assert "the evaluations of the runs have no step in common" == row["remark"]
 
 
 def test_without_anchors_metrics_are_shares_of_what_runs_reach() -> None:
-    """A run that rises by 200 and falls by 60 has lost 0.3 of it."""
-    own = run([100.0, 300.0, 240.0, 300.0, 300.0], 0, returns=[100.0, 150.0, 200.0, 150.0])
-    bare = replace(own, configuration=replace(own.configuration, reference={}))
-    assert estimate(rows_of(evidence([bare]))[0]["long-term risk ↓"]) == pytest.approx(0.3)
-    rollouts = rows_of(evidence([bare]), "final")[0]["risk across rollouts ↑"]
+    """Without anchors, a fall of 60 after a rise of 200 is a risk of 0.3."""
+    original = run([100.0, 300.0, 240.0, 300.0, 300.0], 0, returns=[100.0, 150.0, 200.0, 150.0])
+    without_reference = replace(
+        original, configuration=replace(original.configuration, reference={})
+    )
+    assert estimate(
+        rows_of(evidence([without_reference]))[0]["long-term risk ↓"]
+    ) == pytest.approx(0.3)
+    rollouts = rows_of(evidence([without_reference]), "final")[0]["risk across rollouts ↑"]
     assert estimate(rollouts) == pytest.approx(100 / 150)
 
 
 def test_reasons_are_told_once() -> None:
-    """What is true of every row stands once under the table, and in no cell at length."""
-    own = SAMPLES["typical"]()
-    note = table_of(own).note
+    """A reason that holds for every row is in the note once."""
+    sample = SAMPLES["typical"]()
+    note = table_of(sample).note
     assert 1 == note.count("the worst 5 % of 5 runs")
     assert " on CartPole-v1" not in note
-    row = rows_of(own)[0]["risk across runs ↑"]
-    assert isinstance(row, Interval)
-    assert WORST_ALONE == row.reason
+    risk = rows_of(sample)[0]["risk across runs ↑"]
+    assert isinstance(risk, Interval)
+    assert WORST_ALONE == risk.reason
 
 
 def test_what_is_true_of_some_rows_says_of_which() -> None:
-    """A reason that holds for one label names it."""
+    """A reason that holds for one label names the label."""
     assert "add seeds (a2c on CartPole-v1)." in table_of(SAMPLES["incomplete"]()).note
 
 
-def test_a_label_that_was_not_asked_for_has_a_row() -> None:
-    """It stands in both tables with dashes and the reason."""
+def test_a_label_without_planned_runs_has_a_row() -> None:
+    """A label without planned runs has empty cells and the reason in both tables."""
     for name in ("training", "final"):
         row = next(
             r
@@ -218,7 +224,7 @@ def test_a_label_that_was_not_asked_for_has_a_row() -> None:
 
 
 def test_all_failed() -> None:
-    """Where every run failed there is no metric, and the rate of failures says so."""
+    """If every run failed, there is no metric, and the failure rate is 1."""
     row = rows_of(SAMPLES["all_failed"](), "final")[0]
     assert ("0 of 3", None) == (row["runs"], row["CVaR of scores ↑"])
     assert 1.0 == estimate(row["failed ↓"])
@@ -226,18 +232,18 @@ def test_all_failed() -> None:
 
 
 def test_an_experiment_without_runs_has_no_part() -> None:
-    """An experiment without planned runs has no such section."""
+    """An experiment without planned runs has no section on reliability."""
     assert ReliabilitySection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> SectionContent | None:
-    """The part of a sample, whose runs are in their order."""
+    """The section of a sample, with its runs in their original order."""
     return ReliabilitySection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
-    """The same evidence in another order of runs gives an equal part."""
-    own = SAMPLES[sample]()
-    assert part_of_sample(sample) == ReliabilitySection().part(inquiry(reordered(own, seed)))
+    """The same runs in another order give the same section."""
+    original = SAMPLES[sample]()
+    assert part_of_sample(sample) == ReliabilitySection().part(inquiry(reordered(original, seed)))

@@ -32,91 +32,94 @@ HIGH = {CARTPOLE: 460.0, PENDULUM: -225.0}
 ESTIMATES = ["P (best setting per task)", "C (one setting for all tasks)", "sensitivity Φ"]
 
 
-def found(own: Evidence) -> SectionContent:
-    """The part, which must be there."""
-    return part_of(SensitivitySection(), own)
+def sensitivity_part(sample: Evidence) -> SectionContent:
+    """The section on sensitivity, which must exist."""
+    return part_of(SensitivitySection(), sample)
 
 
-def interval(own: Evidence, title: str, row: int = 0) -> Interval:
-    """An estimate of the first table."""
-    value = column(table(found(own), "sensitivity"), title)[row]
+def interval(sample: Evidence, title: str, row: int = 0) -> Interval:
+    """An interval in the first table."""
+    value = column(table(sensitivity_part(sample), "sensitivity"), title)[row]
     assert isinstance(value, Interval)
     return value
 
 
 def share(score: float, task: str) -> float:
-    """A score as it is normalised."""
+    """The normalised value of a score."""
     return (score - LOW[task]) / (HIGH[task] - LOW[task])
 
 
 @pytest.mark.parametrize("sample", [*SAMPLES, *SWEEPS])
 def test_there_is_no_part_without_a_grid(sample: str) -> None:
-    """A report without a grid of settings has no such section."""
-    own = {**SAMPLES, **SWEEPS}[sample]()
-    assert None is SensitivitySection().part(inquiry(own))
+    """A report without a grid of settings has no section on sensitivity."""
+    report_sample = {**SAMPLES, **SWEEPS}[sample]()
+    assert None is SensitivitySection().part(inquiry(report_sample))
 
 
 def test_estimates_by_hand() -> None:
     """P uses the best setting of each task, C the best single setting."""
     best = (share(480.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
-    one = (share(400.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
+    best_single = (share(400.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
     estimates = [interval(grid(), title).estimate for title in ESTIMATES]
-    assert [best, one, best - one] == pytest.approx(estimates)
+    assert [best, best_single, best - best_single] == pytest.approx(estimates)
     assert 2.0 == interval(grid(), "dimensionality d").estimate
 
 
 def test_the_row_has_the_numbers_of_settings_and_runs() -> None:
     """The row has settings, tasks, runs and parameters; the interval has level and n."""
-    own = table(found(grid()), "sensitivity")
-    told = [
-        column(own, title)[0] for title in ("settings", "tasks", "runs per setting", "parameters")
+    sensitivity_table = table(sensitivity_part(grid()), "sensitivity")
+    cells = [
+        column(sensitivity_table, title)[0]
+        for title in ("settings", "tasks", "runs per setting", "parameters")
     ]
-    assert ["6 of 6", 2, "3", 2] == told
+    assert ["6 of 6", 2, "3", 2] == cells
     for title in ESTIMATES:
-        known = interval(grid(), title)
-        assert (36, 2, 0.95) == (known.n, known.tasks, known.level)
-        assert known.low is not None
-        assert known.high is not None
-        assert known.low < known.high
+        estimate = interval(grid(), title)
+        assert (36, 2, 0.95) == (estimate.n, estimate.tasks, estimate.level)
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert estimate.low < estimate.high
 
 
 def test_best_settings_are_named() -> None:
     """The first row is the best setting for all tasks, then one row per task."""
-    own = table(found(grid()), "sensitivity-settings")
-    assert ["all tasks, on average", CARTPOLE, PENDULUM] == column(own, "best on")
+    settings_table = table(sensitivity_part(grid()), "sensitivity-settings")
+    assert ["all tasks, on average", CARTPOLE, PENDULUM] == column(settings_table, "best on")
     expected = [labelled(0.001, 10), labelled(0.01, 4), labelled(0.001, 10)]
-    assert expected == column(own, "label")
-    assert [None, 480.0, -200.0] == column(own, "mean score")
-    assert share(480.0, CARTPOLE) == pytest.approx(column(own, "normalised score")[1])
+    assert expected == column(settings_table, "label")
+    assert [None, 480.0, -200.0] == column(settings_table, "mean score")
+    assert share(480.0, CARTPOLE) == pytest.approx(column(settings_table, "normalised score")[1])
 
 
 def test_gains_are_listed_by_number_of_tuned_parameters() -> None:
     """Rows go from no tuned parameter to all, with shares of P."""
-    own = table(found(grid()), "sensitivity-parameters")
+    parameters_table = table(sensitivity_part(grid()), "sensitivity-parameters")
     assert ["0 of 2 parameters", "1 of 2 parameters", "2 of 2 parameters"] == column(
-        own, "parameters tuned per task"
+        parameters_table, "parameters tuned per task"
     )
-    assert ["none", "algorithm.learning_rate"] == column(own, "which parameters")[:2]
-    shares = [value for value in column(own, "share of P") if isinstance(value, float)]
+    assert ["none", "algorithm.learning_rate"] == column(parameters_table, "which parameters")[:2]
+    shares = [
+        value for value in column(parameters_table, "share of P") if isinstance(value, float)
+    ]
     assert 1.0 == shares[-1]
     assert sorted(shares) == shares
 
 
 def test_every_algorithm_is_normalised_by_all_of_them() -> None:
     """Normalisation uses the scores of all labels, also of algorithms with one setting."""
-    own = table(found(grid_beside_others()), "sensitivity")
-    assert ["dqn", "ppo"] == column(own, "algorithm")
-    alone = interval(grid(), ESTIMATES[0]).estimate
-    assert alone < interval(grid_beside_others(), ESTIMATES[0], 1).estimate
+    sensitivity_table = table(sensitivity_part(grid_beside_others()), "sensitivity")
+    assert ["dqn", "ppo"] == column(sensitivity_table, "algorithm")
+    without_others = interval(grid(), ESTIMATES[0]).estimate
+    assert without_others < interval(grid_beside_others(), ESTIMATES[0], 1).estimate
     assert "no interval of d: the tuned score of a resample is not above 0" in str(
-        column(own, "remark")[0]
+        column(sensitivity_table, "remark")[0]
     )
 
 
 @pytest.mark.parametrize(("sample", "phase"), [(grid, "test"), (grid_on_tuning_seeds, "tuning")])
 def test_selection_bias_is_warned_of(sample: Callable[[], Evidence], phase: str) -> None:
     """A warning names the phase whose scores selected the settings."""
-    part = found(sample())
+    part = sensitivity_part(sample())
     tone, text = notices(part)[0]
     assert Tone.WARNING is tone
     assert text.startswith(f"These {phase} scores were also used to select the settings")
@@ -129,20 +132,22 @@ def test_one_seed_has_no_interval() -> None:
     expected = (
         "No interval for ppo: 12 of 12 settings and tasks have one run, which shows no spread."
     )
-    assert (Tone.WARNING, expected) in notices(found(grid_of_one_seed()))
+    assert (Tone.WARNING, expected) in notices(sensitivity_part(grid_of_one_seed()))
     assert interval(grid_of_one_seed(), ESTIMATES[2]).low is None
 
 
 def test_settings_that_failed_are_named() -> None:
     """A warning names failed settings, and the table counts the others."""
-    part = found(grid_with_failures())
-    told = [text for _, text in notices(part)]
+    part = sensitivity_part(grid_with_failures())
+    messages = [text for _, text in notices(part)]
     assert any(
-        text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run failed") for text in told
+        text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run failed") for text in messages
     )
-    own = table(part, "sensitivity")
-    assert ["5 of 6"] == column(own, "settings")
-    assert ["no interval of Φ: all resamples give the same value"] == column(own, "remark")
+    sensitivity_table = table(part, "sensitivity")
+    assert ["5 of 6"] == column(sensitivity_table, "settings")
+    assert ["no interval of Φ: all resamples give the same value"] == column(
+        sensitivity_table, "remark"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,8 +164,8 @@ def test_settings_that_failed_are_named() -> None:
 def test_what_cannot_be_estimated_has_a_reason(
     sample: Callable[[], Evidence], reason: str
 ) -> None:
-    """A warning has the reason, without tables and explanations."""
-    part = found(sample())
+    """A missing sensitivity has a warning with the reason, without tables."""
+    part = sensitivity_part(sample())
     assert any(text.startswith(f"No sensitivity for ppo: {reason}") for _, text in notices(part))
     assert [] == texts(part)
     assert not any("sensitivity" in getattr(block, "name", "") for block in part.blocks)
@@ -174,8 +179,8 @@ def test_sensitivity_is_defined_where_it_is_shown(
     sample: str, sections: tuple[str, ...], expected: bool
 ) -> None:
     """The definitions contain sensitivity with its source."""
-    asked = replace(inquiry({**SAMPLES, **GRIDS}[sample]()), sections=sections)
-    part = DefinitionsSection().part(asked)
+    context = replace(inquiry({**SAMPLES, **GRIDS}[sample]()), sections=sections)
+    part = DefinitionsSection().part(context)
     assert part is not None
     assert expected == (
         "hyperparameter sensitivity" in column(table(part, "definitions"), "statistic")

@@ -25,10 +25,10 @@ from rlexp.reports.sections import slices
 from rlexp.reports.sections.slices import SlicesSection
 
 
-def figures(own: Evidence) -> dict[str, ScatterFigure]:
+def figures(sample: Evidence) -> dict[str, ScatterFigure]:
     """The figures of the section by title."""
     return {
-        figure.title: figure for figure in of_kind(part_of(SlicesSection(), own), ScatterFigure)
+        figure.title: figure for figure in of_kind(part_of(SlicesSection(), sample), ScatterFigure)
     }
 
 
@@ -46,36 +46,36 @@ def test_a_figure_for_each_parameter_the_most_important_first() -> None:
 
 
 def test_numbers_stand_on_the_scale_of_their_range() -> None:
-    """Trials are drawn at their learning rate on a logarithmic axis."""
-    own = figures(swept())[LEARNING_RATE]
-    assert own.x.log
-    default = next(cloud for cloud in own.clouds if cloud.label == "default")
+    """Trials are points at their learning rate on a logarithmic axis."""
+    scatter = figures(swept())[LEARNING_RATE]
+    assert scatter.x.log
+    default = next(cloud for cloud in scatter.clouds if cloud.label == "default")
     assert ((3e-4,), (330.0,)) == (default.x, default.y)
-    assert 9 == sum(len(cloud.x) for cloud in own.clouds)
+    assert 9 == sum(len(cloud.x) for cloud in scatter.clouds)
     assert not figures(swept())[EPOCHS].x.log
 
 
 def test_choices_have_names_instead_of_numbers() -> None:
-    """The ticks are names, and the default has the index of its choice."""
-    own = figures(swept())[NETWORK]
-    assert ("linear", "mlp") == own.ticks
-    default = next(cloud for cloud in own.clouds if cloud.label == "default")
+    """Ticks of choices are names, and the default has the index of its choice."""
+    scatter = figures(swept())[NETWORK]
+    assert ("linear", "mlp") == scatter.ticks
+    default = next(cloud for cloud in scatter.clouds if cloud.label == "default")
     assert (1.0,) == default.x
 
 
 def test_trials_without_the_parameter_are_counted() -> None:
     """Trials without the parameter are counted and not drawn at zero."""
-    own = figures(swept())[WIDTH]
-    drawn = sum(len(cloud.x) for cloud in own.clouds)
-    assert f"{9 - drawn} of 9 trials have no value on this axis." == own.note
-    assert drawn < 9
+    scatter = figures(swept())[WIDTH]
+    point_count = sum(len(cloud.x) for cloud in scatter.clouds)
+    assert f"{9 - point_count} of 9 trials have no value on this axis." == scatter.note
+    assert point_count < 9
 
 
 def test_defaults_outside_of_their_choices_have_a_tick() -> None:
     """A default outside its choices has a tick, and a text on a numeric axis is left out."""
-    own = figures(odd_values())
-    assert ("linear", "mlp", "cnn") == own[NETWORK].ticks
-    assert "1 of 2 trials have no value on this axis." == own[LEARNING_RATE].note
+    by_parameter = figures(odd_values())
+    assert ("linear", "mlp", "cnn") == by_parameter[NETWORK].ticks
+    assert "1 of 2 trials have no value on this axis." == by_parameter[LEARNING_RATE].note
 
 
 def test_only_the_most_important_parameters_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,10 @@ def test_several_sweeps_have_separate_figures() -> None:
 
 def test_without_importance_of_a_parameter_it_comes_last() -> None:
     """A parameter without an importance comes last."""
-    own = swept()
-    first = own.sweeps[0].importances[0]
-    few = replace(first, shares={WIDTH: first.shares[WIDTH]})
-    changed = replace(own, sweeps=(replace(own.sweeps[0], importances=(few,)),))
-    assert [WIDTH, LEARNING_RATE, EPOCHS, NETWORK] == list(figures(changed))
+    sample = swept()
+    importance = sample.sweeps[0].importances[0]
+    only_width = replace(importance, shares={WIDTH: importance.shares[WIDTH]})
+    changed_sample = replace(
+        sample, sweeps=(replace(sample.sweeps[0], importances=(only_width,)),)
+    )
+    assert [WIDTH, LEARNING_RATE, EPOCHS, NETWORK] == list(figures(changed_sample))

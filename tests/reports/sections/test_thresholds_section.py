@@ -16,11 +16,11 @@ from rlexp.stats.interval import Interval
 
 NAN = float("nan")
 LOW, HIGH = 400.0, 475.0
-"""Below CartPole's threshold, and at it."""
+"""Returns below and at the threshold of CartPole."""
 
 
 def part_of(evidence: Evidence) -> SectionContent:
-    """The part, which there must be."""
+    """The section on time to threshold, which must exist."""
     part = TimeToThresholdSection().part(inquiry(evidence))
     assert part is not None
     return part
@@ -35,7 +35,7 @@ def rows_of(evidence: Evidence, name: str = "thresholds") -> list[dict[str, Valu
 
 
 def note_of(evidence: Evidence) -> str:
-    """What is said under the table of times."""
+    """The note of the table of times."""
     blocks = part_of(evidence).blocks
     return next(b.note for b in blocks if isinstance(b, Table) and b.name == "thresholds")
 
@@ -52,8 +52,8 @@ def interval(value: Value) -> Interval:
     return value
 
 
-def half_reach() -> list[PlannedRun]:
-    """Four runs of four evaluations: two reach the threshold, at 1,000 and at 3,000 steps."""
+def two_of_four_reach() -> list[PlannedRun]:
+    """Four runs, two of which reach the threshold, at 1,000 and at 3,000 steps."""
     return [
         run([HIGH, LOW, LOW, LOW], 0),
         run([LOW, LOW, HIGH, HIGH], 1),
@@ -63,16 +63,16 @@ def half_reach() -> list[PlannedRun]:
 
 
 def test_shares_rise_where_runs_reach_the_threshold() -> None:
-    """The curve is a staircase from 0, a quarter higher where one of four runs reaches it."""
-    line = line_of(evidence(half_reach()))
+    """The curve rises by a quarter where one of four runs reaches the threshold."""
+    line = line_of(evidence(two_of_four_reach()))
     assert (0.0, 1000.0, 3000.0, 4000.0) == line.x
     assert (0.0, 0.25, 0.5, 0.5) == line.y
     assert line.steps
 
 
 def test_the_band_holds_the_curve() -> None:
-    """The band of the share that has reached the threshold surrounds it."""
-    line = line_of(evidence(half_reach()))
+    """The band surrounds the share of runs that have reached the threshold."""
+    line = line_of(evidence(two_of_four_reach()))
     assert line.low is not None
     assert line.high is not None
     for ends in zip(line.low, line.y, line.high, strict=True):
@@ -81,24 +81,24 @@ def test_the_band_holds_the_curve() -> None:
 
 
 def test_times_by_hand() -> None:
-    """Half of the runs by 3,000 steps; the mean within 4,000 counts the others as 4,000."""
-    row = rows_of(evidence(half_reach()))[0]
+    """Half of the runs reach it by 3,000 steps; the mean counts the others as 4,000 steps."""
+    row = rows_of(evidence(two_of_four_reach()))[0]
     assert "4 of 4" == row["runs"]
     assert (0.5, 4) == (interval(row["reached"]).estimate, interval(row["reached"]).n)
     assert 3000.0 == interval(row["median"]).estimate
     assert 3000.0 == pytest.approx(interval(row["restricted mean"]).estimate)
-    assert "Horizons: CartPole-v1 4,000." in note_of(evidence(half_reach()))
+    assert "Horizons: CartPole-v1 4,000." in note_of(evidence(two_of_four_reach()))
     assert "remark" not in row
 
 
 def test_a_median_without_an_upper_end_says_where_it_begins() -> None:
-    """Where the runs bound the median on one side only, the reason names that side."""
-    median = interval(rows_of(evidence(half_reach()))[0]["median"])
+    """A median with only a lower bound has a reason with this bound."""
+    median = interval(rows_of(evidence(two_of_four_reach()))[0]["median"])
     assert (None, "from 1,000, without an upper end") == (median.low, median.reason)
 
 
 def test_fewer_than_half_have_no_median() -> None:
-    """Where fewer than half of the runs reach it, the median says so instead of a number."""
+    """If fewer than half of the runs reach the threshold, a text replaces the median."""
     row = rows_of(evidence([run([LOW, HIGH], 0), run([LOW, LOW], 1), run([LOW, LOW], 2)]))[0]
     assert NOT_REACHED == row["median"]
     assert 2000.0 == pytest.approx(interval(row["restricted mean"]).estimate)
@@ -115,7 +115,7 @@ def test_a_run_that_failed_is_censored_and_no_success() -> None:
 
 
 def test_a_run_that_failed_before_its_first_evaluation_is_no_success() -> None:
-    """It cannot be followed, but it did not reach the threshold either."""
+    """A run that failed without an evaluation counts as not reached."""
     row = rows_of(evidence([run([HIGH, HIGH], 0), run([], 1, failure=Failure.USER)]))[0]
     assert ("1 of 2", 0.5) == (row["runs"], interval(row["reached"]).estimate)
     assert "1 without an evaluation (1 failed (user))" == row["remark"]
@@ -123,15 +123,15 @@ def test_a_run_that_failed_before_its_first_evaluation_is_no_success() -> None:
 
 @pytest.mark.parametrize("ending", [None, Ending.INTERRUPTED])
 def test_a_run_that_may_go_on_is_neither_success_nor_failure(ending: Ending | None) -> None:
-    """Running runs do not count in the share of successes."""
-    for under_way in ([LOW], [HIGH]):
-        both = [run([HIGH, HIGH], 0), run(under_way, 1, ending=ending)]
-        reached = interval(rows_of(evidence(both))[0]["reached"])
+    """Unfinished runs do not count in the share of successes."""
+    for means in ([LOW], [HIGH]):
+        runs = [run([HIGH, HIGH], 0), run(means, 1, ending=ending)]
+        reached = interval(rows_of(evidence(runs))[0]["reached"])
         assert (1.0, 1) == (reached.estimate, reached.n)
 
 
 def test_a_completed_run_without_evaluations_is_unknown() -> None:
-    """A run that was never evaluated in training says nothing about when it reached it."""
+    """A completed run without evaluations has neither success nor time."""
     row = rows_of(evidence([run([], 0)]))[0]
     assert ("0 of 1", None, None, None) == (
         row["runs"],
@@ -143,16 +143,16 @@ def test_a_completed_run_without_evaluations_is_unknown() -> None:
 
 
 def test_evaluations_out_of_order_are_no_curve() -> None:
-    """A run whose record is so damaged that its steps do not rise cannot be followed."""
-    own = run([LOW, HIGH], 0)
-    record = replace(own.record, evaluations=own.record.evaluations[::-1])
-    row = rows_of(evidence([replace(own, record=record)]))[0]
+    """A run whose evaluation steps do not rise has a remark and no time."""
+    damaged = run([LOW, HIGH], 0)
+    record = replace(damaged.record, evaluations=damaged.record.evaluations[::-1])
+    row = rows_of(evidence([replace(damaged, record=record)]))[0]
     assert ("0 of 1", None) == (row["runs"], row["reached"])
     assert "1 without an evaluation (1 completed)" == row["remark"]
 
 
 def test_the_horizon_is_common_to_the_labels_of_a_task() -> None:
-    """Means are within the shortest budget; a label that failed early shortens no other's."""
+    """The horizon is the shortest budget of the labels; a failed run does not shorten it."""
     members = [
         run([LOW, LOW, HIGH], 0),
         run([LOW, HIGH], 0, label="a2c"),
@@ -165,7 +165,7 @@ def test_the_horizon_is_common_to_the_labels_of_a_task() -> None:
 
 
 def test_equal_runs_of_two_labels_do_not_differ() -> None:
-    """Labels whose runs take as long have a log-rank p of 1."""
+    """Labels whose runs take equally long have a log-rank p of 1."""
     heights = ([HIGH, HIGH], [LOW, HIGH], [LOW, LOW])
     members = [run(h, k, label=label) for label in ("ppo", "a2c") for k, h in enumerate(heights)]
     row = rows_of(evidence(members), "thresholds-pairs")[0]
@@ -174,7 +174,7 @@ def test_equal_runs_of_two_labels_do_not_differ() -> None:
 
 
 def test_holm_counts_every_test_and_no_other() -> None:
-    """Of three pairs one cannot be tested: the smaller of two p-values is doubled, and bounds."""
+    """Of two tested pairs, Holm doubles the smaller p and raises the other p to it."""
     members = [
         *(run([HIGH, HIGH], k) for k in range(4)),
         *(run([LOW, LOW], k, label="a2c") for k in range(4)),
@@ -189,8 +189,8 @@ def test_holm_counts_every_test_and_no_other() -> None:
     assert "no run reached the threshold" == rows[2]["remark"]
 
 
-def test_a_label_that_was_not_asked_for_has_a_row() -> None:
-    """It stands there with dashes and the reason, in the table of times and in that of pairs."""
+def test_a_label_without_planned_runs_has_a_row() -> None:
+    """A label without planned runs has rows with the reason in both tables."""
     rows = [r for r in rows_of(SAMPLES["task_missing"]()) if r["task"] == PENDULUM]
     assert ("dqn", "0 of 0", None, "no run planned") == tuple(
         rows[2][title] for title in ("label", "runs", "reached", "remark")
@@ -200,29 +200,31 @@ def test_a_label_that_was_not_asked_for_has_a_row() -> None:
 
 
 def test_tasks_without_a_threshold_are_named() -> None:
-    """A task that declares no threshold has no figure and no row, and is named."""
+    """A task without a declared threshold has no row, and a text names the task."""
     part = part_of(SAMPLES["without_anchors"]())
     assert Text(text="No threshold is declared for Pendulum-v1.") == part.blocks[-1]
     assert {CARTPOLE} == {row["task"] for row in rows_of(SAMPLES["without_anchors"]())}
 
 
 def test_no_threshold_at_all() -> None:
-    """Where no task declares one, that is all there is to say."""
-    own = SAMPLES["one_run"]()
-    bare = [replace(m, configuration=replace(m.configuration, reference={})) for m in own.members]
+    """If no task declares a threshold, the section is one sentence."""
+    sample = SAMPLES["one_run"]()
+    members = [
+        replace(m, configuration=replace(m.configuration, reference={})) for m in sample.members
+    ]
     expected = (Text(text="No threshold is declared for CartPole-v1."),)
-    assert expected == part_of(evidence(bare)).blocks
+    assert expected == part_of(evidence(members)).blocks
 
 
 @pytest.mark.parametrize("sample", ["one_run", "one_label"])
 def test_one_label_has_no_pairs(sample: str) -> None:
-    """With one label there is nothing to test."""
+    """A single label has no table of pairs."""
     names = [b.name for b in part_of(SAMPLES[sample]()).blocks if isinstance(b, Table)]
     assert ["thresholds"] == names
 
 
 def test_nothing_run_has_rows_of_dashes() -> None:
-    """Without a run there is no figure, and each label stands in the table."""
+    """Without a run there is no figure, and each label has a row with the reason."""
     part = part_of(SAMPLES["nothing_run"]())
     assert not [b for b in part.blocks if isinstance(b, LineFigure)]
     rows = rows_of(SAMPLES["nothing_run"]())
@@ -231,13 +233,13 @@ def test_nothing_run_has_rows_of_dashes() -> None:
 
 
 def test_an_experiment_without_runs_has_no_part() -> None:
-    """An experiment without planned runs has no such section."""
+    """An experiment without planned runs has no section on time to threshold."""
     assert TimeToThresholdSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
-    """The same evidence in another order of runs gives an equal part."""
-    own = SAMPLES[sample]()
-    expected = TimeToThresholdSection().part(inquiry(own))
-    assert expected == TimeToThresholdSection().part(inquiry(reordered(own, seed)))
+    """The same runs in another order give the same section."""
+    original = SAMPLES[sample]()
+    expected = TimeToThresholdSection().part(inquiry(original))
+    assert expected == TimeToThresholdSection().part(inquiry(reordered(original, seed)))

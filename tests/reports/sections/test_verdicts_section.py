@@ -1,4 +1,4 @@
-"""The question in words, and verdicts."""
+"""The question of a report and its verdicts."""
 
 import pytest
 from evidence_samples import (
@@ -35,16 +35,16 @@ APART = of_scores(
         ("a2c", CARTPOLE): [100.0, 101.0, 99.0, 102.0],
     }
 )
-"""Two labels that no relabelling confuses: p = 2 / C(8, 4)."""
+"""Two labels without overlap of scores, with p = 2 / C(8, 4)."""
 
 
-def said(own: Evidence, **settings: object) -> list[tuple[Tone, str]]:
+def verdict_notices(sample: Evidence, **settings: object) -> list[tuple[Tone, str]]:
     """Notices of the section."""
-    return notices(part_of(VerdictsSection(), own, **settings))
+    return notices(part_of(VerdictsSection(), sample, **settings))
 
 
 def test_the_question_names_labels_tasks_budget_and_score() -> None:
-    """The question precedes the verdicts."""
+    """The question is the first text of the section."""
     question = texts(part_of(VerdictsSection(), typical()))[0]
     assert (
         "Which of ppo, a2c and dqn scores highest on CartPole-v1 and Pendulum-v1? A run trains "
@@ -54,17 +54,17 @@ def test_the_question_names_labels_tasks_budget_and_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "words"),
+    ("sample", "words"),
     [(one_label(), "What does ppo score on"), (APART, "Which of ppo and a2c scores higher on")],
     ids=["one", "two"],
 )
-def test_the_question_suits_the_number_of_labels(own: Evidence, words: str) -> None:
-    """The question differs for one, two and more labels."""
-    assert texts(part_of(VerdictsSection(), own))[0].startswith(words)
+def test_the_question_suits_the_number_of_labels(sample: Evidence, words: str) -> None:
+    """The question differs for one label and two labels."""
+    assert texts(part_of(VerdictsSection(), sample))[0].startswith(words)
 
 
 def test_the_rule_says_what_decides() -> None:
-    """The rule has unit, test, level, adjustment and margin."""
+    """The rule states unit, test, level and margin."""
     rule = texts(part_of(VerdictsSection(), typical(), alpha=0.01))[1]
     assert "mean normalised score, averaged over the tasks" in rule
     assert "permutation test at level 0.01" in rule
@@ -77,7 +77,7 @@ def test_the_rule_says_what_decides() -> None:
 
 def test_better_by_hand() -> None:
     """The verdict has difference, interval, p and numbers of runs in one sentence."""
-    tone, text = said(APART)[0]
+    tone, text = verdict_notices(APART)[0]
     assert Tone.GOOD is tone
     assert text.startswith("ppo is better than a2c: a difference of 374 (95% interval 37")
     assert text.endswith(", p = 0.0286. 4 runs against 4 on 1 task.")
@@ -85,27 +85,31 @@ def test_better_by_hand() -> None:
 
 def test_worse_is_said_of_the_first_label() -> None:
     """The verdict is about the first label, in the requested order."""
-    own = evidence(m for m in reversed(APART.members))
-    assert said(own)[0][1].startswith("a2c is worse than ppo: a difference of -374 (")
+    sample = evidence(m for m in reversed(APART.members))
+    assert verdict_notices(sample)[0][1].startswith(
+        "a2c is worse than ppo: a difference of -374 ("
+    )
 
 
 def test_equivalent_needs_a_margin() -> None:
     """Labels within a declared margin are equivalent."""
-    own = of_scores(
+    sample = of_scores(
         {
             ("ppo", CARTPOLE): [400.0, 401.0, 402.0, 403.0],
             ("a2c", CARTPOLE): [400.5, 401.5, 402.5, 403.5],
         }
     )
-    assert said(own)[0][1].startswith("Undecided between ppo and a2c: a difference of -0.5")
-    tone, text = said(own, margin=50.0)[0]
+    assert verdict_notices(sample)[0][1].startswith(
+        "Undecided between ppo and a2c: a difference of -0.5"
+    )
+    tone, text = verdict_notices(sample, margin=50.0)[0]
     assert Tone.GOOD is tone
     assert text.startswith("ppo and a2c are equivalent: the difference of -0.5")
 
 
 def test_undecided_says_how_many_seeds_would_decide() -> None:
     """An undecided pair gives a note with the number of seeds that would decide."""
-    tone, text = said(one_task())[-1]
+    tone, text = verdict_notices(one_task())[-1]
     assert Tone.NOTE is tone
     assert text.startswith("Undecided between a2c and dqn: ")
     assert "further seeds per label and task" in text
@@ -113,69 +117,72 @@ def test_undecided_says_how_many_seeds_would_decide() -> None:
 
 def test_a_label_that_beats_all_others_is_named_first() -> None:
     """With three labels or more, the first notice names the best label."""
-    assert (Tone.GOOD, "ppo is better than every other label.") == said(typical())[0]
-    assert "every other" not in said(APART)[0][1]
+    assert (Tone.GOOD, "ppo is better than every other label.") == verdict_notices(typical())[0]
+    assert "every other" not in verdict_notices(APART)[0][1]
 
 
 def test_runs_without_a_score_qualify_a_verdict() -> None:
     """A verdict with missing scores is a warning."""
     members = list(typical().members)
-    lost = next(k for k, m in enumerate(members) if m.label == "a2c")
-    own = members[lost].configuration
-    members[lost] = member(broken(run_spec(own, 0)), own)
-    found = {text[:23]: (tone, text) for tone, text in said(evidence(members))}
-    tone, text = found["ppo is better than a2c:"]
+    index = next(k for k, m in enumerate(members) if m.label == "a2c")
+    configuration = members[index].configuration
+    members[index] = member(broken(run_spec(configuration, 0)), configuration)
+    notices_by_start = {
+        text[:23]: (tone, text) for tone, text in verdict_notices(evidence(members))
+    }
+    tone, text = notices_by_start["ppo is better than a2c:"]
     assert Tone.WARNING is tone
     assert "1 run of a2c on these tasks without a score (1 failed (nan))" in text
-    assert Tone.GOOD is found["ppo is better than dqn:"][0]
+    assert Tone.GOOD is notices_by_start["ppo is better than dqn:"][0]
 
 
 def test_one_run_against_several_is_undecided() -> None:
     """A single run has no variance for Welch's test, so the pair is undecided."""
-    found = [text for _, text in said(incomplete()) if "between ppo and a2c" in text]
-    assert 1 == len(found)
-    assert "with unequal numbers of runs Welch's test must agree: one run alone" in found[0]
+    messages = [text for _, text in verdict_notices(incomplete()) if "between ppo and a2c" in text]
+    assert 1 == len(messages)
+    assert "with unequal numbers of runs Welch's test must agree: one run alone" in messages[0]
     assert (
-        "4 runs of a2c on these tasks without a score (1 failed (nan), 1 interrupted" in found[0]
+        "4 runs of a2c on these tasks without a score (1 failed (nan), 1 interrupted"
+        in messages[0]
     )
 
 
 def test_failed_runs_that_count_are_counted() -> None:
     """The verdict counts failed runs that have the task's minimum as score."""
-    assert "1 of them counted as the task's minimum" in said(worst())[0][1]
+    assert "1 of them counted as the task's minimum" in verdict_notices(worst())[0][1]
 
 
 def test_a_task_that_is_left_out_is_named() -> None:
     """The verdict names tasks that it does not cover."""
-    found = [text for _, text in said(task_missing()) if "dqn" in text]
-    assert all("It does not cover Pendulum-v1, where" in text for text in found)
+    messages = [text for _, text in verdict_notices(task_missing()) if "dqn" in text]
+    assert all("It does not cover Pendulum-v1, where" in text for text in messages)
 
 
 def test_labels_without_scores_cannot_be_compared() -> None:
-    """Pairs without scores are a problem."""
+    """A pair of labels without scores is a problem."""
     expected = (
         "ppo and a2c cannot be compared: ppo and a2c have no task in common on which both have a "
         "score."
     )
-    assert [(Tone.PROBLEM, expected)] == said(all_failed())
+    assert [(Tone.PROBLEM, expected)] == verdict_notices(all_failed())
 
 
 def test_one_seed_decides_nothing() -> None:
-    """The note has the number of seeds that would decide."""
-    for tone, text in said(one_seed()):
+    """With one seed per label every pair is a note that no test is possible."""
+    for tone, text in verdict_notices(one_seed()):
         assert Tone.NOTE is tone
         assert "no test is possible" in text
 
 
 def test_constant_scores_decide_nothing() -> None:
-    """Scores without variance are undecided."""
-    assert "no spread to compare it with" in said(constant())[0][1]
+    """Labels with equal scores are undecided."""
+    assert "no spread to compare it with" in verdict_notices(constant())[0][1]
 
 
 def test_one_label_says_what_it_reached() -> None:
     """A single label has its aggregate instead of a verdict."""
-    (tone, text), *rest = said(one_label())
-    assert [] == rest
+    (tone, text), *others = verdict_notices(one_label())
+    assert [] == others
     assert Tone.GOOD is tone
     assert text.startswith(
         "ppo reaches 0.970 [0.895, 1.045]: IQM of the normalised score, 10 of 10"
@@ -184,7 +191,7 @@ def test_one_label_says_what_it_reached() -> None:
 
 def test_one_run_has_no_interval() -> None:
     """The result of a single run is a warning."""
-    tone, text = said(one_run())[0]
+    tone, text = verdict_notices(one_run())[0]
     assert Tone.WARNING is tone
     assert text.startswith(
         "ppo reaches 400.00 (n = 1: 400.00; too few runs for an interval (n = 1))"
@@ -192,43 +199,43 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_one_label_without_a_score_is_a_problem() -> None:
-    """The problem has the reason."""
-    own = evidence(m for m in all_failed().members if m.label == "ppo")
+    """A single label without a score gives a problem with the reason."""
+    sample = evidence(m for m in all_failed().members if m.label == "ppo")
     expected = "No result: ppo has no score on CartPole-v1 (3 failed (nan))."
-    assert [(Tone.PROBLEM, expected)] == said(own)
+    assert [(Tone.PROBLEM, expected)] == verdict_notices(sample)
 
 
 def test_an_experiment_without_runs_is_a_problem() -> None:
     """An empty experiment gives a report with a problem."""
     expected = "sample plans no run of the test phase, so there is nothing to report."
-    assert [(Tone.PROBLEM, expected)] == said(empty())
+    assert [(Tone.PROBLEM, expected)] == verdict_notices(empty())
 
 
 def test_unfair_terms_are_warned_of() -> None:
     """Warnings about fairness follow the verdicts."""
-    warned = [text for tone, text in said(unequal_budgets()) if tone is Tone.WARNING]
-    assert 2 == len(warned)
-    assert "environment steps" in warned[0]
+    messages = [text for tone, text in verdict_notices(unequal_budgets()) if tone is Tone.WARNING]
+    assert 2 == len(messages)
+    assert "environment steps" in messages[0]
 
 
 @pytest.mark.parametrize(("labels", "lines"), [(6, 15), (7, 7)])
 def test_many_pairs_are_told_by_label(labels: int, lines: int) -> None:
     """Six labels have 15 pairs; with more, each label has one line."""
-    own = evidence(
+    sample = evidence(
         m
         for k in range(labels)
         for m in scored(configured(f"l{k}"), [400.0 + 10 * k, 401.0 + 10 * k, 399.0 + 10 * k])
     )
-    assert lines == len(said(own))
+    assert lines == len(verdict_notices(sample))
 
 
 def test_a_line_of_a_label_sorts_the_others() -> None:
     """The notice lists better, worse and undecided labels in this order."""
-    own = evidence(
+    sample = evidence(
         m
         for k in range(7)
         for m in scored(configured(f"l{k}"), [100.0 * (k // 3) + j for j in range(9)])
     )
-    texts_ = [text for _, text in said(own)]
-    assert "l0: worse than l3, l4, l5 and l6; undecided against l1 and l2." == texts_[1]
-    assert "l6: better than l0, l1, l2, l3, l4 and l5." == texts_[-1]
+    messages = [text for _, text in verdict_notices(sample)]
+    assert "l0: worse than l3, l4, l5 and l6; undecided against l1 and l2." == messages[1]
+    assert "l6: better than l0, l1, l2, l3, l4 and l5." == messages[-1]

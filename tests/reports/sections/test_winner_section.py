@@ -53,59 +53,65 @@ def test_the_verdict_is_about_test_scores() -> None:
 
 
 def test_scores_by_phase_by_hand() -> None:
-    """Tuning, selection and test of the winner; the default was no finalist."""
-    own = table(part_of(WinnerSection(), swept()), "winner-scores")
-    assert ["tuned"] * 3 + ["default"] * 2 == column(own, "label")
-    assert ["tuning", "selection", "test", "tuning", "test"] == column(own, "phase")
-    assert [3, 4, 5, 3, 5] == column(own, "scores") == column(own, "planned")
-    means = [m.estimate for m in column(own, "mean") if isinstance(m, Interval)]
+    """The winner has tuning, selection and test scores; the default was no finalist."""
+    scores_table = table(part_of(WinnerSection(), swept()), "winner-scores")
+    assert ["tuned"] * 3 + ["default"] * 2 == column(scores_table, "label")
+    assert ["tuning", "selection", "test", "tuning", "test"] == column(scores_table, "phase")
+    assert [3, 4, 5, 3, 5] == column(scores_table, "scores") == column(scores_table, "planned")
+    means = [m.estimate for m in column(scores_table, "mean") if isinstance(m, Interval)]
     assert [490.0, 465.0, 450.0, 330.0, 320.0] == pytest.approx(means)
 
 
 def test_optimism_by_hand() -> None:
     """Optimism is 490 − 450 = 40, and relative optimism is 40 / 450."""
-    own = table(part_of(WinnerSection(), swept()), "winner-optimism")
-    observed = own.rows[0][1]
+    optimism_table = table(part_of(WinnerSection(), swept()), "winner-optimism")
+    observed = optimism_table.rows[0][1]
     assert isinstance(observed, Interval)
     assert (40.0, "Welch t") == (observed.estimate, observed.method)
-    assert 40 / 450 == pytest.approx(own.rows[1][1])
+    assert 40 / 450 == pytest.approx(optimism_table.rows[1][1])
 
 
 def test_expected_optimism_by_hand() -> None:
-    """Three trials on three seeds have means 330, 430 and 490, and variances 100, 400 and 100."""
-    own = table(part_of(WinnerSection(), swept()), "winner-optimism")
-    found = {row[0]: row[1] for row in own.rows}
+    """The estimates follow from the means and variances of three trials on three seeds."""
+    optimism_table = table(part_of(WinnerSection(), swept()), "winner-optimism")
+    estimates = {row[0]: row[1] for row in optimism_table.rows}
     noise = sqrt(600 / 3)
     variance = ((330 - 1250 / 3) ** 2 + (430 - 1250 / 3) ** 2 + (490 - 1250 / 3) ** 2) / 2
     spread = sqrt(variance - 200 / 3)
-    assert noise == pytest.approx(found["noise σ"])
-    assert spread == pytest.approx(found["spread τ"])
+    assert noise == pytest.approx(estimates["noise σ"])
+    assert spread == pytest.approx(estimates["spread τ"])
     # The expected maximum of three standard normal numbers is 3 / (2 √π).
-    assert 0.8462843753 * (200 / 3) / sqrt(variance) == pytest.approx(found["expected optimism"])
+    assert 0.8462843753 * (200 / 3) / sqrt(variance) == pytest.approx(
+        estimates["expected optimism"]
+    )
     shrunken = 1250 / 3 + spread**2 / variance * (490 - 1250 / 3)
-    assert shrunken == pytest.approx(found["shrunken estimate"])
+    assert shrunken == pytest.approx(estimates["shrunken estimate"])
 
 
 def test_only_trials_at_the_full_budget_are_in_the_model() -> None:
     """Scores at a low fidelity are left out of the model, even on all tuning seeds."""
-    low = trial(12, 900.0, 900.0, 900.0, steps=10, eligible=False)
-    own = of_sweep(swept_evidence(trials=(*trials(), low)), tuned=TUNED, default=UNTUNED)
+    low_fidelity_trial = trial(12, 900.0, 900.0, 900.0, steps=10, eligible=False)
+    sample = of_sweep(
+        swept_evidence(trials=(*trials(), low_fidelity_trial)), tuned=TUNED, default=UNTUNED
+    )
     expected = table(part_of(WinnerSection(), swept()), "winner-optimism").rows
-    assert expected == table(part_of(WinnerSection(), own), "winner-optimism").rows
+    assert expected == table(part_of(WinnerSection(), sample), "winner-optimism").rows
 
 
 def test_screening_is_named_with_the_model() -> None:
     """The text states that the model ignores the selection by screening."""
-    own = table(part_of(WinnerSection(), swept()), "winner-optimism")
-    assert "of the best of 3 trials on 3 tuning seeds each; the model ignores" in str(own.rows)
+    optimism_table = table(part_of(WinnerSection(), swept()), "winner-optimism")
+    assert "of the best of 3 trials on 3 tuning seeds each; the model ignores" in str(
+        optimism_table.rows
+    )
 
 
 def test_without_two_tuning_seeds_there_is_no_model() -> None:
-    """One tuning seed gives a reason instead of a model, and one test run gives a note."""
+    """A single tuning seed gives a reason instead of a model of the noise."""
     part = part_of(WinnerSection(), one_tuning_seed())
-    told = {row[0]: row[1:] for row in table(part, "winner-optimism").rows}
-    assert None is told["expected optimism"][0]
-    assert "with one seed they cannot be separated" in str(told["expected optimism"][1])
+    estimates = {row[0]: row[1:] for row in table(part, "winner-optimism").rows}
+    assert None is estimates["expected optimism"][0]
+    assert "with one seed they cannot be separated" in str(estimates["expected optimism"][1])
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
     assert "Tuning overestimated the score by 12.0 (too few runs for an interval (n = 2))" in text
@@ -113,45 +119,45 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
 
 def test_every_hyperparameter_is_listed_with_its_default() -> None:
     """Searched parameters with ranges come first, then others, with a column per finalist."""
-    own = table(part_of(WinnerSection(), swept()), "winner-settings")
+    settings_table = table(part_of(WinnerSection(), swept()), "winner-settings")
     titles = ["parameter", "searched", "default", "trial 5 (winner)", "trial 2"]
-    assert titles == [c.title for c in own.columns]
+    assert titles == [c.title for c in settings_table.columns]
     expected = (LEARNING_RATE, "1e-05 to 0.1, log", "0.0003", "0.0251189", "0.00912011")
-    assert expected == own.rows[0]
-    assert ("one of 32, 64", "64", "32", None) == own.rows[3][1:]
-    rest = {row[0]: row[1:4] for row in own.rows[4:]}
-    assert (None, "ppo", "ppo") == rest["algorithm"]
+    assert expected == settings_table.rows[0]
+    assert ("one of 32, 64", "64", "32", None) == settings_table.rows[3][1:]
+    others = {row[0]: row[1:4] for row in settings_table.rows[4:]}
+    assert (None, "ppo", "ppo") == others["algorithm"]
 
 
 def test_the_selection_rule_is_stated() -> None:
-    """The text has the rule, the number of finalists, and that the choice is fixed."""
+    """The text has the selection rule and the number of finalists."""
     part = part_of(WinnerSection(), swept())
     text = texts(part)[0]
     assert "the finalist with the best mean on selection seeds. There were 2 finalists" in text
     assert "fixed before the first test run existed" in text
-    own = table(part, "winner-finalists")
-    assert (5, "winner", 490.0, 3, 465.0, 4) == own.rows[0]
-    assert (2, "finalist", 430.0, 3, 415.0, 4) == own.rows[1]
+    finalists_table = table(part, "winner-finalists")
+    assert (5, "winner", 490.0, 3, 465.0, 4) == finalists_table.rows[0]
+    assert (2, "finalist", 430.0, 3, 415.0, 4) == finalists_table.rows[1]
 
 
 def test_a_winner_that_loses_is_a_problem() -> None:
-    """Four runs per side without overlap are significant."""
-    own = of_sweep(swept_evidence(), tuned=UNTUNED, default=TUNED)
-    assert Tone.PROBLEM is notices(part_of(WinnerSection(), own))[0][0]
+    """A winner that scores significantly less than the default gives a problem."""
+    sample = of_sweep(swept_evidence(), tuned=UNTUNED, default=TUNED)
+    assert Tone.PROBLEM is notices(part_of(WinnerSection(), sample))[0][0]
 
 
 def test_too_few_runs_decide_nothing() -> None:
     """Three runs per side without overlap are not significant."""
-    own = of_sweep(swept_evidence(), tuned=TUNED[:3], default=UNTUNED[:3])
-    assert Tone.NOTE is notices(part_of(WinnerSection(), own))[0][0]
+    sample = of_sweep(swept_evidence(), tuned=TUNED[:3], default=UNTUNED[:3])
+    assert Tone.NOTE is notices(part_of(WinnerSection(), sample))[0][0]
 
 
 def test_overlapping_runs_are_judged_by_the_interval() -> None:
-    """The winner beats the default in 13 of 25 pairs, one of them half a tie."""
-    own = of_sweep(
+    """A winner that beats the default in 13.5 of 25 pairs gives a note."""
+    sample = of_sweep(
         swept_evidence(), tuned=(1.0, 2.0, 3.0, 4.0, 6.0), default=(0.0, 2.5, 3, 3.5, 5)
     )
-    tone, text = notices(part_of(WinnerSection(), own))[0]
+    tone, text = notices(part_of(WinnerSection(), sample))[0]
     assert Tone.NOTE is tone
     assert "with probability 0.54 [" in text
 
@@ -163,9 +169,9 @@ def test_a_default_that_won_is_named() -> None:
     assert Tone.NOTE is tone
     assert text.startswith("The default configuration won sample: tuning found nothing better")
     assert "beats" not in text
-    own = table(part, "winner-scores")
-    assert ["tuning", "test"] == column(own, "phase")
-    assert ["default", "default"] == column(own, "label")
+    scores_table = table(part, "winner-scores")
+    assert ["tuning", "test"] == column(scores_table, "phase")
+    assert ["default", "default"] == column(scores_table, "label")
 
 
 def test_before_the_choice_there_is_no_result() -> None:
@@ -182,9 +188,9 @@ def test_before_the_choice_there_is_no_result() -> None:
 @pytest.mark.parametrize("sample", [just_begun, none_succeeded])
 def test_without_a_trial_to_win_only_the_default_is_shown(sample: Callable[[], Evidence]) -> None:
     """Without an eligible trial, the table lists the defaults."""
-    own = table(part_of(WinnerSection(), sample()), "winner-settings")
-    assert ("0.0003", "10", "mlp", "64") == tuple(column(own, "default"))
-    assert 3 == len(own.columns)
+    settings_table = table(part_of(WinnerSection(), sample()), "winner-settings")
+    assert ("0.0003", "10", "mlp", "64") == tuple(column(settings_table, "default"))
+    assert 3 == len(settings_table.columns)
 
 
 def test_before_the_test_runs_there_is_no_result() -> None:
@@ -199,20 +205,20 @@ def test_before_the_test_runs_there_is_no_result() -> None:
 def test_out_of_range_scores_have_no_mean() -> None:
     """Out-of-range scores are counted and have a reason instead of a mean."""
     part = part_of(WinnerSection(), odd_values())
-    own = table(part, "winner-scores")
-    assert "no usable score" == column(own, "remark")[2]
+    scores_table = table(part, "winner-scores")
+    assert "no usable score" == column(scores_table, "remark")[2]
     assert "not estimated: 3 trials have a non-finite or out-of-range score" in str(
         table(part, "winner-optimism").rows
     )
 
 
 def test_planned_runs_without_a_score_are_counted() -> None:
-    """The text counts five of six planned runs."""
-    own = swept()
-    member = next(m for m in own.members if m.label == "tuned")
+    """The verdict counts five scores of six planned runs."""
+    sample = swept()
+    member = next(m for m in sample.members if m.label == "tuned")
     planned = RunRecord(spec=replace(member.record.spec, seed=9))
-    lacking = replace(member, record=planned)
-    part = part_of(WinnerSection(), replace(own, members=(*own.members, lacking)))
+    unscored_run = replace(member, record=planned)
+    part = part_of(WinnerSection(), replace(sample, members=(*sample.members, unscored_run)))
     assert (
         "it scores 450 [431, 469] (n = 5: 430, 440, 450, 460, 470) on 5 of 6 test seeds"
         in notices(part)[0][1]
@@ -222,7 +228,7 @@ def test_planned_runs_without_a_score_are_counted() -> None:
 def test_several_sweeps_have_separate_blocks() -> None:
     """Blocks are named by the experiment and have its runs."""
     part = part_of(WinnerSection(), two_sweeps())
-    names = [own.name for own in of_kind(part, Table)]
+    names = [block.name for block in of_kind(part, Table)]
     assert 8 == len(set(names)) == len(names)
     assert "winner-scores-other" in names
     labels = column(table(part, "winner-scores-other"), "label")
@@ -231,6 +237,6 @@ def test_several_sweeps_have_separate_blocks() -> None:
 
 
 def test_a_parameter_that_is_not_there_has_no_value() -> None:
-    """A trial without a parameter has an empty cell."""
-    own = table(part_of(WinnerSection(), swept()), "winner-settings")
-    assert None is next(row for row in own.rows if row[0] == WIDTH)[4]
+    """A parameter that a trial does not have is an empty cell."""
+    settings_table = table(part_of(WinnerSection(), swept()), "winner-settings")
+    assert None is next(row for row in settings_table.rows if row[0] == WIDTH)[4]

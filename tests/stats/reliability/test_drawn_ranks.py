@@ -1,4 +1,4 @@
-"""Order statistics of resampled runs, from how often each is drawn."""
+"""Order statistics of resampled runs, computed from how often each run is drawn."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from rlexp.stats.reliability.summary import (
 ROWS = 7
 
 
-def drawn_of(positions: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+def draw_counts(positions: NDArray[np.int64]) -> NDArray[np.signedinteger]:
     """How often each run is drawn, of shape (n, rows), from positions of shape (rows, n)."""
     n = positions.shape[1]
     counts = np.stack([np.bincount(row, minlength=n) for row in positions], axis=1)
@@ -26,17 +26,19 @@ def drawn_of(positions: NDArray[np.int64]) -> NDArray[np.signedinteger]:
 
 
 @given(
-    # Few different ones: ties are what goes wrong.
+    # Few distinct values, so that ties are frequent.
     values=st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=60),
     share=st.floats(0, 1),
     seed=st.integers(0, 1000),
 )
-def test_they_are_those_of_the_drawn_runs(values: list[float], share: float, seed: int) -> None:
-    """Quantiles and the mean of the worst are what sorting each resample gives."""
+def test_order_statistics_are_those_of_the_drawn_runs(
+    values: list[float], share: float, seed: int
+) -> None:
+    """Quantiles and the mean of the worst runs equal those of each sorted resample."""
     runs = np.array(values)
     positions = np.random.default_rng(seed).integers(0, len(runs), size=(ROWS, len(runs)))
-    drawn = drawn_of(positions)
-    ranks = BootstrapOrderStatistics.of(runs, drawn, buffer_like(drawn))
+    counts = draw_counts(positions)
+    ranks = BootstrapOrderStatistics.of(runs, counts, buffer_like(counts))
     resamples = runs[positions]
     assert pytest.approx(np.quantile(resamples, share, axis=1)) == ranks.quantile(share)
     assert pytest.approx(cvar(resamples)) == ranks.worst_mean()
@@ -50,28 +52,28 @@ def test_metrics_across_runs_are_those_of_the_drawn_runs() -> None:
     curves = generator.normal(size=(45, 6)).round(1)
     ranges = generator.uniform(1, 2, size=(45, 1))
     positions = generator.integers(0, 45, size=(ROWS, 45))
-    drawn = drawn_of(positions)
+    counts = draw_counts(positions)
     medians = np.median(ranges[positions, 0], axis=1)
     dispersion = dispersion_across_runs(curves[positions]) / medians[:, np.newaxis]
-    found = resampled_dispersion(np.hstack([curves, ranges]), drawn)
-    assert pytest.approx(dispersion.T) == found
-    assert pytest.approx(risk_across_runs(curves[positions]).T) == resampled_risk(curves, drawn)
+    actual = resampled_dispersion(np.hstack([curves, ranges]), counts)
+    assert pytest.approx(dispersion.T) == actual
+    assert pytest.approx(risk_across_runs(curves[positions]).T) == resampled_risk(curves, counts)
 
 
 @pytest.mark.parametrize("n", [127, 128, 129])
 def test_all_runs_are_counted(n: int) -> None:
-    """Where only the lowest are drawn, as many are reached as there are, whatever the number."""
+    """If only the lowest score is drawn, every order statistic is the lowest score."""
     runs = np.full(n, -200.0)
     runs[-1] = -199.0
-    drawn = drawn_of(np.arange(n)[np.newaxis] % (n - 1))
-    ranks = BootstrapOrderStatistics.of(runs, drawn, buffer_like(drawn))
-    found = [ranks.worst_mean(), *(ranks.quantile(share) for share in (0, 1 / 2, 1))]
-    assert [[-200.0]] * 4 == [each.tolist() for each in found]
+    counts = draw_counts(np.arange(n)[np.newaxis] % (n - 1))
+    ranks = BootstrapOrderStatistics.of(runs, counts, buffer_like(counts))
+    statistics = [ranks.worst_mean(), *(ranks.quantile(share) for share in (0, 1 / 2, 1))]
+    assert [[-200.0]] * 4 == [statistic.tolist() for statistic in statistics]
 
 
 def test_the_mean_of_equal_runs_is_what_they_are() -> None:
-    """To the last bit, however often each is drawn: nothing else tells that nothing varies."""
+    """The mean of equal runs is exactly their score, so that it is seen not to vary."""
     runs = np.full(25, 478 / 453)
-    drawn = drawn_of(np.random.default_rng(0).integers(0, 25, size=(50, 25)))
-    found = BootstrapOrderStatistics.of(runs, drawn, buffer_like(drawn)).worst_mean()
-    assert {478 / 453} == set(found.tolist())
+    counts = draw_counts(np.random.default_rng(0).integers(0, 25, size=(50, 25)))
+    means = BootstrapOrderStatistics.of(runs, counts, buffer_like(counts)).worst_mean()
+    assert {478 / 453} == set(means.tolist())

@@ -1,4 +1,4 @@
-"""Reliability metrics: the golden values, and what they mean by hand."""
+"""Reliability metrics equal golden values and values by hand."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "golden_stats.json")
 ]
 CURVES = LearningCurves.of(GOLDEN["steps"], GOLDEN["curves"])
 ORDER = np.lexsort(np.array(GOLDEN["curves"]).T[::-1])
-"""How the golden runs are sorted."""
+"""Order in which `LearningCurves` sorts the golden runs."""
 
 
 def golden(name: str) -> NDArray[np.float64]:
@@ -39,16 +39,17 @@ def golden(name: str) -> NDArray[np.float64]:
 
 
 def exactly(expected: ArrayLike) -> object:
-    """To 1e-12."""
+    """Comparison with a tolerance of 1e-12."""
     return pytest.approx(np.asarray(expected), abs=1e-12, rel=1e-12)
 
 
 def test_metrics_of_runs_are_golden() -> None:
     """The metrics of four curves equal the golden values of the authors' code."""
-    whole = [(-1.0, CURVES.steps[-1])]
+    windows = [(-1.0, CURVES.steps[-1])]
     assert exactly(golden("curve_range")) == curve_range(CURVES.values)
     assert (
-        exactly(golden("iqr_within_runs_detrended")) == dispersion_across_time(CURVES, whole)[:, 0]
+        exactly(golden("iqr_within_runs_detrended"))
+        == dispersion_across_time(CURVES, windows)[:, 0]
     )
     assert exactly(golden("lower_cvar_on_diffs")) == short_term_risk(CURVES)
     assert exactly(golden("upper_cvar_on_drawdown")) == long_term_risk(CURVES)
@@ -62,13 +63,13 @@ def test_metrics_across_runs_are_golden() -> None:
 
 
 def test_the_smallest_drawdowns_are_no_risk() -> None:
-    """The lower tail, which the authors' example takes, is 0 for every golden curve."""
+    """Long-term risk uses the upper tail of drawdowns; the authors' example uses the lower."""
     assert golden("lower_cvar_on_drawdown").tolist() == cvar(drawdown(CURVES.values)).tolist()
     assert (long_term_risk(CURVES) > 2).all()
 
 
 def test_a_curve_by_hand() -> None:
-    """0, 4, 2, 8, 3 at steps 0, 10, 20, 40, 50: its fall from 8 to 3 is the worst of both risks."""
+    """By hand for 0, 4, 2, 8, 3: the fall from 8 to 3 is the worst of both risks."""
     curve = LearningCurves.of([0, 10, 20, 40, 50], [[0, 4, 2, 8, 3]])
     assert [[0.4, -0.2, 0.3, -0.5]] == differences(curve).tolist()
     assert [[0, 0, 2, 0, 5]] == drawdown(curve.values).tolist()
@@ -80,7 +81,7 @@ def test_a_curve_by_hand() -> None:
 
 
 def test_steady_learning_has_no_dispersion_and_no_risk() -> None:
-    """A straight line rises by the same everywhere, whatever its slope."""
+    """Straight lines have no dispersion, no drawdown and no difference below their slope."""
     steps = np.arange(0, 64, 2)
     line = LearningCurves.of(steps, [3 * steps, 0 * steps])
     windows = equal_windows(line)
@@ -93,37 +94,37 @@ def test_steady_learning_has_no_dispersion_and_no_risk() -> None:
     ("evaluations", "expected"), [(1, 1), (5, 1), (21, 2), (60, 5), (900, 20)]
 )
 def test_windows_adapt_to_the_number_of_evaluations(evaluations: int, expected: int) -> None:
-    """Ten evaluations each at least, twenty windows at most; together they hold all."""
+    """Windows hold ten evaluations each or more, are twenty at most, and hold all evaluations."""
     steps = np.cumsum(np.random.default_rng(0).integers(1, 9, evaluations))
     curves = LearningCurves.of(steps, [steps])
     windows = equal_windows(curves)
     assert expected == len(windows)
-    held = [int(((low < steps) & (steps <= high)).sum()) for low, high in windows]
-    assert evaluations == sum(held)
-    assert expected == 1 or min(held) >= 10
+    counts = [int(((low < steps) & (steps <= high)).sum()) for low, high in windows]
+    assert evaluations == sum(counts)
+    assert expected == 1 or min(counts) >= 10
 
 
 def test_smoothing_keeps_trends_and_drops_jitter() -> None:
-    """A slow rise passes; what flips at every evaluation does not."""
+    """Smoothing keeps a slow change, and removes one that flips at every evaluation."""
     steps = np.arange(200.0)
     slow = np.sin(steps / 60)
     jitter = np.where(np.arange(200) % 2, 1.0, -1.0)
-    found = low_pass(LearningCurves.of(steps, [slow + jitter]), period=20).values[0]
-    assert np.abs(found - slow)[60:-60].max() < 0.01
+    smoothed = low_pass(LearningCurves.of(steps, [slow + jitter]), period=20).values[0]
+    assert np.abs(smoothed - slow)[60:-60].max() < 0.01
 
 
 @given(st.permutations(range(4)))
 def test_the_order_of_the_runs_does_not_matter(order: list[int]) -> None:
-    """Curves in another order have equal metrics."""
+    """Curves in another order are sorted into the same table."""
     values = np.array(GOLDEN["curves"])[order]
-    found = LearningCurves.of(GOLDEN["steps"], values)
-    assert CURVES.values.tobytes() == found.values.tobytes()
+    curves = LearningCurves.of(GOLDEN["steps"], values)
+    assert CURVES.values.tobytes() == curves.values.tobytes()
 
 
 @given(st.floats(0.1, 10), st.floats(-100, 100))
 def test_metrics_scale_with_the_return_and_forget_its_origin(factor: float, shift: float) -> None:
-    """Dispersion and risk are differences, in units of the return."""
-    moved = LearningCurves(CURVES.steps, factor * CURVES.values + shift)
+    """Scaling the return scales all metrics, and shifting the return changes none."""
+    transformed = LearningCurves(CURVES.steps, factor * CURVES.values + shift)
     windows = equal_windows(CURVES, least=5)
     for metric in (
         lambda curves: dispersion_across_time(curves, windows),
@@ -132,7 +133,7 @@ def test_metrics_scale_with_the_return_and_forget_its_origin(factor: float, shif
         lambda curves: dispersion_across_runs(curves.values),
         lambda curves: curve_range(curves.values),
     ):
-        assert pytest.approx(factor * metric(CURVES), rel=1e-6, abs=1e-9) == metric(moved)
+        assert pytest.approx(factor * metric(CURVES), rel=1e-6, abs=1e-9) == metric(transformed)
 
 
 @pytest.mark.parametrize(
@@ -146,26 +147,26 @@ def test_metrics_scale_with_the_return_and_forget_its_origin(factor: float, shif
     ],
 )
 def test_invalid_curves_are_refused(steps: ArrayLike, values: ArrayLike, message: str) -> None:
-    """A message of one line names the mistake."""
+    """Curves of wrong shape, unsorted steps and NaN are refused with the mistake."""
     with pytest.raises(ValueError, match=message):
         LearningCurves.of(steps, values)
 
 
 def test_metrics_of_too_few_evaluations_are_refused_in_words() -> None:
-    """Never NaN, and never from fewer than the metric needs."""
-    one = LearningCurves.of([5], [[1.0]])
+    """A metric of too few evaluations is refused with the reason, and is never NaN."""
+    single = LearningCurves.of([5], [[1.0]])
     three = LearningCurves.of([1, 2, 3], [[1.0, 2.0, 0.0]])
     with pytest.raises(ValueError, match="one evaluation shows no change"):
-        short_term_risk(one)
+        short_term_risk(single)
     with pytest.raises(ValueError, match="one evaluation shows no change"):
-        long_term_risk(one)
+        long_term_risk(single)
     with pytest.raises(ValueError, match="2 differences between evaluations in steps 1 to 3"):
         dispersion_across_time(three, equal_windows(three))
     with pytest.raises(ValueError, match="no evaluation in steps 3 to 4: use wider windows"):
         median_performance(three, [(3, 4)])
     with pytest.raises(ValueError, match="there is no window"):
         median_performance(three, [])
-    assert [[1.0]] == median_performance(one, equal_windows(one)).tolist()
+    assert [[1.0]] == median_performance(single, equal_windows(single)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -179,6 +180,6 @@ def test_metrics_of_too_few_evaluations_are_refused_in_words() -> None:
 def test_what_cannot_be_smoothed_is_refused(
     steps: NDArray[np.int64], period: float, message: str
 ) -> None:
-    """Too few evaluations, uneven ones, or a period that is none."""
+    """Too few evaluations, uneven evaluations and too short a period are refused."""
     with pytest.raises(ValueError, match=message):
         low_pass(LearningCurves.of(steps, [steps]), period)

@@ -1,4 +1,4 @@
-"""Reliability in one number a metric: intervals over whole runs, and reasons where there are none."""
+"""Reliability metrics of training and of rollouts have intervals over whole runs, or reasons."""
 
 from random import Random
 
@@ -40,14 +40,14 @@ def summary(
 ) -> dict[str, Reliability]:
     """Metrics by name, of evaluations every 100 steps."""
     curves = LearningCurves.of(100 * np.arange(values.shape[1]), values)
-    found = training_reliability(
+    metrics = training_reliability(
         curves, resampling, baseline=baseline, points=points, period=period
     )
-    return {metric.metric: metric for metric in found}
+    return {metric.metric: metric for metric in metrics}
 
 
-def plain(metrics: dict[str, Reliability]) -> list[object]:
-    """Everything that the metrics say, comparable."""
+def comparable(metrics: dict[str, Reliability]) -> list[object]:
+    """All fields of the metrics, in a form that can be compared."""
     return [
         (
             m.metric,
@@ -62,9 +62,9 @@ def plain(metrics: dict[str, Reliability]) -> list[object]:
 
 def test_every_metric_has_an_interval_with_enough_runs() -> None:
     """With enough runs, every metric has an interval that contains its estimate."""
-    found = summary(curves_of(25))
-    assert TRAINING == tuple(found)
-    for metric in found.values():
+    metrics = summary(curves_of(25))
+    assert TRAINING == tuple(metrics)
+    for metric in metrics.values():
         assert metric.interval is not None
         assert metric.interval.low is not None
         assert metric.interval.high is not None
@@ -73,11 +73,11 @@ def test_every_metric_has_an_interval_with_enough_runs() -> None:
 
 
 def test_two_runs_by_hand() -> None:
-    """Ranges 4 and 8: both fall by half of theirs at once, and end 4 apart."""
+    """By hand for ranges 4 and 8: both runs fall by half of their range, and end 4 apart."""
     values = np.array([[0, 4, 2, 4, 4.0], [0, 8, 4, 8, 8]])
-    found = summary(values, points=5)
-    risk, fall = found["short-term risk"], found["long-term risk"]
-    spread, worst = found["dispersion across runs"], found["risk across runs"]
+    metrics = summary(values, points=5)
+    risk, fall = metrics["short-term risk"], metrics["long-term risk"]
+    spread, worst = metrics["dispersion across runs"], metrics["risk across runs"]
     for metric, expected in (
         (risk, [-0.005, -0.005]),
         (fall, [0.5, 0.5]),
@@ -91,45 +91,45 @@ def test_two_runs_by_hand() -> None:
 
 
 def test_a_baseline_replaces_the_range() -> None:
-    """With 1, metrics are in units of the return, and no range is needed."""
+    """With a baseline no range is needed, and metrics are divided by the baseline."""
     falling = -curves_of(6)
     assert summary(falling)["long-term risk"].interval is None
-    ones, tens = summary(falling, baseline=1), summary(falling, baseline=10)
+    unit, tenfold = summary(falling, baseline=1), summary(falling, baseline=10)
     for name in TRAINING[:-1]:
-        first, second = ones[name].values, tens[name].values
+        first, second = unit[name].values, tenfold[name].values
         assert first is not None
         assert second is not None
         assert pytest.approx(first / 10) == second
 
 
 def test_runs_that_never_rise_have_no_range() -> None:
-    """A share of nothing, or of less, is refused in words, and nothing else is."""
+    """Runs that never rise have a reason instead of metrics that are divided by the range."""
     values = curves_of(6)
     values[0] = 0
-    found = summary(values)
+    metrics = summary(values)
     expected = (
         "1 of 6 runs hardly ever rise above their first value, so the metric cannot be divided by it: "
         "give a baseline"
     )
-    assert [expected] * 5 + [None] == [metric.reason for metric in found.values()]
-    assert found["median performance"].interval is not None
+    assert [expected] * 5 + [None] == [metric.reason for metric in metrics.values()]
+    assert metrics["median performance"].interval is not None
 
 
 def test_one_run_has_metrics_of_its_own_but_none_across_runs() -> None:
     """A single run has metrics within the run, and a reason instead of metrics across runs."""
-    found = summary(curves_of(1))
+    metrics = summary(curves_of(1))
     for name in ("dispersion across runs", "risk across runs"):
-        assert "a single run shows no difference between runs: add seeds" == found[name].reason
-    own = found["long-term risk"].interval
-    assert own is not None
-    assert (None, "one run alone shows no spread") == (own.low, own.reason)
+        assert "a single run shows no difference between runs: add seeds" == metrics[name].reason
+    interval = metrics["long-term risk"].interval
+    assert interval is not None
+    assert (None, "one run alone shows no spread") == (interval.low, interval.reason)
 
 
 def test_few_runs_get_no_interval_that_would_mislead() -> None:
-    """The worst of so few is one run, and resamples of four hardly vary."""
+    """Up to 20 runs have no interval of the risk, and four have none of the dispersion."""
     for n, dispersion in ((4, False), (5, True), (20, True)):
-        found = summary(curves_of(n))
-        spread, worst = found["dispersion across runs"], found["risk across runs"]
+        metrics = summary(curves_of(n))
+        spread, worst = metrics["dispersion across runs"], metrics["risk across runs"]
         assert spread.interval is not None
         assert worst.interval is not None
         assert dispersion == (spread.interval.low is not None)
@@ -140,41 +140,45 @@ def test_few_runs_get_no_interval_that_would_mislead() -> None:
 
 
 def test_few_evaluations_say_what_the_metrics_lack() -> None:
-    """Three evaluations: two differences are no dispersion, and each worst is one."""
-    found = summary(curves_of(6, evaluations=3))
-    reason = found["dispersion across time"].reason
+    """With three evaluations the dispersion is missing, and each risk is a single value."""
+    metrics = summary(curves_of(6, evaluations=3))
+    reason = metrics["dispersion across time"].reason
     assert "2 differences between evaluations in steps 0 to 200" in str(reason)
-    assert "the worst 5 % of 2 differences is the worst one alone" == found["short-term risk"].note
-    assert "the worst 5 % of 3 evaluations is the worst one alone" == found["long-term risk"].note
+    assert (
+        "the worst 5 % of 2 differences is the worst one alone" == metrics["short-term risk"].note
+    )
+    assert (
+        "the worst 5 % of 3 evaluations is the worst one alone" == metrics["long-term risk"].note
+    )
 
 
 def test_one_evaluation_is_no_curve_but_no_fault() -> None:
-    """Every metric says why it is missing, or what it is."""
-    found = summary(curves_of(6, evaluations=1), baseline=1)
-    assert "one evaluation shows no change" in str(found["short-term risk"].reason)
-    assert "one evaluation shows no change" in str(found["long-term risk"].reason)
-    assert "0 differences" in str(found["dispersion across time"].reason)
-    assert found["dispersion across runs"].reason is None
-    assert found["median performance"].reason is None
+    """With one evaluation, metrics over time have a reason, and metrics across runs exist."""
+    metrics = summary(curves_of(6, evaluations=1), baseline=1)
+    assert "one evaluation shows no change" in str(metrics["short-term risk"].reason)
+    assert "one evaluation shows no change" in str(metrics["long-term risk"].reason)
+    assert "0 differences" in str(metrics["dispersion across time"].reason)
+    assert metrics["dispersion across runs"].reason is None
+    assert metrics["median performance"].reason is None
 
 
 def test_equal_runs_have_no_interval() -> None:
-    """Equal runs have no interval of any metric, across runs either."""
-    found = summary(np.repeat(curves_of(1), 8, axis=0))
-    for metric in found.values():
+    """Equal runs have a reason instead of an interval, for every metric."""
+    metrics = summary(np.repeat(curves_of(1), 8, axis=0))
+    for metric in metrics.values():
         assert metric.interval is not None
         assert metric.interval.low is None
         assert metric.interval.reason
-    spread = found["dispersion across runs"].interval
+    spread = metrics["dispersion across runs"].interval
     assert spread is not None
     assert (0, "all resamples give the same value") == (spread.estimate, spread.reason)
 
 
 def test_smoothing_narrows_the_dispersion_across_runs() -> None:
-    """Noise of single evaluations goes, and what cannot be smoothed says so."""
+    """Smoothing removes noise of single evaluations; too few evaluations have a reason."""
     values = curves_of(10, evaluations=101)
     rough, smooth = summary(values), summary(values, period=3000)
-    first, second = (x["dispersion across runs"].interval for x in (rough, smooth))
+    first, second = (metrics["dispersion across runs"].interval for metrics in (rough, smooth))
     assert first is not None
     assert second is not None
     assert second.estimate < first.estimate / 2
@@ -183,51 +187,51 @@ def test_smoothing_narrows_the_dispersion_across_runs() -> None:
 
 
 def test_intervals_of_what_cannot_be_negative_end_at_zero() -> None:
-    """A t interval of few runs would reach below."""
+    """The interval of a metric that cannot be negative is cut at 0."""
     values = curves_of(3)
     values[0] += 30 * (np.arange(41) == 20)
-    found = summary(values)["long-term risk"].interval
-    assert found is not None
-    assert 0 == found.low
+    interval = summary(values)["long-term risk"].interval
+    assert interval is not None
+    assert 0 == interval.low
 
 
 @given(st.integers(1, 8), st.integers(0, 99), st.randoms())
 @settings(max_examples=20)
 def test_the_order_of_the_runs_does_not_matter(n: int, seed: int, random: Random) -> None:
-    """The same numbers to the last bit, however often they are computed."""
+    """Runs in another order have the same metrics to the last bit."""
     values = curves_of(n, seed=seed)
     shuffled = values[random.sample(range(n), n)]
-    assert plain(summary(values)) == plain(summary(shuffled))
+    assert comparable(summary(values)) == comparable(summary(shuffled))
 
 
 def test_whole_runs_are_resampled() -> None:
-    """Of runs that differ by a constant, resamples differ as runs do, not as evaluations."""
+    """Resamples draw whole runs, so that intervals vary as runs do and not as evaluations do."""
     offsets = np.array([[0.0], [1], [2], [3], [4], [5], [6], [7]])
     values = np.linspace(0, 10, 21) + offsets
-    found = summary(values, baseline=1)["dispersion across runs"].interval
-    assert found is not None
-    drawn = np.random.default_rng(0).choice(offsets[:, 0], (20_000, 8))
-    quartiles = np.quantile(drawn, [0.25, 0.75], axis=1)
+    interval = summary(values, baseline=1)["dispersion across runs"].interval
+    assert interval is not None
+    resamples = np.random.default_rng(0).choice(offsets[:, 0], (20_000, 8))
+    quartiles = np.quantile(resamples, [0.25, 0.75], axis=1)
     expected = np.quantile(quartiles[1] - quartiles[0], [0.025, 0.975])
-    assert pytest.approx(expected, abs=0.26) == [found.low, found.high]
+    assert pytest.approx(expected, abs=0.26) == [interval.low, interval.high]
 
 
 def test_the_range_is_that_of_the_resampled_runs() -> None:
-    """Runs that rise at different rates: their dispersion is a share of their own median range."""
+    """The dispersion of a resample is divided by the median range of its own runs."""
     rates = np.random.default_rng(1).lognormal(sigma=1.5, size=25)
     values = rates[:, None] * np.minimum(np.arange(21), 10)
-    many = Resampling(repetitions=20_000)
-    found = summary(values, points=3, resampling=many)["dispersion across runs"].interval
-    assert found is not None
-    drawn = np.random.default_rng(0).choice(rates, (20_000, 25))
-    quartiles = np.quantile(drawn, [0.25, 0.75], axis=1)
-    shares = (quartiles[1] - quartiles[0]) / np.median(drawn, axis=1)
+    resampling = Resampling(repetitions=20_000)
+    interval = summary(values, points=3, resampling=resampling)["dispersion across runs"].interval
+    assert interval is not None
+    resamples = np.random.default_rng(0).choice(rates, (20_000, 25))
+    quartiles = np.quantile(resamples, [0.25, 0.75], axis=1)
+    shares = (quartiles[1] - quartiles[0]) / np.median(resamples, axis=1)
     expected = np.quantile(shares, [0.025, 0.975])
-    assert pytest.approx(expected, rel=0.03) == [found.low, found.high]
+    assert pytest.approx(expected, rel=0.03) == [interval.low, interval.high]
 
 
 def test_rollouts_by_hand() -> None:
-    """Returns 8, 9, 10, 11, 12: half of them lie within 2 of 10, the worst is 8."""
+    """By hand for returns 8 to 12: interquartile range 2, median 10, worst return 8."""
     spread, worst = rollout_reliability([[12, 8, 10, 9, 11], [24, 16, 20, 18, 22]], FEW)
     assert ("dispersion across rollouts", "lower") == (spread.metric, spread.better)
     assert ("risk across rollouts", "higher") == (worst.metric, worst.better)
@@ -237,7 +241,7 @@ def test_rollouts_by_hand() -> None:
 
 
 def test_rollouts_in_units_of_the_return() -> None:
-    """Negative returns are no share of their median; a baseline helps."""
+    """Negative returns need a baseline, because they are no share of their median."""
     returns = [np.array([-8.0, -10, -12, -14]), np.array([-1.0, -2, -3, -4])]
     expected = (
         "2 of 2 runs have a median return of 0 or less, so the metric cannot be divided by it"
@@ -248,7 +252,7 @@ def test_rollouts_in_units_of_the_return() -> None:
 
 
 def test_few_rollouts_have_no_dispersion() -> None:
-    """Three episodes, or one policy of three, say so."""
+    """If one policy has only three episodes, the dispersion has a reason instead of a value."""
     spread, worst = rollout_reliability([[1, 2, 3], [1, 2, 3, 4]], FEW)
     assert "a policy has 3 final episodes: an interquartile range needs 4" == spread.reason
     assert worst.interval is not None

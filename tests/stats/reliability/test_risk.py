@@ -1,4 +1,4 @@
-"""Risk: means of the worst outcomes by hand, by definition, and failures as shares."""
+"""Risk: means of the worst outcomes, and rates of failures."""
 
 from random import Random
 
@@ -15,7 +15,7 @@ outcomes = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60)
 
 
 def test_the_worst_tenth_by_hand() -> None:
-    """Of 1 … 21, the tenth lies at 3: the mean of 1, 2, 3, and of 19, 20, 21."""
+    """By hand for 1 … 21: the worst tenth is 1, 2, 3, or 19, 20, 21 at the upper end."""
     values = np.arange(1.0, 22.0)
     assert 2 == cvar(values, 0.1)
     assert 20 == cvar(values, 0.1, "upper")
@@ -27,7 +27,7 @@ def test_zero_has_no_sign() -> None:
 
 
 def test_ties_at_the_quantile_all_count() -> None:
-    """Three of four outcomes are the lowest."""
+    """All outcomes that equal the quantile count, here three of four."""
     assert 1 == cvar([1.0, 1.0, 1.0, 9.0])
     assert 1.25 == cvar([1.0, 1.0, 1.0, 2.0], 1 - 1e-12) == cvar([1.0, 1.0, 1.0, 2.0], 1.0)
 
@@ -44,7 +44,7 @@ def test_cvar_is_the_mean_at_or_below_the_interpolated_quantile(
 
 @given(outcomes)
 def test_the_upper_tail_mirrors_the_lower(values: list[float]) -> None:
-    """What is bad at one end is good at the other."""
+    """The lower CVaR is the negated upper CVaR of negated outcomes."""
     assert cvar(values) == -cvar(np.negative(values), tail="upper")
 
 
@@ -52,7 +52,7 @@ def test_the_upper_tail_mirrors_the_lower(values: list[float]) -> None:
 def test_the_order_of_the_outcomes_does_not_matter(
     values: list[float], random: Random, tail: Tail
 ) -> None:
-    """The same number to the last bit."""
+    """Outcomes in another order have the same CVaR to the last bit."""
     assert cvar(values, tail=tail) == cvar(random.sample(values, len(values)), tail=tail)
 
 
@@ -65,7 +65,7 @@ def test_cvar_is_computed_along_the_last_axis() -> None:
 
 @pytest.mark.parametrize(("n", "expected"), [(1, 1), (20, 1), (21, 2), (40, 2), (41, 3)])
 def test_few_outcomes_have_one_worst(n: int, expected: int) -> None:
-    """The twentieth part of 20 or fewer is one; the count is that of the definition."""
+    """CVaR is the mean of the worst twentieth, which is one outcome of 20 or fewer."""
     assert expected == worst_count(n)
     values = np.arange(float(n))
     assert np.mean(values[:expected]) == cvar(values)
@@ -83,28 +83,28 @@ def test_few_outcomes_have_one_worst(n: int, expected: int) -> None:
 def test_invalid_outcomes_and_shares_are_refused(
     values: list[float], share: float, message: str
 ) -> None:
-    """A message of one line names the mistake."""
+    """No outcomes, NaN, and shares outside of 0 to 1 are refused with the mistake."""
     with pytest.raises(ValueError, match=message):
         cvar(values, share)
 
 
 def test_a_failure_rate_is_a_share_with_wilsons_interval() -> None:
-    """Two of ten: 0.2, and (0.2 + z²/20 ± z √(0.016 + z²/400)) / (1 + z²/10)."""
-    found = failure_rate(2, 10)
+    """Two failures of ten runs have a rate of 0.2, with SciPy's Wilson interval."""
+    rate = failure_rate(2, 10)
     expected = stats.binomtest(2, 10).proportion_ci(method="wilson")
-    assert (0.2, 10, "Wilson") == (found.estimate, found.n, found.method)
-    assert pytest.approx([expected.low, expected.high]) == [found.low, found.high]
+    assert (0.2, 10, "Wilson") == (rate.estimate, rate.n, rate.method)
+    assert pytest.approx([expected.low, expected.high]) == [rate.low, rate.high]
 
 
 def test_the_interval_of_a_failure_rate_of_0_is_wide() -> None:
     """If none of five runs fails, the true failure rate may still be above a third."""
-    found = failure_rate(0, 5)
-    assert 0 == found.low
-    assert pytest.approx(0.4345, abs=1e-4) == found.high
+    rate = failure_rate(0, 5)
+    assert 0 == rate.low
+    assert pytest.approx(0.4345, abs=1e-4) == rate.high
 
 
 @pytest.mark.parametrize(("failed", "n"), [(3, 2), (-1, 2), (0, 0)])
 def test_failures_that_are_no_share_are_refused(failed: int, n: int) -> None:
-    """More than all, fewer than none, or of no runs."""
+    """More failures than runs, fewer than 0, and no runs are refused."""
     with pytest.raises(ValueError, match=f"{failed} failures of {n} runs are impossible"):
         failure_rate(failed, n)

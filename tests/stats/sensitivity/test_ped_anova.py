@@ -1,4 +1,4 @@
-"""PED-ANOVA, against Optuna's evaluator and by hand."""
+"""PED-ANOVA equals Optuna's evaluator and values by hand."""
 
 from typing import Any
 
@@ -27,8 +27,8 @@ DISTRIBUTIONS: dict[str, BaseDistribution] = {
 SIZES = {"real": STEPS, "whole": 7, "choice": 3, "only_of_1": STEPS}
 
 
-def drawn(count: int, seed: int) -> tuple[list[dict[str, Any]], NDArray[np.float64]]:
-    """Parameters and values of random trials; one parameter is only there for one choice."""
+def random_trials(count: int, seed: int) -> tuple[list[dict[str, Any]], NDArray[np.float64]]:
+    """Parameters and values of random trials; one parameter exists for one choice only."""
     generator = np.random.default_rng(seed)
     rows, values = [], []
     for _ in range(count):
@@ -37,11 +37,11 @@ def drawn(count: int, seed: int) -> tuple[list[dict[str, Any]], NDArray[np.float
             "whole": int(generator.integers(0, 7)),
             "choice": int(generator.integers(0, 3)),
         }
-        aside = float(generator.random())
+        conditional = float(generator.random())
         if row["choice"] == 1:
-            row["only_of_1"] = aside
+            row["only_of_1"] = conditional
         rows.append(row)
-        bonus = 0.05 * aside * (row["choice"] == 1)
+        bonus = 0.05 * conditional * (row["choice"] == 1)
         noise = 0.05 * generator.standard_normal()
         values.append(bonus - (row["real"] - 0.3) ** 2 - 0.02 * row["whole"] + noise)
     return rows, np.array(values)
@@ -60,22 +60,24 @@ def _point(value: float | None, size: int) -> int:
 
 
 @pytest.mark.parametrize("count", [20, 57, 200])
-def test_it_is_the_evaluator_of_optuna(count: int) -> None:
-    """Real, whole, chosen and conditional parameters alike."""
-    rows, values = drawn(count, seed=count)
+def test_divergences_are_those_of_optuna(count: int) -> None:
+    """Real, whole, chosen and conditional parameters have the importances of Optuna."""
+    rows, values = random_trials(count, seed=count)
     study = optuna.create_study(direction="maximize")
     for row, value in zip(rows, values, strict=True):
-        own = {name: DISTRIBUTIONS[name] for name in row}
+        distributions = {name: DISTRIBUTIONS[name] for name in row}
         study.add_trial(
-            optuna.trial.create_trial(params=row, distributions=own, value=float(value))
+            optuna.trial.create_trial(params=row, distributions=distributions, value=float(value))
         )
     expected = PedAnovaImportanceEvaluator().evaluate(study)
-    found = divergences([observed(rows, name) for name in SIZES], best(values, 0.1))
-    assert [expected[name] for name in SIZES] == pytest.approx(list(found), rel=1e-9, abs=1e-15)
+    importances = divergences([observed(rows, name) for name in SIZES], best(values, 0.1))
+    assert [expected[name] for name in SIZES] == pytest.approx(
+        list(importances), rel=1e-9, abs=1e-15
+    )
 
 
 def test_the_best_are_a_share_of_all_and_their_equals() -> None:
-    """Three of ten, and the fourth as it equals the third."""
+    """The best 30 % of ten trials are three, and the fourth because it equals the third."""
     values = np.array([1.0, 9.0, 7.0, 2.0, 7.0, 3.0, 8.0, 4.0, 5.0, 6.0])
     assert [1, 2, 4, 6] == list(np.flatnonzero(best(values, 0.3)))
     assert [1] == list(np.flatnonzero(best(values, 0.1)))
@@ -83,7 +85,7 @@ def test_the_best_are_a_share_of_all_and_their_equals() -> None:
 
 
 def test_a_choice_by_hand() -> None:
-    """All 2 best of 4 trials chose the first of two."""
+    """By hand: both of the best 2 of 4 trials chose the first of two values."""
     parameter = Observed(np.array([0, 0, 1, 1]), 2, ordered=False)
     # Kernels leak 1 / (distinct values + 1) to every choice; the prior weighs as one trial.
     p = np.array([2 / 3 * (1 + 1 / 2) / 2 + 1 / 6, 2 / 3 * (1 / 2) / 2 + 1 / 6])
@@ -94,7 +96,7 @@ def test_a_choice_by_hand() -> None:
 
 
 def test_a_parameter_that_is_hardly_there_says_nothing() -> None:
-    """Absent, in one trial only, or in none of the best."""
+    """A parameter that is absent, in one trial, or in none of the best has divergence 0."""
     absent = Observed(np.array([-1, -1, -1, -1]), 5, ordered=True)
     once = Observed(np.array([3, -1, -1, -1]), 5, ordered=True)
     not_best = Observed(np.array([-1, -1, 2, 3]), 5, ordered=True)
@@ -105,8 +107,8 @@ def test_a_parameter_that_is_hardly_there_says_nothing() -> None:
 @given(st.permutations(range(20)))
 def test_the_order_of_the_trials_does_not_matter(order: list[int]) -> None:
     """Trials in another order have equal importances."""
-    rows, values = drawn(20, seed=1)
-    again = [rows[k] for k in order]
+    rows, values = random_trials(20, seed=1)
+    reordered = [rows[k] for k in order]
     first = divergences([observed(rows, n) for n in SIZES], best(values, 0.25))
-    second = divergences([observed(again, n) for n in SIZES], best(values[order], 0.25))
+    second = divergences([observed(reordered, n) for n in SIZES], best(values[order], 0.25))
     assert list(first) == list(second)

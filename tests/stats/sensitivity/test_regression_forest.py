@@ -1,4 +1,4 @@
-"""Regression forests."""
+"""Regression forests: splits, leaves and predictions."""
 
 import numpy as np
 import pytest
@@ -19,32 +19,32 @@ def random_forest(seed: int, trials: int = 40) -> tuple[Forest, UnitGrid]:
 
 
 def test_a_step_is_found() -> None:
-    """Below the third cell 1, from there on 5: two leaves, whichever trials are drawn."""
+    """Values that step from 1 to 5 at the cell 3 give two leaves."""
     cells = np.repeat(np.arange(6), 4)[:, np.newaxis]
     values = np.where(cells[:, 0] < 3, 1.0, 5.0)
-    own = grow(UnitGrid(cells, (6,)), values, np.arange(24)[np.newaxis])
-    assert [[0], [3]] == own.low.tolist()
-    assert [[3], [6]] == own.high.tolist()
-    assert [1.0, 5.0] == pytest.approx(list(own.value))
-    assert list(values) == pytest.approx(list(own.predictions[0]))
+    forest = grow(UnitGrid(cells, (6,)), values, np.arange(24)[np.newaxis])
+    assert [[0], [3]] == forest.low.tolist()
+    assert [[3], [6]] == forest.high.tolist()
+    assert [1.0, 5.0] == pytest.approx(list(forest.value))
+    assert list(values) == pytest.approx(list(forest.predictions[0]))
 
 
 def test_a_split_stands_in_the_middle_of_a_gap() -> None:
-    """Trials in the cells 0 and 9 only: the boundary is at 5, as in CART."""
+    """Between trials in the cells 0 and 9 the boundary is at 5, as in CART."""
     cells = np.repeat([0, 9], 5)[:, np.newaxis]
-    own = grow(UnitGrid(cells, (10,)), np.repeat([0.0, 1.0], 5), np.arange(10)[np.newaxis])
-    assert [[0], [5]] == own.low.tolist()
+    forest = grow(UnitGrid(cells, (10,)), np.repeat([0.0, 1.0], 5), np.arange(10)[np.newaxis])
+    assert [[0], [5]] == forest.low.tolist()
 
 
 def test_equal_values_are_one_leaf() -> None:
     """A tree of trials with equal values has a single leaf."""
     cells = np.arange(10)[:, np.newaxis]
-    own = grow(UnitGrid(cells, (10,)), np.full(10, 0.1), np.arange(10)[np.newaxis])
-    assert [0.1] == pytest.approx(list(own.value))
+    forest = grow(UnitGrid(cells, (10,)), np.full(10, 0.1), np.arange(10)[np.newaxis])
+    assert [0.1] == pytest.approx(list(forest.value))
 
 
 def test_a_leaf_holds_three_drawn_trials_or_more() -> None:
-    """Four trials cannot be divided, six can."""
+    """Four trials cannot be divided into leaves, six can."""
     cells = np.arange(6)[:, np.newaxis]
     values = np.arange(6.0)
     grid = UnitGrid(cells, (6,))
@@ -54,13 +54,13 @@ def test_a_leaf_holds_three_drawn_trials_or_more() -> None:
 
 @given(st.integers(0, 1000))
 def test_the_leaves_of_a_tree_fill_the_grid(seed: int) -> None:
-    """Their volumes sum to that of all trees, and each trial is predicted by the leaf it is in."""
-    own, grid = random_forest(seed)
-    volumes = (own.high - own.low).prod(axis=1)
-    assert own.trees * np.prod(SIZES) == volumes.sum()
+    """The leaves fill the grids of all trees, and predict the trials in them."""
+    forest, grid = random_forest(seed)
+    volumes = (forest.high - forest.low).prod(axis=1)
+    assert forest.trees * np.prod(SIZES) == volumes.sum()
     for trial, cell in enumerate(grid.cells):
-        inside = ((own.low <= cell) & (cell < own.high)).all(axis=1)
-        assert sorted(own.value[inside]) == sorted(own.predictions[:, trial])
+        inside = ((forest.low <= cell) & (cell < forest.high)).all(axis=1)
+        assert sorted(forest.value[inside]) == sorted(forest.predictions[:, trial])
 
 
 def test_trees_do_not_depend_on_the_batch() -> None:
@@ -69,11 +69,11 @@ def test_trees_do_not_depend_on_the_batch() -> None:
     grid = UnitGrid.from_unit(generator.random((900, 2)), (32, 32))
     values = generator.standard_normal(900)
     draws = bagged(np.arange(900), 9, generator)
-    alone = [grow(grid, values, draws[k : k + 1]).predictions[0].tolist() for k in range(9)]
-    assert alone == grow(grid, values, draws).predictions.tolist()
+    separate = [grow(grid, values, draws[k : k + 1]).predictions[0].tolist() for k in range(9)]
+    assert separate == grow(grid, values, draws).predictions.tolist()
 
 
 def test_cells_are_of_equal_width() -> None:
-    """The ends belong to the first and the last; what has no value stands in the middle."""
+    """0 and 1 are in the first and last cell; a missing value is in the middle."""
     points = np.array([[0.0], [0.24], [0.25], [1.0], [np.nan]])
     assert [[0], [0], [1], [3], [2]] == UnitGrid.from_unit(points, [4]).cells.tolist()

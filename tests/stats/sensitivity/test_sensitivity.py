@@ -16,7 +16,7 @@ NAN = float("nan")
 
 Array = NDArray[np.float64]
 LEVELS = np.array(list(product(range(3), range(2))))
-"""Of three values and of two."""
+"""Levels of two parameters with three and two values."""
 SCORES = np.array(
     [
         [1.0, 4.0, 2.0],
@@ -30,26 +30,26 @@ SCORES = np.array(
 """By hand: P = (8 + 10 + 9) / 3 = 9, C = (4 + 10 + 4) / 3 = 6 at the fourth setting (1, 1)."""
 
 
-def numbers(found: Sensitivity) -> tuple[float, float, float]:
-    """P, C and Φ."""
-    return found.tuned, found.cross_tuned, found.sensitivity
+def numbers(result: Sensitivity) -> tuple[float, float, float]:
+    """The tuned score P, the cross-tuned score C and the sensitivity Φ."""
+    return result.tuned, result.cross_tuned, result.sensitivity
 
 
 def test_scores_by_hand() -> None:
-    """See `SCORES`: settings are rows, tasks are columns."""
-    found = sensitivity(SCORES, LEVELS)
-    assert (9.0, 6.0, 3.0) == numbers(found)
-    assert 3 == found.best
-    assert (1, 3, 4) == found.best_by_task
-    assert (8.0, 10.0, 9.0) == found.best_scores
+    """P, C and Φ are the values by hand that stand at `SCORES`."""
+    result = sensitivity(SCORES, LEVELS)
+    assert (9.0, 6.0, 3.0) == numbers(result)
+    assert 3 == result.best
+    assert (1, 3, 4) == result.best_by_task
+    assert (8.0, 10.0, 9.0) == result.best_scores
 
 
 def test_retuned_scores_by_hand() -> None:
-    """With the second parameter at 1, the first one alone reaches (8 + 10 + 7) / 3; the other 7."""
-    found = sensitivity(SCORES, LEVELS)
-    assert (6.0, 25 / 3, 9.0) == pytest.approx(found.retuned)
-    assert ((), (0,), (0, 1)) == found.subsets
-    assert 2 == found.dimensionality
+    """By hand: retuning the first parameter alone reaches (8 + 10 + 7) / 3, the second alone 7."""
+    result = sensitivity(SCORES, LEVELS)
+    assert (6.0, 25 / 3, 9.0) == pytest.approx(result.retuned)
+    assert ((), (0,), (0, 1)) == result.subsets
+    assert 2 == result.dimensionality
     assert 1 == sensitivity(SCORES, LEVELS, 0.9).dimensionality
     assert 0 == sensitivity(SCORES, LEVELS, 0.6).dimensionality
 
@@ -60,25 +60,25 @@ def test_a_share_that_is_just_reached_is_reached() -> None:
 
 
 def test_a_setting_that_did_not_run_everywhere_counts_where_it_ran() -> None:
-    """It tunes a task (P), but neither is one setting for all nor a step towards it."""
+    """A setting that lacks a task counts for P, but not for C or for retuned scores."""
     scores = SCORES.copy()
     scores[1] = [80.0, NAN, 3.0]
-    found = sensitivity(scores, LEVELS)
-    assert (33.0, 6.0, 27.0) == numbers(found)
-    assert (6.0, 7.0, 33.0) == pytest.approx(found.retuned)
+    result = sensitivity(scores, LEVELS)
+    assert (33.0, 6.0, 27.0) == numbers(result)
+    assert (6.0, 7.0, 33.0) == pytest.approx(result.retuned)
 
 
 def test_one_setting_that_is_best_everywhere_has_no_sensitivity() -> None:
-    """Nothing is lost, and nothing needs to be tuned."""
+    """If one setting is best on all tasks, sensitivity and dimensionality are 0."""
     scores = np.zeros((6, 3))
     scores[2] = 1.0
-    found = sensitivity(scores, LEVELS)
-    assert (1.0, 1.0, 0.0) == numbers(found)
-    assert 0 == found.dimensionality
+    result = sensitivity(scores, LEVELS)
+    assert (1.0, 1.0, 0.0) == numbers(result)
+    assert 0 == result.dimensionality
 
 
 def test_equal_settings_are_told_apart_by_their_levels() -> None:
-    """The lowest levels are taken, whatever the order of the rows."""
+    """Of equal settings the one of the lowest levels is best, in any order of the rows."""
     scores = np.ones((6, 2))
     assert 0 == sensitivity(scores, LEVELS).best
     assert (5, 5) == sensitivity(scores, LEVELS[::-1]).best_by_task
@@ -86,14 +86,14 @@ def test_equal_settings_are_told_apart_by_their_levels() -> None:
 
 def test_a_tuned_score_below_0_has_no_dimensionality() -> None:
     """If P is not above 0, there is a reason instead of a dimensionality."""
-    found = sensitivity(SCORES - 20, LEVELS)
-    assert 3.0 == found.sensitivity
-    assert found.dimensionality is None
-    assert "the tuned score is not above 0, so a share of it has no meaning" == found.reason
+    result = sensitivity(SCORES - 20, LEVELS)
+    assert 3.0 == result.sensitivity
+    assert result.dimensionality is None
+    assert "the tuned score is not above 0, so a share of it has no meaning" == result.reason
 
 
 def test_anchors_are_percentiles_over_all_algorithms() -> None:
-    """Of 0, 1, …, 20 they are 1 and 19; settings that did not run do not count."""
+    """The anchors of 0, 1, …, 20 are 1 and 19; settings without a score do not count."""
     first = np.array([[*range(11)], [*range(0, 110, 10)]], dtype=float).T
     second = np.array([[*range(11, 21), NAN], [*range(110, 210, 10), NAN]], dtype=float).T
     low, high = percentile_anchors([first, second])
@@ -126,7 +126,7 @@ def test_invalid_grids_are_refused(scores: Array, levels: Array, message: str) -
 
 @pytest.mark.parametrize("share", [0.0, 1.1, NAN])
 def test_a_share_is_above_0_and_at_most_1(share: float) -> None:
-    """No other part of P can be reached."""
+    """A share of 0, above 1, or NaN is refused."""
     with pytest.raises(ValueError, match="above 0 and at most 1"):
         sensitivity(SCORES, LEVELS, share)
 
@@ -139,14 +139,14 @@ def test_a_share_is_above_0_and_at_most_1(share: float) -> None:
     ],
 )
 def test_a_task_without_a_scale_is_refused(scores: list[list[float]], message: str) -> None:
-    """A task whose percentiles are equal cannot be normalised, and is refused."""
+    """A task with equal percentiles, or without a score, is refused."""
     with pytest.raises(ValueError, match=message):
         percentile_anchors([scores])
 
 
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[Array, Array]:
-    """Some settings of a lattice, most of which ran on all tasks, at least one of them."""
+    """Some settings of a lattice with their scores; at least one setting ran on all tasks."""
     sides = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3))
     lattice = list(product(*map(range, sides)))
     chosen = draw(st.lists(st.sampled_from(lattice), min_size=2, max_size=12, unique=True))
@@ -158,8 +158,8 @@ def grids(draw: st.DrawFn) -> tuple[Array, Array]:
     return scores, np.array(chosen, dtype=float)
 
 
-def of_subset(scores: Array, levels: Array, best: int, subset: tuple[int, ...]) -> float:
-    """The definition: re-tune these parameters on each task, over settings that ran on all."""
+def retuned_score(scores: Array, levels: Array, best: int, subset: tuple[int, ...]) -> float:
+    """Score by definition: retune a subset on each task, over settings that ran on all tasks."""
     others = [i for i in range(levels.shape[1]) if i not in subset]
     same = (levels[:, others] == levels[best][others]).all(axis=1)
     chosen = scores[same & np.isfinite(scores).all(axis=1)]
@@ -168,27 +168,30 @@ def of_subset(scores: Array, levels: Array, best: int, subset: tuple[int, ...]) 
 
 @given(grids())
 def test_retuned_scores_follow_the_definition(grid: tuple[Array, Array]) -> None:
-    """Every subset one by one; tuning all parameters is P."""
+    """Retuned scores are those of the best subset of each size; tuning all parameters is P."""
     scores, levels = grid
-    found = sensitivity(scores, levels)
+    result = sensitivity(scores, levels)
     p = levels.shape[1]
     expected = [
-        max(of_subset(scores, levels, found.best, own) for own in combinations(range(p), k))
+        max(
+            retuned_score(scores, levels, result.best, subset)
+            for subset in combinations(range(p), k)
+        )
         for k in range(p)
     ]
-    assert [*expected, np.nanmax(scores, axis=0).mean()] == pytest.approx(found.retuned)
-    assert [of_subset(scores, levels, found.best, own) for own in found.subsets[:-1]] == (
-        pytest.approx(found.retuned[:-1])
-    )
+    assert [*expected, np.nanmax(scores, axis=0).mean()] == pytest.approx(result.retuned)
+    assert [
+        retuned_score(scores, levels, result.best, subset) for subset in result.subsets[:-1]
+    ] == (pytest.approx(result.retuned[:-1]))
 
 
 @given(grids())
 def test_nothing_is_gained_by_tuning_less(grid: tuple[Array, Array]) -> None:
     """Φ ≥ 0, and each further parameter gains or changes nothing."""
-    found = sensitivity(*grid)
-    assert found.sensitivity >= 0
-    assert sorted(found.retuned) == pytest.approx(found.retuned)
-    assert (found.cross_tuned, found.tuned) == (found.retuned[0], found.retuned[-1])
+    result = sensitivity(*grid)
+    assert result.sensitivity >= 0
+    assert sorted(result.retuned) == pytest.approx(result.retuned)
+    assert (result.cross_tuned, result.tuned) == (result.retuned[0], result.retuned[-1])
 
 
 @given(grids(), st.randoms(use_true_random=False))
@@ -199,13 +202,16 @@ def test_the_order_of_settings_and_tasks_changes_nothing(
     scores, levels = grid
     rows = random.sample(range(len(scores)), len(scores))
     columns = random.sample(range(scores.shape[1]), scores.shape[1])
-    one, other = sensitivity(scores, levels), sensitivity(scores[rows][:, columns], levels[rows])
-    assert numbers(one) == numbers(other)
-    assert (one.retuned, one.subsets) == (other.retuned, other.subsets)
-    assert one.dimensionality == other.dimensionality
-    assert (one.best, [one.best_by_task[k] for k in columns]) == (
-        rows[other.best],
-        [rows[k] for k in other.best_by_task],
+    original, reordered = (
+        sensitivity(scores, levels),
+        sensitivity(scores[rows][:, columns], levels[rows]),
+    )
+    assert numbers(original) == numbers(reordered)
+    assert (original.retuned, original.subsets) == (reordered.retuned, reordered.subsets)
+    assert original.dimensionality == reordered.dimensionality
+    assert (original.best, [original.best_by_task[k] for k in columns]) == (
+        rows[reordered.best],
+        [rows[k] for k in reordered.best_by_task],
     )
 
 
@@ -217,13 +223,13 @@ def test_the_order_of_settings_and_tasks_changes_nothing(
 def test_units_and_zero_of_a_task_change_nothing_once_normalised(
     grid: tuple[Array, Array], factors: list[float], shifts: list[float]
 ) -> None:
-    """A rising linear map of the scores of each task, one of its own."""
+    """A rising linear map of the scores of each task changes nothing after normalisation."""
     scores, levels = grid
     tasks = scores.shape[1]
     mapped = scores * factors[:tasks] + shifts[:tasks]
     try:
-        one = sensitivity(min_max(scores, *percentile_anchors([scores])), levels)
+        original = sensitivity(min_max(scores, *percentile_anchors([scores])), levels)
     except ValueError:
         return
-    other = sensitivity(min_max(mapped, *percentile_anchors([mapped])), levels)
-    assert numbers(one) == pytest.approx(numbers(other), abs=1e-6)
+    transformed = sensitivity(min_max(mapped, *percentile_anchors([mapped])), levels)
+    assert numbers(original) == pytest.approx(numbers(transformed), abs=1e-6)

@@ -39,13 +39,13 @@ def published(algorithm: str, column: str) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("algorithm", PUBLISHED["table"])
 def test_published_data_give_the_published_table(algorithm: str) -> None:
-    """All seven variants of PPO to 1e-4, the dimensionality exactly."""
-    found = sensitivity(*published(algorithm, "percentile_normalized_return"))
+    """The results of seven variants of PPO agree to 1e-4, and their dimensionality exactly."""
+    result = sensitivity(*published(algorithm, "percentile_normalized_return"))
     expected = PUBLISHED["table"][algorithm]
-    assert expected["per_env"] == pytest.approx(found.tuned, abs=1e-4)
-    assert expected["cross_env"] == pytest.approx(found.cross_tuned, abs=1e-4)
-    assert expected["sensitivity"] == pytest.approx(found.sensitivity, abs=1e-4)
-    assert expected["dim"] == found.dimensionality
+    assert expected["per_env"] == pytest.approx(result.tuned, abs=1e-4)
+    assert expected["cross_env"] == pytest.approx(result.cross_tuned, abs=1e-4)
+    assert expected["sensitivity"] == pytest.approx(result.sensitivity, abs=1e-4)
+    assert expected["dim"] == result.dimensionality
 
 
 @pytest.mark.parametrize("algorithm", PUBLISHED["table"])
@@ -58,9 +58,9 @@ def test_published_scores_are_normalised_by_the_implied_anchors(algorithm: str) 
 
 
 def test_percentiles_of_the_published_data_lie_near_the_implied_ones() -> None:
-    """The authors took theirs before they removed what diverged: within a tenth of the span."""
+    """Percentiles are near the authors', which still include diverged runs."""
     raw = [published(name, "mean_return")[0] for name in PUBLISHED["table"]]
     low, high = percentile_anchors(raw)
     expected = np.array(list(PUBLISHED["implied_normalisation_p5_p95"].values()))
-    off = np.abs(np.stack([low, high], axis=1) - expected) / np.diff(expected, axis=1)
-    assert off.max() < 0.1
+    relative_error = np.abs(np.stack([low, high], axis=1) - expected) / np.diff(expected, axis=1)
+    assert relative_error.max() < 0.1

@@ -1,4 +1,4 @@
-"""The race over seeds: Wilcoxon's signed-rank test, exactly."""
+"""The race over seeds uses Wilcoxon's exact signed-rank test."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -15,16 +15,16 @@ from rlexp.stats.sequential.racing import signed_rank_p, worse_than_best
 differences = st.lists(st.integers(-9, 9), min_size=1, max_size=9)
 
 
-def enumerated(values: Sequence[float]) -> float:
-    """The p-value by looking at every sign pattern."""
+def enumerated_p(values: Sequence[float]) -> float:
+    """The p-value, computed from every sign pattern."""
     from scipy.stats import rankdata
 
-    moved = np.array([value for value in values if value])
-    if not len(moved):
+    nonzero = np.array([value for value in values if value])
+    if not len(nonzero):
         return 1.0
-    ranks = rankdata(np.abs(moved))
-    observed = ranks[moved > 0].sum()
-    sums = [np.dot(ranks, signs) for signs in product((0, 1), repeat=len(moved))]
+    ranks = rankdata(np.abs(nonzero))
+    observed = ranks[nonzero > 0].sum()
+    sums = [np.dot(ranks, signs) for signs in product((0, 1), repeat=len(nonzero))]
     return float(np.mean([total <= observed for total in sums]))
 
 
@@ -35,14 +35,14 @@ def test_the_least_p_value_is_half_to_the_power_of_the_seeds(count: int) -> None
 
 
 def test_a_known_case() -> None:
-    """Ranks 1 and 2 of five positive: sums of 3 or less are {}, 1, 2, 3 and 1 + 2."""
+    """By hand: with ranks 1 and 2 of five positive, 5 of 32 patterns have a sum up to 3."""
     assert 5 / 32 == signed_rank_p(np.array([1.0, 2.0, -3.0, -4.0, -5.0]))
 
 
 @given(differences)
 def test_the_p_value_is_the_fraction_of_sign_patterns(values: list[int]) -> None:
     """Enumerating all sign patterns gives the same p-value, with ties and zeros."""
-    assert enumerated(values) == signed_rank_p(np.array(values, dtype=float))
+    assert enumerated_p(values) == signed_rank_p(np.array(values, dtype=float))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -56,29 +56,29 @@ def test_the_p_value_is_that_of_scipy(seed: int) -> None:
 
 
 def test_many_seeds_are_exact_too() -> None:
-    """A hundred: 2¹⁰⁰ patterns, counted and not drawn."""
+    """The p-value of 100 seeds is exact, out of 2¹⁰⁰ patterns."""
     assert 0.5**100 == signed_rank_p(-np.arange(1.0, 101.0))
 
 
 def test_four_seeds_are_needed_at_a_threshold_of_a_tenth() -> None:
     """With three seeds the smallest p-value is an eighth, which is above a tenth."""
     best = (1.0, 2.0, 3.0, 4.0)
-    own = (0.0, 0.0, 0.0, 0.0)
-    assert worse_than_best(own[:3], best, 0.1) is None
-    assert 1 / 16 == worse_than_best(own, best, 0.1)
+    scores = (0.0, 0.0, 0.0, 0.0)
+    assert worse_than_best(scores[:3], best, 0.1) is None
+    assert 1 / 16 == worse_than_best(scores, best, 0.1)
 
 
 def test_a_mean_that_is_as_good_is_never_worse() -> None:
-    """One seed that makes up for all others is enough."""
+    """A trial of the same mean is not worse, even if one seed makes up for all others."""
     best = (1.0,) * 6
     assert worse_than_best((0.9,) * 5 + (1.5,), best, 0.5) is None
     assert worse_than_best((0.9,) * 5 + (1.4,), best, 0.5) is not None
 
 
-@pytest.mark.parametrize(("own", "best"), [((), ()), ((1.0,), ()), ((), (1.0,))])
-def test_nothing_in_common_says_nothing(own: tuple[float], best: tuple[float]) -> None:
-    """Neither trial has to have a score."""
-    assert worse_than_best(own, best, 0.9) is None
+@pytest.mark.parametrize(("scores", "best"), [((), ()), ((1.0,), ()), ((), (1.0,))])
+def test_nothing_in_common_says_nothing(scores: tuple[float], best: tuple[float]) -> None:
+    """Two trials without a common seed have no p-value."""
+    assert worse_than_best(scores, best, 0.9) is None
 
 
 def test_equal_scores_are_not_worse() -> None:
@@ -87,7 +87,7 @@ def test_equal_scores_are_not_worse() -> None:
 
 
 def test_a_failure_is_refused() -> None:
-    """It is no score, on either side."""
+    """NaN, which stands for a failed run, is refused in both trials."""
     with pytest.raises(ValueError, match="leave out failed runs"):
         worse_than_best((nan, 1.0), (1.0, 1.0), 0.1)
     with pytest.raises(ValueError, match="leave out failed runs"):
@@ -104,5 +104,9 @@ def test_the_order_of_the_seeds_does_not_matter(
     """Seeds in another order give the same p-value to the last bit."""
     shuffled = list(pairs)
     random.shuffle(shuffled)
-    (own, best), (others, theirs) = (tuple(zip(*each, strict=True)) for each in (pairs, shuffled))
-    assert worse_than_best(own, best, 0.9) == worse_than_best(others, theirs, 0.9)
+    (scores, best), (shuffled_scores, shuffled_best) = (
+        tuple(zip(*table, strict=True)) for table in (pairs, shuffled)
+    )
+    assert worse_than_best(scores, best, 0.9) == worse_than_best(
+        shuffled_scores, shuffled_best, 0.9
+    )

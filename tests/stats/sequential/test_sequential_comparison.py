@@ -43,23 +43,24 @@ def random_blocks(labels: str, blocks: int, group: int, seed: int, step: float =
 
 @given(st.lists(st.integers(-5, 5), min_size=8, max_size=8))
 def test_one_interim_is_the_exact_permutation_test(scores: list[int]) -> None:
-    """The p-value is the share of the 70 ways to deal out eight scores that differ by as much."""
+    """The p-value is the share of the 70 splits of eight scores that differ as much or more."""
     pooled = np.array(scores)
     differences = [
         abs(2 * pooled[list(chosen)].sum() - pooled.sum()) for chosen in combinations(range(8), 4)
     ]
     expected = np.mean(np.array(differences) >= differences[0])
-    found = decide(study(interims=1), {"a": [pooled[:4]], "b": [pooled[4:]]})
-    assert expected == found.looks[0][0].p
+    result = decide(study(interims=1), {"a": [pooled[:4]], "b": [pooled[4:]]})
+    assert expected == result.looks[0][0].p
 
 
 def test_the_relabellings_that_crossed_a_boundary_count_no_more() -> None:
-    """Two blocks of two, 36 relabellings, every number by hand.
+    """Relabellings that crossed a boundary are not counted at later interims.
 
-    Block 1 has scores 3, 1 | 2, 0: its six differences of means are ±1, ±2, 0, 0. At alpha .8,
-    .4 may be spent at interim 1, 14 relabellings of 36: the 12 that differ by 2 lie above the
-    boundary 1 and die. In block 2, of 5, 4 | 1, 0, differences are ±4, ±1, 0, 0: of the 24
-    that are left, those whose sum reaches 5 are 1 + 4 and -1 - 4.
+    By hand for two blocks of two, which have 36 relabellings. Block 1 has scores 3, 1 | 2, 0: its
+    six differences of means are ±1, ±2, 0, 0. At alpha .8, .4 may be spent at interim 1, which is
+    14 relabellings of 36: the 12 that differ by 2 are above the boundary 1 and are removed. In
+    block 2, of 5, 4 | 1, 0, the differences are ±4, ±1, 0, 0: of the 24 relabellings that remain,
+    those whose sum reaches 5 are 1 + 4 and -1 - 4.
     """
     design = replace(study(group=2), alpha=0.8)
     blocks = {"a": [[3, 1], [5, 4]], "b": [[2, 0], [1, 0]]}
@@ -73,36 +74,36 @@ def test_the_relabellings_that_crossed_a_boundary_count_no_more() -> None:
 
 
 def test_nothing_is_decided_without_runs() -> None:
-    """The first plan is a block of every label."""
-    found = decide(study("abc"), {"a": [], "b": [], "c": []})
-    assert ("a", "b", "c") == found.needed
-    assert {"continue"} == set(found.decisions.values())
-    assert not found.finished
-    assert {"a": 0, "b": 0, "c": 0} == found.runs
+    """Without runs nothing is decided, and a block of every label is needed."""
+    result = decide(study("abc"), {"a": [], "b": [], "c": []})
+    assert ("a", "b", "c") == result.needed
+    assert {"continue"} == set(result.decisions.values())
+    assert not result.finished
+    assert {"a": 0, "b": 0, "c": 0} == result.runs
 
 
 @each_family
 def test_a_decided_label_stops(family: Family) -> None:
-    """Two equals go on to the last interim; the third, far below, needs its first block only."""
+    """Two equal labels go on to the last interim; the third, far below them, stops early."""
     design = study("abc", group=5, interims=3, family=family)
     blocks = random_blocks("abc", 3, 5, seed=3, step=0)
     blocks["c"] = blocks["c"][:2] - 100
-    found = decide(design, blocks)
-    assert ("equal", "better", "better") == tuple(found.decisions.values())
-    assert found.finished
-    assert () == found.needed
-    stopped = found.interims["a", "c"]
-    assert {"a": 15, "b": 15, "c": 5 * stopped} == found.runs
-    assert 45 - sum(found.runs.values()) == found.saved_runs > 0
+    result = decide(design, blocks)
+    assert ("equal", "better", "better") == tuple(result.decisions.values())
+    assert result.finished
+    assert () == result.needed
+    stopped = result.interims["a", "c"]
+    assert {"a": 15, "b": 15, "c": 5 * stopped} == result.runs
+    assert 45 - sum(result.runs.values()) == result.saved_runs > 0
 
 
 @each_family
 def test_a_label_that_lags_is_waited_for(family: Family) -> None:
-    """A pair uses the blocks that both have, and asks for those of the label that lacks one."""
+    """A pair uses the blocks that both labels have, and needs one of the label that lacks it."""
     blocks = random_blocks("ab", 2, 4, seed=1, step=0)
-    found = decide(study(family=family, interims=3), blocks | {"b": blocks["b"][:1]})
-    assert 1 == found.interims["a", "b"]
-    assert ("b",) == found.needed
+    result = decide(study(family=family, interims=3), blocks | {"b": blocks["b"][:1]})
+    assert 1 == result.interims["a", "b"]
+    assert ("b",) == result.needed
 
 
 @each_family
@@ -111,13 +112,13 @@ def test_a_label_that_lags_is_waited_for(family: Family) -> None:
 def test_a_comparison_goes_on_where_it_was_interrupted(
     family: Family, seed: int, step: float
 ) -> None:
-    """Deciding from all scores again repeats every look and adds one."""
+    """Deciding with further blocks repeats every earlier look."""
     design = study("abc", group=3, interims=3, family=family)
     scores = random_blocks("abc", 3, 3, seed, step)
-    whole = decide(design, scores)
+    complete = decide(design, scores)
     for count in range(1, 4):
-        part = decide(design, {label: blocks[:count] for label, blocks in scores.items()})
-        assert whole.looks[:count] == part.looks
+        partial = decide(design, {label: blocks[:count] for label, blocks in scores.items()})
+        assert complete.looks[:count] == partial.looks
 
 
 @pytest.mark.parametrize("family", per_pair)
@@ -126,7 +127,7 @@ def test_a_comparison_goes_on_where_it_was_interrupted(
 def test_the_order_of_the_runs_within_a_block_does_not_matter(
     family: Family, seed: int, random: Random
 ) -> None:
-    """Nor that of the labels in the mapping: the same numbers to the last bit."""
+    """Runs of a block, or labels, in another order give the same decision to the last bit."""
     design = study("abc", group=6, family=family)
     scores = random_blocks("abc", 2, 6, seed)
     shuffled = {
@@ -160,8 +161,8 @@ def test_scores_in_another_unit_give_the_same_decisions(
     """Scaling and shifting all scores changes no decision."""
     design = study("abc", group=3, family=family)
     scores = random_blocks("abc", 2, 3, seed)
-    moved = {label: factor * (blocks + 10) for label, blocks in scores.items()}
-    first, second = decide(design, scores), decide(design, moved)
+    transformed = {label: factor * (blocks + 10) for label, blocks in scores.items()}
+    first, second = decide(design, scores), decide(design, transformed)
     assert first.decisions == second.decisions
     assert [look.p for looks in first.looks for look in looks] == [
         look.p for looks in second.looks for look in looks
@@ -172,16 +173,16 @@ def test_scores_in_another_unit_give_the_same_decisions(
 @given(st.permutations(range(4)), st.integers(1, 9))
 @settings(max_examples=20)
 def test_equal_sums_of_decimals_are_ties(family: Family, order: list[int], tenth: int) -> None:
-    """0.1 + 0.2 is as extreme as 0.3, though floating-point numbers say otherwise."""
+    """0.1 + 0.2 and 0.3 are a tie, despite rounding in floating-point numbers."""
     first = np.array([0.1, 0.2, 0.3, 0.6])[order] * tenth
     second = np.array([0.3, 0.3, 0.0, 0.6]) * tenth
-    found = decide(study(interims=1, family=family), {"a": [first], "b": [second]})
-    assert 1 == found.looks[0][0].p
+    result = decide(study(interims=1, family=family), {"a": [first], "b": [second]})
+    assert 1 == result.looks[0][0].p
 
 
 @given(st.integers(1, 4).flatmap(lambda m: st.lists(st.integers(0, m), min_size=m, max_size=m)))
 def test_the_levels_a_pair_must_cross_are_those_of_the_closed_test(strictest: list[int]) -> None:
-    """Against all sets of pairs: each that holds the pair must hold one that crossed its level.
+    """A pair is decided if every set of pairs that holds it has a pair that crossed its level.
 
     `strictest` holds, for each pair, the largest number of pairs among which alpha may be divided
     for it to cross.
@@ -189,15 +190,15 @@ def test_the_levels_a_pair_must_cross_are_those_of_the_closed_test(strictest: li
     pairs = range(len(strictest))
     sizes = np.arange(1, len(strictest) + 1)
     crossed = np.array(strictest)[None, None] >= sizes[:, None]
-    found = np.all(crossed | ~_needed(crossed, sizes), axis=1)[0].tolist()
+    actual = np.all(crossed | ~_needed(crossed, sizes), axis=1)[0].tolist()
     for pair in pairs:
         sets = [s for size in sizes.tolist() for s in combinations(pairs, size) if pair in s]
         expected = all(any(strictest[i] >= len(s) for i in s) for s in sets)
-        assert expected == found[pair]
+        assert expected == actual[pair]
 
 
 def test_the_closed_test_holds_for_levels_that_are_not_nested() -> None:
-    """A boundary crossed at a strict level only decides nothing by itself."""
+    """A boundary that is crossed at a strict level only decides nothing by itself."""
     crossed = np.array([[[False, False], [True, False]]])
     decided = (crossed | ~_needed(crossed, np.array([1, 2]))).all(axis=1)
     assert [[False, False]] == decided.tolist()
@@ -207,26 +208,28 @@ def test_the_closed_test_holds_for_levels_that_are_not_nested() -> None:
 def test_equal_scores_are_never_told_apart(family: Family) -> None:
     """A constant score ends as `equal`, with p = 1 at every look."""
     blocks = {label: np.full((2, 4), 0.1) for label in "abc"}
-    found = decide(study("abc", family=family), blocks)
-    assert {"equal"} == set(found.decisions.values())
-    assert {1.0} == {look.p for looks in found.looks for look in looks}
+    result = decide(study("abc", family=family), blocks)
+    assert {"equal"} == set(result.decisions.values())
+    assert {1.0} == {look.p for looks in result.looks for look in looks}
 
 
 def test_holm_decides_whatever_bonferroni_does() -> None:
     """In 200 studies, Holm decides every pair that Bonferroni decides, and more in some."""
     holm, bonferroni = (study("abc", group=5, family=family) for family in per_pair)
-    more = 0
+    studies_that_differ = 0
     for seed in range(200):
         scores = random_blocks("abc", 2, 5, seed)
-        strict = decide(bonferroni, scores).decisions
-        loose = decide(holm, scores).decisions
-        assert all(word in {"equal", loose[pair]} for pair, word in strict.items())
-        more += strict != loose
-    assert more > 0
+        bonferroni_decisions = decide(bonferroni, scores).decisions
+        holm_decisions = decide(holm, scores).decisions
+        assert all(
+            word in {"equal", holm_decisions[pair]} for pair, word in bonferroni_decisions.items()
+        )
+        studies_that_differ += bonferroni_decisions != holm_decisions
+    assert studies_that_differ > 0
 
 
 def test_comparisons_with_the_first_label_leave_the_others_alone() -> None:
-    """Pairs among the others are not decided, and cost no error."""
+    """A design with the first label has no pairs of other labels, and divides alpha by two."""
     assert (("a", "b"), ("a", "c")) == pairs_with_first("abc")
     design = Design(group=5, interims=1, pairs=pairs_with_first("abc"))
     assert ("a", "b", "c") == design.labels
@@ -240,12 +243,12 @@ def test_comparisons_with_the_first_label_leave_the_others_alone() -> None:
 def test_the_first_interim_that_can_decide_is_known_in_advance(
     group: int, interims: int, alpha: float, expected: int | None
 ) -> None:
-    """And labels without any overlap are decided just then: 2 / C(2n, n)^k against alpha k / K."""
+    """Labels without overlap are decided at the first interim that can decide."""
     design = replace(study(group=group, interims=interims), alpha=alpha)
     assert expected == smallest_decidable_interim(design)
-    found = decide(design, random_blocks("ab", interims, group, 0, step=1000))
-    assert ("worse" if expected else "equal") == found.decisions["a", "b"]
-    assert (expected or interims) == found.interims["a", "b"]
+    result = decide(design, random_blocks("ab", interims, group, 0, step=1000))
+    assert ("worse" if expected else "equal") == result.decisions["a", "b"]
+    assert (expected or interims) == result.interims["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,7 @@ def test_the_first_interim_that_can_decide_is_known_in_advance(
 def test_scores_that_do_not_fit_the_design_are_refused(
     blocks: dict[str, list[list[float]]], message: str
 ) -> None:
-    """A missing score is never dropped in silence."""
+    """Missing, incomplete and invalid blocks are refused, so that no score is dropped."""
     with pytest.raises(ValueError, match="block") as caught:
         decide(study(group=2), blocks)
     assert message == str(caught.value)
@@ -296,8 +299,8 @@ def test_every_mistake_of_a_design_is_named() -> None:
 
 
 def test_a_decision_is_told_with_the_look_that_it_rests_on() -> None:
-    """With Holm a level may be crossed before it decides; p is of the crossing, and allowed."""
-    late = 0
+    """A decided look has a p-value within its budget, and names the interim of the crossing."""
+    delayed_decisions = 0
     for seed in range(60):
         draws = np.random.default_rng(seed).normal(size=(3, 4, 5))
         design = Design(group=5, interims=4, pairs=every_pair("abc"), repetitions=1000)
@@ -308,5 +311,5 @@ def test_a_decision_is_told_with_the_look_that_it_rests_on() -> None:
                 assert look.p <= look.budget + 1e-12
                 assert look.crossed is not None
                 assert 1 <= look.crossed <= look.interim
-                late += look.crossed < look.interim
-    assert late > 0
+                delayed_decisions += look.crossed < look.interim
+    assert delayed_decisions > 0

@@ -1,4 +1,4 @@
-"""What a sequential comparison costs and finds, and that it holds its level."""
+"""Expected runs, power and level of a sequential comparison."""
 
 from math import sqrt
 
@@ -14,9 +14,9 @@ from rlexp.stats.sequential.plan import ExpectedRuns, decide_many, expected_runs
 
 STUDIES = 2000 if IN_FULL else 800
 ERROR = 3.3 * sqrt(0.05 * 0.95 / STUDIES)
-"""Of a simulated level of 5 %, exceeded once in two thousand seeds."""
-WIDER = sqrt(2000 / STUDIES)
-"""How much farther fewer studies may lie from what two thousand agree with."""
+"""Error of a simulated level of 5 %, exceeded once in two thousand seeds."""
+TOLERANCE_FACTOR = sqrt(2000 / STUDIES)
+"""Factor by which tolerances grow if there are fewer than two thousand studies."""
 
 
 def design_of(labels: str, group: int, interims: int, family: Family = "holm") -> Design:
@@ -27,7 +27,7 @@ def design_of(labels: str, group: int, interims: int, family: Family = "holm") -
 
 
 def simulated(design: Design, effects: dict[str, float] | None = None) -> ExpectedRuns:
-    """Many studies."""
+    """Expected runs, simulated by many studies."""
     return expected_runs(design, effects or {}, Resampling(seed=1, repetitions=STUDIES))
 
 
@@ -37,22 +37,24 @@ def test_a_batch_of_studies_ends_as_each_does_alone(family: Family) -> None:
     design = design_of("abc", 5, 3, family)
     scores = np.random.default_rng(0).normal(size=(40, 3, 3, 5))
     scores[:, 2] += 1.5
-    found = decide_many(design, scores)
+    batch = decide_many(design, scores)
     for number, study in enumerate(scores):
-        alone = decide(design, dict(zip("abc", study, strict=True)))
+        single_study = decide(design, dict(zip("abc", study, strict=True)))
         signs = {"better": 1, "worse": -1, "equal": 0}
-        assert [signs[word] for word in alone.decisions.values()] == found.signs[number].tolist()
-        assert [*alone.interims.values()] == found.interims[number].tolist()
-        assert [*alone.runs.values()] == found.runs[number].tolist()
+        assert [signs[word] for word in single_study.decisions.values()] == batch.signs[
+            number
+        ].tolist()
+        assert [*single_study.interims.values()] == batch.interims[number].tolist()
+        assert [*single_study.runs.values()] == batch.runs[number].tolist()
 
 
 @pytest.mark.parametrize(("group", "interims"), [(5, 1), (5, 3), (10, 3)])
 def test_two_equal_labels_are_told_apart_no_more_often_than_alpha(
     group: int, interims: int
 ) -> None:
-    """Over all interims together, and nearly so often: the level is spent, not hoarded."""
-    found = simulated(design_of("ab", group, interims)).any_decided
-    assert 0.03 < found < 0.05 + ERROR
+    """The error over all interims is at most alpha, and nearly alpha."""
+    share = simulated(design_of("ab", group, interims)).any_decided
+    assert 0.03 < share < 0.05 + ERROR
 
 
 @pytest.mark.parametrize(("family", "group"), [("holm", 5), ("holm", 10), ("bonferroni", 5)])
@@ -60,34 +62,34 @@ def test_three_equal_labels_are_distinguished_with_probability_alpha_at_most(
     family: Family, group: int
 ) -> None:
     """The family-wise error over all pairs and interims is at most alpha in simulations."""
-    found = simulated(design_of("abc", group, 3, family)).any_decided
-    assert 0.03 < found < 0.05 + ERROR
+    share = simulated(design_of("abc", group, 3, family)).any_decided
+    assert 0.03 < share < 0.05 + ERROR
 
 
 def test_equals_are_told_apart_no_more_often_beside_a_better_label() -> None:
-    """Family-wise error is held in the strong sense: stepping down spends nothing twice."""
-    found = simulated(design_of("abc", 5, 3), {"c": 8.0})
-    assert 1 == found.decided["a", "c"] == found.decided["b", "c"]
-    assert 0.03 < found.decided["a", "b"] < 0.05 + ERROR
+    """A better label beside two equal labels does not raise their error above alpha."""
+    result = simulated(design_of("abc", 5, 3), {"c": 8.0})
+    assert 1 == result.decided["a", "c"] == result.decided["b", "c"]
+    assert 0.03 < result.decided["a", "b"] < 0.05 + ERROR
 
 
 def test_heavy_tails_do_not_raise_the_level() -> None:
-    """Nothing about the distribution is assumed: here Cauchy's."""
+    """The level holds without an assumption on the distribution, here for Cauchy's."""
     scores = np.random.default_rng(2).standard_cauchy((STUDIES, 2, 3, 5))
-    found = decide_many(design_of("ab", 5, 3), scores).signs.any(axis=1).mean()
-    assert 0.03 < found < 0.05 + ERROR
+    share = decide_many(design_of("ab", 5, 3), scores).signs.any(axis=1).mean()
+    assert 0.03 < share < 0.05 + ERROR
 
 
 def test_the_joint_test_is_near_its_level() -> None:
-    """It shares relabellings among pairs, which is not exact: at most a percent above."""
+    """The joint test, whose pairs share relabellings, exceeds its level by a percent at most."""
     assert 0.03 < simulated(design_of("abc", 5, 3, "maxt")).any_decided < 0.06 + ERROR
 
 
 def test_signed_relabellings_would_double_the_level() -> None:
     """The published package compares an absolute difference with signed ones.
 
-    Its boundary is that of a one-sided test, so that equals are told apart twice as often. The
-    same code as ours, fed so, shows it.
+    Its boundary is that of a one-sided test, so that equal labels are told apart twice as often.
+    The code of rlexp shows the same if it is given signed differences.
     """
     relabellings = design_of("ab", 5, 1).relabellings
     scores = np.random.default_rng(1).normal(size=(STUDIES, 2, 5))
@@ -100,20 +102,21 @@ def test_signed_relabellings_would_double_the_level() -> None:
 
 
 def test_expected_runs_agree_with_the_published_study() -> None:
-    """One of three labels better by 1.2 deviations, groups of 5, 5 interims.
+    """Power and runs are those of a published study of one better label among three.
 
-    Statistics specification: power .944 with 66.5 runs by the joint test, .916 with 68.2 runs by
+    The label is better by 1.2 deviations, with groups of 5 and 5 interims. The specification of the
+    statistics has a power of .944 with 66.5 runs for the joint test, and of .916 with 68.2 runs for
     Bonferroni; Holm lies between.
     """
     power, runs = [], []
     for family in ("bonferroni", "holm", "maxt"):
-        found = simulated(design_of("abc", 5, 5, family), {"a": 1.2})
-        power.append((found.decided["a", "b"] + found.decided["a", "c"]) / 2)
-        runs.append(found.runs)
-        assert 75 == found.worst_case
-        assert found.standard_error < 0.2 * WIDER
-    assert pytest.approx([0.916, 0.944], abs=0.015 * WIDER) == [power[0], power[2]]
-    assert pytest.approx([68.2, 66.5], abs=0.6 * WIDER) == [runs[0], runs[2]]
+        result = simulated(design_of("abc", 5, 5, family), {"a": 1.2})
+        power.append((result.decided["a", "b"] + result.decided["a", "c"]) / 2)
+        runs.append(result.runs)
+        assert 75 == result.worst_case
+        assert result.standard_error < 0.2 * TOLERANCE_FACTOR
+    assert pytest.approx([0.916, 0.944], abs=0.015 * TOLERANCE_FACTOR) == [power[0], power[2]]
+    assert pytest.approx([68.2, 66.5], abs=0.6 * TOLERANCE_FACTOR) == [runs[0], runs[2]]
     assert power[0] < power[1]
     assert runs[0] > runs[1] > runs[2]
 

@@ -1,4 +1,4 @@
-"""Reading a sweep: its status, report, trials and Optuna storage."""
+"""Status, report, trials and Optuna storage of a sweep can be read and agree."""
 
 import shlex
 from pathlib import Path
@@ -27,41 +27,45 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 def test_steps_and_scores_of_the_evidence_are_consistent(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Steps of trials equal those of tuning runs; the winner has a score on every seed."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    evidence = collect_evidence(["made_up"], Phase.TEST, made.study)
-    (result,) = evidence.sweeps
-    tuning = [s for s in made.made if s.phase is Phase.TUNING]
-    assert 100 * len(tuning) == result.costs["tuning"].steps == sum(t.spent for t in result.trials)
-    assert result.costs["tuning"].steps == max(t.ended_at for t in result.trials)
+    """The steps of trials are those of tuning runs, and the winner has a score on every seed."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    evidence = collect_evidence(["made_up"], Phase.TEST, stored.study)
+    (sweep_evidence,) = evidence.sweeps
+    tuning = [s for s in stored.made if s.phase is Phase.TUNING]
+    assert (
+        100 * len(tuning)
+        == sweep_evidence.costs["tuning"].steps
+        == sum(t.spent for t in sweep_evidence.trials)
+    )
+    assert sweep_evidence.costs["tuning"].steps == max(t.ended_at for t in sweep_evidence.trials)
     assert {"tuned", "default"} == set(evidence.labels)
-    assert result.selection is not None
-    winner = result.trials[result.selection.winner]
+    assert sweep_evidence.selection is not None
+    winner = sweep_evidence.trials[sweep_evidence.selection.winner]
     assert (True, 3) == (winner.eligible, len(winner.scores))
     assert sum(winner.scores.values()) / 3 == winner.value
     assert (
-        max(t.parameters["algorithm.n_epochs"] for t in result.trials if t.eligible)
+        max(t.parameters["algorithm.n_epochs"] for t in sweep_evidence.trials if t.eligible)
         == (winner.parameters["algorithm.n_epochs"])
     )
-    assert 2 == sum(t.eligible for t in result.trials)
+    assert 2 == sum(t.eligible for t in sweep_evidence.trials)
 
 
 def test_screened_trials_ended_before_promoted_ones(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A promoted trial is placed at its last run, after the screening of all trials."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    (result,) = collect_evidence(["made_up"], Phase.TEST, made.study).sweeps
-    screened = [t.ended_at for t in result.trials if not t.eligible]
-    promoted = [t.ended_at for t in result.trials if t.eligible]
+    """A promoted trial ends with its last run, after all trials were screened."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    (sweep_evidence,) = collect_evidence(["made_up"], Phase.TEST, stored.study).sweeps
+    screened = [t.ended_at for t in sweep_evidence.trials if not t.eligible]
+    promoted = [t.ended_at for t in sweep_evidence.trials if t.eligible]
     assert max(screened) <= 800 < min(promoted)
     assert 800 + 2 * 2 * 100 == max(promoted)
 
 
 def test_status_shows_the_progress_of_a_sweep(tmp_path: Path) -> None:
     """Text and JSON have the stage, the trials, the best trial and the cost."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=4)
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=4)
     printed = rlexp(tmp_path, "status", "made_up").out
     assert "not running" in printed
     assert "search: 4/8 trials (4 complete)" in printed
@@ -76,14 +80,14 @@ def test_status_shows_the_progress_of_a_sweep(tmp_path: Path) -> None:
 def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Repeating the command shows winner and cost, and suggests commands that work."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    before = len(made.paths.runs())
-    assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
+    """A repeated command prints the winner and the cost of a finished sweep and runs nothing."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    before = len(stored.paths.runs())
+    assert 0 == sweep(None, stored.words, SweepOptions(), stored.study, console())
     printed = output(capsys)
     for text in ("nothing to run", "won made_up", "Scores by phase", "Cost: tuning 12 runs"):
         assert text in printed
-    assert before == len(made.paths.runs())
+    assert before == len(stored.paths.runs())
     commands = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("To ")]
     assert ["report", "run", "sweep"] == [shlex.split(command)[1] for command in commands]
 
@@ -92,10 +96,10 @@ def test_a_dry_run_of_a_sweep_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`--dry-run` shows the maximum number of runs and creates no folder."""
-    made = stored_sweep(tmp_path)
-    assert 0 == sweep(None, made.words, SweepOptions(dry_run=True), made.study, console())
+    stored = stored_sweep(tmp_path)
+    assert 0 == sweep(None, stored.words, SweepOptions(dry_run=True), stored.study, console())
     printed = output(capsys)
-    # 8 screened, 2 of them on 2 further seeds and on 2 to select by, winner and default on 3.
+    # 8 trials on 1 seed; 2 on 2 more seeds and on 2 selection seeds; 2 on 3 test seeds.
     assert "at most 22 runs × 100 environment steps" in printed
     assert "2 finalists on 2 selection seeds" in printed
     assert not (tmp_path / "runs").exists()
@@ -104,48 +108,50 @@ def test_a_dry_run_of_a_sweep_writes_nothing(
 def test_more_trials_after_the_selection_are_refused(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The winner is already known, so nothing is started."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
+    """More trials are refused once the winner is selected."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises(RecordError, match="has chosen its winner"):
-        sweep(None, [*made.words, "sweep.trials=20"], SweepOptions(), made.study, console())
+        sweep(None, [*stored.words, "sweep.trials=20"], SweepOptions(), stored.study, console())
 
 
 def test_every_trial_can_be_trained_again(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The default trial is the winner; trial 0 works; overrides may change seeds and budget."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    trials = read_trials(made.paths)
+    """Each trial can be trained again with other seeds; without a number, it is the winner."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    trials = read_trials(stored.paths)
     for number in (0, 5):
-        request = request_trial_again(SweepTrial("made_up", number), ["seeds.test=4"], made.study)
-        (values,) = request.experiment.configurations
-        there = trials[number].configuration
-        assert there is not None
-        assert there.fingerprint == values.fingerprint
+        request = request_trial_again(
+            SweepTrial("made_up", number), ["seeds.test=4"], stored.study
+        )
+        (configuration,) = request.experiment.configurations
+        original = trials[number].configuration
+        assert original is not None
+        assert original.fingerprint == configuration.fingerprint
         assert (f"made_up-trial-{number}", 4) == (
             request.experiment.name,
             request.experiment.seeds.test,
         )
-    selection = read_selection(made.paths)
+    selection = read_selection(stored.paths)
     assert selection is not None
-    best = request_trial_again(SweepTrial("made_up", None), ["budget.steps=200"], made.study)
-    assert f"made_up-trial-{selection.winner}" == best.experiment.name
-    assert 200 == best.experiment.configurations[0].budget.steps
+    winner = request_trial_again(SweepTrial("made_up", None), ["budget.steps=200"], stored.study)
+    assert f"made_up-trial-{selection.winner}" == winner.experiment.name
+    assert 200 == winner.experiment.configurations[0].budget.steps
 
 
 def test_a_tenth_is_that_of_the_trials_budget(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """`tenth` means a tenth of the trial's budget, or of the budget in the command."""
-    made, word = finished_sweep(tmp_path, tmp_path_factory), "budget.evaluation_every=tenth"
+    """`tenth` is a tenth of the budget of the trial, or of the budget in the command."""
+    stored, word = finished_sweep(tmp_path, tmp_path_factory), "budget.evaluation_every=tenth"
     for arguments, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
-        request = request_trial_again(SweepTrial("made_up", 0), arguments, made.study)
+        request = request_trial_again(SweepTrial("made_up", 0), arguments, stored.study)
         budget = request.experiment.configurations[0].budget
         assert (steps, steps // 10) == (budget.steps, budget.evaluation_every)
 
 
 @pytest.mark.parametrize(
-    ("trial", "word", "said"),
+    ("trial", "word", "message"),
     [
         (99, "seeds.test=1", "has no trial 99: it has the trials 0 … 7"),
         (0, "algorithm.gamma=0.5", "the trial fixes algorithm"),
@@ -154,56 +160,60 @@ def test_a_tenth_is_that_of_the_trials_budget(
     ],
 )
 def test_overrides_that_change_a_trial_are_refused(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trial: int, word: str, said: str
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trial: int, word: str, message: str
 ) -> None:
-    """A trial without a sweep and overrides of its hyperparameters are refused."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    with pytest.raises((RecordError, ConfigError), match=said):
-        request_trial_again(SweepTrial("made_up", trial), [word], made.study)
+    """An unknown trial and overrides that change a trial are refused."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    with pytest.raises((RecordError, ConfigError), match=message):
+        request_trial_again(SweepTrial("made_up", trial), [word], stored.study)
 
 
 def test_before_the_selection_the_best_trial_is_trained(tmp_path: Path) -> None:
-    """A running search gives its incumbent, or its best screened trial."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=5)
-    trials = read_trials(made.paths)[:5]
+    """Before the selection, the best screened trial is trained."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=5)
+    trials = read_trials(stored.paths)[:5]
     best = max(trials, key=lambda t: t.parameters["algorithm.n_epochs"])
-    request = request_trial_again(SweepTrial("made_up", None), [], made.study)
+    request = request_trial_again(SweepTrial("made_up", None), [], stored.study)
     assert f"made_up-trial-{best.number}" == request.experiment.name
 
 
 def test_a_trial_trained_during_the_search_uses_other_seeds(tmp_path: Path) -> None:
-    """Its test seeds have another root, so that no test seed of the sweep is used."""
-    made = stored_sweep(tmp_path)
-    made.go_on(runs=5)
+    """During the search, another root of seeds keeps the test seeds of the sweep unused."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=5)
     roots = [
-        request_trial_again(SweepTrial("made_up", 1), arguments, made.study).experiment.seeds.root
+        request_trial_again(
+            SweepTrial("made_up", 1), arguments, stored.study
+        ).experiment.seeds.root
         for arguments in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
     ]
     assert [1, 7, 0] == roots
     with pytest.raises(ConfigError, match="its test seeds must stay unused until then"):
-        request_trial_again(SweepTrial("made_up", 1), ["seeds.root=0"], made.study)
-    made.go_on()
-    assert 0 == request_trial_again(SweepTrial("made_up", 1), [], made.study).experiment.seeds.root
+        request_trial_again(SweepTrial("made_up", 1), ["seeds.root=0"], stored.study)
+    stored.go_on()
+    assert (
+        0 == request_trial_again(SweepTrial("made_up", 1), [], stored.study).experiment.seeds.root
+    )
 
 
 def test_the_optuna_storage_never_changes_ended_trials(tmp_path: Path) -> None:
-    """The values of an ended trial stay, even if its promotion adds runs."""
-    made = stored_sweep(tmp_path)
-    screened = mirrored_trials(made.go_on(runs=8))
-    whole = mirrored_trials(made.go_on())
-    assert {"complete"} == {trial.state for trial in whole}
-    assert screened == whole
-    assert [1] * 8 == [len(trial.attributes["scores"]) for trial in whole]
+    """An ended trial keeps its values in the storage although promotion adds runs."""
+    stored = stored_sweep(tmp_path)
+    before_promotion = mirrored_trials(stored.go_on(runs=8))
+    after_sweep = mirrored_trials(stored.go_on())
+    assert {"complete"} == {trial.state for trial in after_sweep}
+    assert before_promotion == after_sweep
+    assert [1] * 8 == [len(trial.attributes["scores"]) for trial in after_sweep]
 
 
 def test_a_systematic_failure_stops_the_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The output has the reason and the log, and the exit code is 1."""
-    made = stored_sweep(tmp_path, "sweep.stop_after=3", score=lambda _: None)
-    made.go_on()
-    assert 1 == sweep(None, [*made.words], SweepOptions(), made.study, console())
+    """Trials that all fail stop the sweep with the reason, the log and exit code 1."""
+    stored = stored_sweep(tmp_path, "sweep.stop_after=3", score=lambda _: None)
+    stored.go_on()
+    assert 1 == sweep(None, [*stored.words], SweepOptions(), stored.study, console())
     captured = capsys.readouterr()
     assert "3 trials in a row failed alike, from trial 0 on: a loss is NaN" in captured.err
     assert "Traceback: it broke" in captured.err
@@ -211,10 +221,10 @@ def test_a_systematic_failure_stops_the_sweep(
 
 
 def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
-    """The page has winner, history, parallel coordinates, importance and every trial."""
-    made = stored_sweep(tmp_path, "sweep.trials=30")
-    made.go_on()
-    report(ReportRequest(targets=("made_up",)), made.study)
+    """The report has the winner, the history, parallel coordinates and importances."""
+    stored = stored_sweep(tmp_path, "sweep.trials=30")
+    stored.go_on()
+    report(ReportRequest(targets=("made_up",)), stored.study)
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
     for text in (
         "Winner of the sweep",
@@ -227,9 +237,9 @@ def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
 
 
 def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A sweep is one row of `ls`, and `show` has only its test runs."""
-    made = finished_sweep(tmp_path, tmp_path_factory)
-    folder = made.study.folder
+    """`ls` names only the first trials of a sweep, and `show` has only its test runs."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    folder = stored.study.folder
     assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in rlexp(folder, "ls").out
     printed = rlexp(folder, "show", "made_up").out
     assert "tuned on CartPole-v1, test seeds" in printed
@@ -244,15 +254,15 @@ def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None
         best = spec.phase is Phase.SELECTION and spec.algorithm["n_epochs"] == 20
         return None if best else score
 
-    made = stored_sweep(tmp_path, "sweep.trials=30", "sweep.stop_after=100", score=breaks)
-    made.go_on(until=SweepStage.SELECTION)
-    selection = read_selection(made.paths)
+    stored = stored_sweep(tmp_path, "sweep.trials=30", "sweep.stop_after=100", score=breaks)
+    stored.go_on(until=SweepStage.SELECTION)
+    selection = read_selection(stored.paths)
     assert selection is not None
     assert 2 == len(selection.chosen.selection)
 
 
 def test_unknown_stages_are_refused() -> None:
-    """`--until` accepts search, selection and test, and the error lists them."""
+    """An unknown stage of `--until` is refused with a suggestion."""
     assert SweepStage.SEARCH is read_stage("search")
     with pytest.raises(ConfigError, match="did you mean 'selection'"):
         read_stage("selecton")

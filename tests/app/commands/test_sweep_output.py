@@ -1,4 +1,4 @@
-"""The output of a sweep while it runs and at its end."""
+"""A sweep prints its progress, its result and interrupted runs."""
 
 import json
 from pathlib import Path
@@ -21,14 +21,14 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def test_winner_is_named_beside_the_best_on_tuning_seeds(tmp_path: Path) -> None:
-    """Selection seeds may prefer another finalist, and then both are named."""
-    made = stored_sweep(tmp_path, score=reversed_by_selection)
-    selection = made.go_on().selection
+    """If selection seeds prefer another finalist, both finalists are named."""
+    stored = stored_sweep(tmp_path, score=reversed_by_selection)
+    selection = stored.go_on().selection
     assert selection is not None
     best, winner = (f.number for f in selection.finalists)
     assert winner == selection.winner
-    said = rlexp(tmp_path, "status", "made_up").out
-    assert f"(trial {best}) · winner trial {winner}" in said
+    text = rlexp(tmp_path, "status", "made_up").out
+    assert f"(trial {best}) · winner trial {winner}" in text
 
 
 def reversed_by_selection(spec: RunSpec) -> float:
@@ -38,10 +38,10 @@ def reversed_by_selection(spec: RunSpec) -> float:
 
 
 def test_json_has_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON document has the same cost as the text."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
-    assert 0 == sweep(None, made.words, SweepOptions(), made.study, console(as_json=True))
+    """The JSON document has the runs and the steps of each phase."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on()
+    assert 0 == sweep(None, stored.words, SweepOptions(), stored.study, console(as_json=True))
     cost = json.loads(output(capsys))["cost"]
     runs = {phase: (values["runs"], values["steps"]) for phase, values in cost.items()}
     assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
@@ -50,13 +50,13 @@ def test_json_has_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_selection_without_test_seeds_suggests_a_test(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The next command adds test seeds, because only test scores are a result."""
-    made = stored_sweep(tmp_path, "seeds.test=0")
-    made.go_on()
-    assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
-    said = output(capsys)
-    assert "It has no test score yet, and only test scores are results." in said
-    (command,) = [line for line in said.splitlines() if line.startswith("To add test seeds: ")]
+    """Without test seeds, the next command adds some, because only test scores are results."""
+    stored = stored_sweep(tmp_path, "seeds.test=0")
+    stored.go_on()
+    assert 0 == sweep(None, stored.words, SweepOptions(), stored.study, console())
+    text = output(capsys)
+    assert "It has no test score yet, and only test scores are results." in text
+    (command,) = [line for line in text.splitlines() if line.startswith("To add test seeds: ")]
     assert command.endswith(" seeds.test=10")
 
 
@@ -72,13 +72,13 @@ def test_a_selection_without_test_seeds_suggests_a_test(
 def test_interrupted_runs_are_printed(
     tmp_path: Path, events: list[Event], expected: list[str]
 ) -> None:
-    """After Ctrl-C, unfinished runs are printed; completed runs are in the lines of trials."""
-    made = stored_sweep(tmp_path)
-    sweeping = made.go_on(runs=0)
-    spec = sweeping.take()
+    """Interrupted and failed runs are printed, and completed and pruned runs are not."""
+    stored = stored_sweep(tmp_path)
+    source = stored.go_on(runs=0)
+    spec = source.take()
     assert spec is not None
-    said: list[str] = []
-    lines = SweepLines(said.append, SweepMonitor(sweeping, None, 1, {}).view, quiet=False)
+    printed: list[str] = []
+    lines = SweepLines(printed.append, SweepMonitor(source, None, 1, {}).view, quiet=False)
     started = RunStarted(time=0.0, attempt=1, pid=1, host="here")
     lines.ended(RunRecord.fold(spec, [[started, *events]]), again=False)
-    assert [f"  {spec.name} {item}" for item in expected] == said
+    assert [f"  {spec.name} {line}" for line in expected] == printed
