@@ -68,7 +68,8 @@ class Workspace:
         experiments = {e.name: e for e in self.layout.experiments()}
         requested = self._inside(name)
         if requested not in experiments:
-            existing = f" (there are: {', '.join(list(experiments)[:20])})" if experiments else ""
+            first = ", ".join(list(experiments)[:20])
+            existing = f" (there are: {first})" if experiments else "; see 'rlexp ls'"
             raise RecordError(
                 f"there is no experiment {requested!r} under {self.layout.root}"
                 f"{did_you_mean(requested, experiments)}{existing}",

@@ -39,10 +39,13 @@ def compare(
         bool, typer.Option("--adaptive", help="Launch test seeds until every pair is decided.")
     ] = False,
     group: Annotated[
-        int, typer.Option("--group", min=2, help="With --adaptive: new seeds per label and look.")
+        int,
+        typer.Option(
+            "--group", min=2, help="With --adaptive: new seeds per label at each analysis."
+        ),
     ] = 5,
     interims: Annotated[
-        int, typer.Option("--interims", min=1, help="With --adaptive: maximum number of looks.")
+        int, typer.Option("--interims", min=1, help="With --adaptive: maximum number of analyses.")
     ] = 5,
     family: Annotated[
         str,

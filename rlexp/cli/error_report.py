@@ -24,20 +24,20 @@ class ErrorReport:
     Attributes:
         exit_code: The exit code of the command.
         document: The JSON document for standard output.
-        usage: The error of Typer, which prints the usage of the command.
+        help: The error of Typer that prints the help of a command given without arguments.
     """
 
     exit_code: int
     document: ErrorDocument
-    usage: Any = None
+    help: Any = None
 
     def show(self, *, as_json: bool) -> None:
         """Print a line to standard error, and with `as_json` the document to standard output.
 
         The document is one line, because some commands write one document per line.
         """
-        if self.usage is not None:
-            self.usage.show()
+        if self.help is not None:
+            self.help.show()
         elif self.document.message:
             console_for().error(self.document.message)
         if as_json:
@@ -64,17 +64,34 @@ def _usage_report(error: Any) -> ErrorReport:
     parameter = getattr(error, "param", None)
     key = getattr(error, "option_name", None) or getattr(parameter, "name", None)
     context = getattr(error, "ctx", None)
+    command = f"{context.command_path} --help" if context is not None else None
+    shows_help = type(error).__name__ == "NoArgsIsHelpError"
     mistake = RlexpError(
-        str(error.format_message()),
+        str(error.format_message()) if shows_help else _usage_message(error, command),
         code="usage",
         key=key,
         allowed=tuple(getattr(error, "possibilities", None) or ()),
-        command=f"{context.command_path} --help" if context is not None else None,
+        command=command,
     )
-    return _report(mistake, int(error.exit_code), usage=error)
+    return _report(mistake, int(error.exit_code), help_error=error if shows_help else None)
 
 
-def _report(error: RlexpError, exit_code: int, usage: Any = None) -> ErrorReport:
+def _usage_message(error: Any, command: str | None) -> str:
+    """The message of Typer on one line, with the nearest word and the command to type next."""
+    message, _, suggestion = str(error.format_message()).partition(" Did you mean ")
+    possibilities = getattr(error, "possibilities", None) or [suggestion.strip("'?")]
+    message = (
+        message.split(" (Possible")[0]
+        .split(", unable to parse")[0]
+        .replace("Input should", "it must")
+        .rstrip(".")
+    )
+    nearest = f"; did you mean '{possibilities[0]}'?" if possibilities[0] else ""
+    hint = f"; see '{command}'" if command else ""
+    return f"{message[:1].lower()}{message[1:]}{nearest}{hint}"
+
+
+def _report(error: RlexpError, exit_code: int, help_error: Any = None) -> ErrorReport:
     # A message may quote an override, and with it a secret that the user typed.
     content = ErrorDocument(
         code=error.code,
@@ -83,4 +100,4 @@ def _report(error: RlexpError, exit_code: int, usage: Any = None) -> ErrorReport
         allowed=error.allowed,
         command=error.command,
     )
-    return ErrorReport(exit_code=exit_code, document=content, usage=usage)
+    return ErrorReport(exit_code=exit_code, document=content, help=help_error)

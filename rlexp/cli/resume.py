@@ -27,7 +27,8 @@ def resume(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Repeat runs whose failure is final.")
+        bool,
+        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
     ] = False,
     allow_drift: AllowDrift = False,
     allow_import: AllowImport = None,

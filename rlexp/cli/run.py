@@ -29,13 +29,18 @@ def run(
     overrides: Overrides = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Repeat runs whose failure is final.")
+        bool,
+        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
     ] = False,
     from_sweep: Annotated[
-        str | None, typer.Option("--from-sweep", help="Train the winner of this sweep again.")
+        str | None,
+        typer.Option(
+            "--from-sweep", help="Train with the hyperparameters that this sweep selected."
+        ),
     ] = None,
     trial: Annotated[
-        int | None, typer.Option("--trial", min=0, help="Train this trial instead of the winner.")
+        int | None,
+        typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Exit once the runs are queued.")

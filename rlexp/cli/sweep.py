@@ -38,7 +38,8 @@ def sweep(
     arguments: Definition = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Repeat runs whose failure is final.")
+        bool,
+        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
     ] = False,
     until: Annotated[
         str, typer.Option("--until", help="Stop after this stage: search, selection or test.")

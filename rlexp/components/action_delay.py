@@ -24,7 +24,7 @@ class ActionDelay(Delayed):
     """Value of every entry of the action that is taken until the first action arrives."""
 
     def __post_init__(self) -> None:
-        self.check_order("action_delay")
+        self.check_range("action_delay")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with late actions, or unchanged if there is no delay.

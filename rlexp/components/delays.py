@@ -46,7 +46,7 @@ class Delayed(Staged):
         """The delay in steps."""
         return Delay(least=self.least, most=self.most, each=self.each)
 
-    def check_order(self, component: str) -> None:
+    def check_range(self, component: str) -> None:
         """Refuse an empty range of delays.
 
         Raises:

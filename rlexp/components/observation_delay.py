@@ -19,7 +19,7 @@ class ObservationDelay(Delayed):
     identity: ClassVar = Identity("component", "observation_delay")
 
     def __post_init__(self) -> None:
-        self.check_order("observation_delay")
+        self.check_range("observation_delay")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with late observations, or unchanged if there is no delay."""

@@ -309,6 +309,16 @@ def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
     )
 
 
+def _nested_keys(config: Any, name: str) -> list[str]:
+    """Dotted keys of a configuration whose last part is `name`, the shortest first."""
+    entries = config.items() if hasattr(config, "items") else ()
+    keys = []
+    for key, value in entries:
+        keys += [str(key)] * (key == name)
+        keys += [f"{key}.{nested}" for nested in _nested_keys(value, name)]
+    return sorted(keys, key=lambda key: key.count("."))
+
+
 def unknown_key(key: str, config: Any) -> ConfigError:
     """An error that names the unknown part of a dotted key and the keys that exist beside it."""
     node, path = config, ""
@@ -316,7 +326,8 @@ def unknown_key(key: str, config: Any) -> ConfigError:
         allowed = [str(k) for k in node] if hasattr(node, "keys") else []
         if part not in allowed:
             where = f"{path} has" if path else "there are"
-            hint = did_you_mean(part, allowed)
+            nested = _nested_keys(node, part)
+            hint = f"; did you mean '{nested[0]}'?" if nested else did_you_mean(part, allowed)
             if not allowed:
                 text = f"{path} has no key {part!r}; write +{key}=… to add it"
             else:

@@ -41,8 +41,9 @@ def parse_overrides(overrides: Sequence[str]) -> list[Any]:
             parsed.append(OverridesParser.create().parse_override(_quote_text(word)))
         except HydraException as error:
             reason = str(error).splitlines()[0]
+            hint = f"{reason}; write KEY=VALUE" if "=" in word else f"write {word}=VALUE"
             raise ConfigError(
-                f"cannot read {word!r}: {reason}; write key=value", code="wrong_type", key=word
+                f"cannot read {word!r}: {hint}", code="wrong_type", key=word
             ) from error
     return parsed
 

@@ -318,7 +318,8 @@ def _explain_problems(
         of_range = [item for item in items if item["type"] in RANGE_ERRORS] or items
         explained = [_explain_problem(item, location, kind, prefix) for item in of_range]
         first, *others = dict.fromkeys(str(mistake) for mistake in explained)
-        text = " or ".join([first, *(other.split(": ", 1)[-1] for other in others)])
+        others = [other.split(": ", 1)[-1].removeprefix("must be ") for other in others]
+        text = " or ".join([first, *others])
         mistakes.append(explained[0].rephrased(text))
     return mistakes
 
@@ -356,7 +357,7 @@ def _explain_problem(
     if item["type"] == "value_error":
         return _class_error(item, path)
     message = str(item["msg"])
-    text = f"{path}={json.dumps(item['input'])}: {message.replace('Input should', 'must', 1)}"
+    text = f"{path}={json.dumps(item['input'])}: {_in_words(message)}"
     if item["type"] in RANGE_ERRORS:
         bounds = [message.removeprefix("Input should be ")]
         return ConfigError(text, code="out_of_range", key=path, allowed=bounds)
@@ -364,6 +365,12 @@ def _explain_problem(
         values = QUOTED.findall(str(item["ctx"]["expected"]))
         return ConfigError(text, code="unknown_value", key=path, allowed=values)
     return ConfigError(text, code="wrong_type", key=path)
+
+
+def _in_words(message: str) -> str:
+    """A message of pydantic about a value, in the words of a YAML file."""
+    message = message.replace("Input should", "must", 1).replace("be an object", "be a mapping")
+    return message.replace("be a valid ", "be a ").replace("be a integer", "be an integer")
 
 
 def _class_error(item: Any, path: str) -> ConfigError:

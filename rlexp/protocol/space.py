@@ -180,7 +180,10 @@ class Space:
     def __post_init__(self) -> None:
         """Refuse an empty space, and conditions on anything but an earlier choice."""
         if not self.parameters:
-            raise ConfigError("the search space is empty: name a parameter in sweep.space")
+            raise ConfigError(
+                "the search space is empty: name a file of sweeps/, or add a parameter such as "
+                "'sweep.space.algorithm.gamma=interval(0.9,0.99)'"
+            )
         before: dict[str, Domain] = {}
         for parameter in self.parameters:
             for key, allowed in parameter.when.items():

@@ -169,9 +169,9 @@ def check_untested(paths: ExperimentPaths, phases: Iterable[Phase | None]) -> No
     """
     if Phase.TEST in phases:
         raise ProtocolError(
-            f"{paths.name} has test runs and no selection.json: a winner that is chosen now could "
-            "be chosen by its test scores. Restore selection.json, or start another sweep with "
-            "experiment=… and another seeds.root"
+            f"{paths.name} has test runs but no selection.json, so a selection made now could depend "
+            "on test scores: restore selection.json, or begin another sweep with experiment=… and "
+            "another seeds.root"
         )
 
 

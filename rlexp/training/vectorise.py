@@ -32,7 +32,16 @@ def make_watched(
     render: str | None = None,
     kind: type[Watched] = WatchedEnvironment,  # type: ignore[assignment]
 ) -> Watched:
-    """Make one environment inside a wrapper of class `kind`."""
+    """Make one environment inside a wrapper of class `kind`.
+
+    Args:
+        environment: The task.
+        seed: Seed of the environment.
+        filename: Where the wrapper writes `monitor.csv`, without its ending; `None` writes none.
+        defer: Whether errors are raised by the parent process, which names the environment.
+        render: Render mode; `None` draws nothing.
+        kind: Class of the wrapper.
+    """
     # `make` puts further wrappers around the tap, so the tap is handed out through a list.
     taps: list[RewardTap] = []
 

@@ -242,7 +242,9 @@ def run_sweep(
         # again.
         experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
         write_experiment(paths, experiment)
-        return _run_stages(paths, experiment, configurer, launch, options, workspace, observer)
+        return _hold_and_search(
+            paths, experiment, configurer, launch, options, workspace, observer
+        )
 
 
 def _launch_settings_of(
@@ -266,7 +268,7 @@ def _launch_settings_of(
     )
 
 
-def _run_stages(
+def _hold_and_search(
     paths: ExperimentPaths,
     experiment: Experiment,
     configurer: Configurer,
@@ -275,7 +277,7 @@ def _run_stages(
     workspace: Workspace,
     observer: Observer,
 ) -> SweepOutcome:
-    """Run the missing runs, one stage after the other."""
+    """Execute the missing runs, record the sweep, and return its outcome."""
     sweeping, ledger, spent = _open(paths, experiment, configurer, options, workspace)
     before = set(sweeping.records)
     interrupted: Signals | None = None

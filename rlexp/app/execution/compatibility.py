@@ -187,8 +187,8 @@ def check_parts(
     name = type(algorithm).__name__
     if spaces.action not in algorithm.actions:
         raise ConfigError(
-            f"{name} cannot act on {task}: its actions are {spaces.action}, "
-            f"{name} takes {' or '.join(algorithm.actions)}; choose another algorithm",
+            f"the actions of {task} are {spaces.action}, but {name} needs "
+            f"{' or '.join(algorithm.actions)}; choose another algorithm",
         )
     if agent.policy not in algorithm.policies:
         raise ConfigError(

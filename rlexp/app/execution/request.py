@@ -91,7 +91,10 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     )
     phase = Phase(root.phase)
     if not experiment.seeds.seeds(phase):
-        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; set it to 1 or more")
+        raise ConfigError(
+            f"seeds.{phase} is empty: there is nothing to run; give a number of seeds, such as "
+            f"seeds.{phase}=5"
+        )
     if root.failures == "worst":
         require_minimum(configurations)
     matrices = dict.fromkeys(

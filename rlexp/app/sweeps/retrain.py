@@ -87,7 +87,10 @@ def request_trial_again(
         failures=root.failures,
     )
     if not experiment.seeds.seeds(phase):
-        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; set it to 1 or more")
+        raise ConfigError(
+            f"seeds.{phase} is empty: there is nothing to run; give a number of seeds, such as "
+            f"seeds.{phase}=5"
+        )
     trackers = ChosenTrackers.of(composed[0].plain, parts)
     return RunRequest(experiment, phase, parts.executor, root.budget, trackers)
 

@@ -106,7 +106,7 @@ class Slurm:
     def dispatch(self, site: Site) -> Iterator[SlurmSession]:
         """Check that Slurm answers; the end of the context cancels jobs, unless they were left."""
         require_slurm()
-        terms = SubmissionOptions(
+        submission = SubmissionOptions(
             options=self.sbatch_options(site.threads),
             partition=self.partition,
             setup=self.setup,
@@ -116,7 +116,7 @@ class Slurm:
         # After the signal, a worker has `signal_before` seconds; Slurm enforces shorter limits.
         patience = f"executor.grace={max(self.signal_before - NEEDED, LEAST_GRACE)}"
         patient = replace(site, worker=(*site.worker, patience))
-        session = SlurmSession(patient, slots, terms, self.poll, array_limit())
+        session = SlurmSession(patient, slots, submission, self.poll, array_limit())
         try:
             yield session
             session.settle()

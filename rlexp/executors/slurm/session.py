@@ -33,7 +33,7 @@ class SlurmSession:
     Attributes:
         site: Folders, command and environment of the workers.
         slots: Number of runs that may be dispatched at the same time.
-        terms: Options of the submission.
+        submission: Options of the submission.
         poll_every: Seconds between two looks at the queue.
         array_limit: Most tasks of an array.
         trouble: Why Slurm did not answer the last query; None if it did.
@@ -42,7 +42,7 @@ class SlurmSession:
 
     site: Site
     slots: int
-    terms: SubmissionOptions
+    submission: SubmissionOptions
     poll_every: float
     array_limit: int
     trouble: str | None = None
@@ -76,7 +76,7 @@ class SlurmSession:
         parts = [batches[start : start + limit] for start in range(0, len(batches), limit)]
         for number, part in enumerate(parts):
             try:
-                tasks = submit_array(self.site, self.terms, part)
+                tasks = submit_array(self.site, self.submission, part)
             except ExecutorError as error:
                 if number == 0:
                     raise

@@ -174,7 +174,7 @@ class SubmissionOptions:
 
 
 def submit_array(
-    site: Site, terms: SubmissionOptions, batches: Sequence[Batch]
+    site: Site, submission: SubmissionOptions, batches: Sequence[Batch]
 ) -> list[ArrayTask]:
     """Submit a job for each batch, as one array.
 
@@ -185,14 +185,14 @@ def submit_array(
     script = site.jobs / f"{name}.sh"
     tasks = [ArrayTask(batch, name, index) for index, batch in enumerate(batches)]
     try:
-        _write(script, site, terms, tasks)
-        array = _ask_for(script, site, terms, len(tasks))
+        _write_files(script, site, submission, tasks)
+        array = _ask_for(script, site, submission, len(tasks))
     except ExecutorError as error:
         with suppress(OSError):
             for task in tasks:
                 task.forget(site.jobs)
             script.unlink(missing_ok=True)
-        raise explained(error, terms.partition) from error
+        raise explained(error, submission.partition) from error
     for task in tasks:
         task.array = array
         # The jobs are submitted: without the id on disk, later commands find them by their script.
@@ -201,10 +201,14 @@ def submit_array(
     return tasks
 
 
-def _write(script: Path, site: Site, terms: SubmissionOptions, tasks: Sequence[ArrayTask]) -> None:
+def _write_files(
+    script: Path, site: Site, submission: SubmissionOptions, tasks: Sequence[ArrayTask]
+) -> None:
     """Write the script, and the files of its jobs while they have no ids."""
     keys = [task.batch.key for task in tasks]
-    text = job_script(site, script.stem, keys, setup=terms.setup, requeues=terms.requeues)
+    text = job_script(
+        site, script.stem, keys, setup=submission.setup, requeues=submission.requeues
+    )
     try:
         site.jobs.mkdir(parents=True, exist_ok=True)
         for task in tasks:
@@ -215,7 +219,7 @@ def _write(script: Path, site: Site, terms: SubmissionOptions, tasks: Sequence[A
         raise ExecutorError(f"cannot write {script}: {error.strerror or error}") from error
 
 
-def _ask_for(script: Path, site: Site, terms: SubmissionOptions, count: int) -> str:
+def _ask_for(script: Path, site: Site, submission: SubmissionOptions, count: int) -> str:
     """Submit the script as an array of `count` tasks; returns its id."""
     # Options on the command line override variables such as SBATCH_OUTPUT; #SBATCH lines do not.
     command = (
@@ -224,8 +228,8 @@ def _ask_for(script: Path, site: Site, terms: SubmissionOptions, count: int) -> 
         f"--chdir={site.folder}",
         f"--output={output_pattern(script)}",
         *("--open-mode=append", "--export=ALL"),
-        "--requeue" if terms.requeues else "--no-requeue",
-        *terms.options,
+        "--requeue" if submission.requeues else "--no-requeue",
+        *submission.options,
         str(script),
     )
     try:

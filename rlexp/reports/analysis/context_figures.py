@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.metrics.estimate_text import method_text, possible
-from rlexp.reports.analysis.generalisation import over_runs
+from rlexp.reports.analysis.generalisation import mean_over_runs
 from rlexp.reports.analysis.held_out_episodes import LEVEL, ContextTests, PlayedContexts
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import possible_scores
@@ -89,7 +89,7 @@ def cells(
             values.setdefault(cell, []).append(value)
     ends = possible_scores([tests.cell], None)
     return {
-        cell: over_runs(values[cell], settings, ends, resampling=settings.curve_resampling)
+        cell: mean_over_runs(values[cell], settings, ends, resampling=settings.curve_resampling)
         for cell in sorted(values)
     }
 

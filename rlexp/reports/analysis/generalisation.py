@@ -16,7 +16,7 @@ from rlexp.reports.analysis.held_out_episodes import (
     mean_return,
     measure_names,
     measured,
-    mixed,
+    why_not_comparable,
 )
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import possible_ends, possible_scores
@@ -86,11 +86,11 @@ def _measured(
     settings: ReportSettings,
     ends: Ends,
 ) -> MeasureEstimates:
-    if reason := mixed(runs):
+    if reason := why_not_comparable(runs):
         return MeasureEstimates(name, cell, 0, remark=reason)
     held_out = _means(name, [run.held_out for run in runs])
     in_distribution = _means(name, [run.in_distribution for run in runs])
-    remark = absent(cell, len(held_out), "without this measure")
+    remark = runs_left_out_text(cell, len(held_out), "without this measure")
     if in_distribution and len(in_distribution) < len(held_out):
         remark = "; ".join(
             filter(None, [remark, f"in distribution: {format_count(len(in_distribution), 'run')}"])
@@ -99,8 +99,8 @@ def _measured(
         name,
         cell,
         len(held_out),
-        over_runs(held_out, settings, ends) if held_out else None,
-        over_runs(in_distribution, settings, ends) if in_distribution else None,
+        mean_over_runs(held_out, settings, ends) if held_out else None,
+        mean_over_runs(in_distribution, settings, ends) if in_distribution else None,
         tuple(sorted(held_out)),
         ends,
         remark,
@@ -156,7 +156,7 @@ class Robustness:
     remark: str | None
 
 
-def over_runs(
+def mean_over_runs(
     values: Sequence[float],
     settings: ReportSettings,
     ends: Ends,
@@ -179,23 +179,25 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
         for run in runs
         if run.in_distribution
     ]
-    remark = absent(cell, len(pairs), "not played in distribution")
-    if reason := mixed(runs):
+    remark = runs_left_out_text(cell, len(pairs), "not played in distribution")
+    if reason := why_not_comparable(runs):
         return GeneralisationGap(cell, 0, remark=reason)
     ends = possible_scores([cell], None)
     if not pairs:
         alone = [mean_return(run.held_out) for run in runs]
-        held_out = over_runs(alone, settings, ends) if alone else None
+        held_out = mean_over_runs(alone, settings, ends) if alone else None
         return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
     # Differences within each run, so that effects which a run has in both places cancel.
     gaps = sorted(inside - outside for inside, outside in pairs)
-    far = largest_difference(possible_ends([cell], None))
+    largest_gap = largest_difference(possible_ends([cell], None))
     return GeneralisationGap(
         cell,
         len(pairs),
-        over_runs([inside for inside, _ in pairs], settings, ends),
-        over_runs([outside for _, outside in pairs], settings, ends),
-        over_runs(gaps, settings, (None if far is None else -far, far)),
+        mean_over_runs([inside for inside, _ in pairs], settings, ends),
+        mean_over_runs([outside for _, outside in pairs], settings, ends),
+        mean_over_runs(
+            gaps, settings, (None if largest_gap is None else -largest_gap, largest_gap)
+        ),
         tuple(gaps),
         remark,
     )
@@ -208,7 +210,7 @@ def robustness(
     ends = possible_scores([tests.cell], None)
 
     def over_all_runs(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
-        return over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)
+        return mean_over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)
 
     return Robustness(
         tests,
@@ -217,11 +219,11 @@ def robustness(
         mastered=None
         if mastery is None
         else over_all_runs(lambda m: (m >= mastery).mean(), SHARES),
-        remark=absent(tests.cell, len(tests.runs), "without contexts"),
+        remark=runs_left_out_text(tests.cell, len(tests.runs), "without contexts"),
     )
 
 
-def absent(cell: LabelTaskRuns, n: int, lacking: str) -> str | None:
+def runs_left_out_text(cell: LabelTaskRuns, n: int, lacking: str) -> str | None:
     """Text about the runs that an estimate of n runs leaves out; `None` where it has all."""
     completed = [run.member for run in final_episodes(cell)]
     # Identity, not equality: comparing whole records of thousands of runs is slow.

@@ -49,7 +49,7 @@ class FinalEpisodes:
     in_distribution: Examined | None
 
 
-def mixed(runs: Sequence[FinalEpisodes]) -> str | None:
+def why_not_comparable(runs: Sequence[FinalEpisodes]) -> str | None:
     """Why the tests of a label's runs on a task differ; `None` where they do not."""
     if len({canonical(run.member.record.spec.environment) for run in runs}) > 1:
         return "its runs use different environments, and therefore different tests"
@@ -68,14 +68,14 @@ class ContextTests:
         parameters: Names of the context parameters, sorted.
         runs: Results of the runs that recorded their contexts.
         trained: Smallest and largest value of each parameter in distribution; `None` if not played.
-        mixed: Why the runs cannot be combined; `None` where they can.
+        why_not_comparable: Why the runs cannot be combined; `None` where they can.
     """
 
     cell: LabelTaskRuns
     parameters: tuple[str, ...]
     runs: tuple[PlayedContexts, ...]
     trained: tuple[tuple[float, float] | None, ...]
-    mixed: str | None
+    why_not_comparable: str | None
 
     @property
     def same(self) -> bool:
@@ -95,7 +95,7 @@ def context_tests(cell: LabelTaskRuns) -> ContextTests | None:
     parameters = context_names(run.held_out for run in completed)
     played = [_played(run, parameters) for run in completed] if parameters else []
     runs = tuple(run for run in played if len(run.means))
-    reason = mixed(completed)
+    reason = why_not_comparable(completed)
     if not runs and not (parameters and reason):
         return None
     trained = tuple(_range(completed, name) for name in parameters)

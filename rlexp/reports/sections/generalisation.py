@@ -97,7 +97,7 @@ class GeneralisationSection:
         if is_examined(evidence):
             gaps = [generalisation_gap(cell, report.settings) for cell in cells]
             blocks += [*_figure(gaps, report), _gaps(gaps)]
-        whole = [cell_tests for cell_tests in tests if cell_tests.mixed is None]
+        whole = [cell_tests for cell_tests in tests if cell_tests.why_not_comparable is None]
         if whole:
             results = [robustness(t, report.settings, self.tail, self._mastery(t)) for t in whole]
             what = "test" if evidence.phase is Phase.TEST else "training"
@@ -173,15 +173,15 @@ def _span(counts: Sequence[int]) -> int | str:
 
 def _refused(tests: Sequence[ContextTests]) -> Iterator[Callout]:
     for cell_tests in tests:
-        if cell_tests.mixed:
+        if cell_tests.why_not_comparable:
             cell = cell_tests.cell
-            text = f"No generalisation of {cell.label} on {cell.task}: {cell_tests.mixed}."
+            text = f"No generalisation of {cell.label} on {cell.task}: {cell_tests.why_not_comparable}."
             yield Callout(tone=Tone.PROBLEM, text=text)
 
 
 def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Callout]:
     for task in evidence.tasks:
-        task_tests = [t for t in tests if t.cell.task == task and t.mixed is None]
+        task_tests = [t for t in tests if t.cell.task == task and t.why_not_comparable is None]
         for text in unlike(task_tests):
             ending = "their numbers come from different tests"
             yield Callout(tone=Tone.WARNING, text=f"{text}; {ending}.")
