@@ -160,7 +160,7 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
         (["algorithm=ppo,ppoo"], "there is no algorithm=ppoo; did you mean 'ppo'?"),
         (["~foo"], "'foo' does not exist"),
         (["~algorithm.foo"], "'algorithm.foo' does not exist"),
-        (["foo"], "cannot read 'foo': missing EQUAL"),
+        (["foo"], "cannot read 'foo': write foo=VALUE"),
         (["--steps=5"], "cannot read '--steps=5'"),
         (["a=[1"], "cannot read 'a=[1'"),
         (["a={b"], "cannot read 'a={b'"),

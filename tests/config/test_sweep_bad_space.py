@@ -70,7 +70,7 @@ def test_good_sweep_passes(folder: Path) -> None:
         ),
         (
             ["algorithm.batch_size=interval(0.5,64)"],
-            "algorithm.batch_size=0.5: must be a valid integer",
+            "algorithm.batch_size=0.5: must be an integer",
         ),
         (
             ["agent.activation=tanh,relu,sinh"],

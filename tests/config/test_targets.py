@@ -134,7 +134,7 @@ def test_plug_in_of_another_package_is_validated(package: str) -> None:
     with pytest.raises(ConfigError) as error_info:
         build(values, "agent", [package])
     assert {
-        'agent.size="x": must be a valid integer',
+        'agent.size="x": must be an integer',
         "unknown key 'agent.txt'; did you mean 'text'? (there are: size, text)",
     } == set(str(error_info.value).split("; ", 1))
 
@@ -176,7 +176,7 @@ def test_invalid_secret_is_masked(
     """The error for an invalid secret names the key and masks the value."""
     monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
     message = refusal(settings, **{"algorithm.n_steps": "${oc.env:SAMPLE_TOKEN}"})
-    assert 'algorithm.n_steps="********": must be a valid integer' == message
+    assert 'algorithm.n_steps="********": must be an integer' == message
 
 
 def test_values_with_variables_are_recognised() -> None:

@@ -37,7 +37,7 @@ def paths(tmp_path: Path) -> ExperimentPaths:
 def test_a_removed_selection_is_not_made_again(paths: ExperimentPaths) -> None:
     """A selection that was deleted after test runs cannot be made again."""
     paths.selection.unlink()
-    with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
+    with pytest.raises(ProtocolError, match=r"has test runs but no selection\.json"):
         write_selection(paths, SELECTION)
     assert not paths.selection.exists()
 

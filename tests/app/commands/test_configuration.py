@@ -205,7 +205,7 @@ def test_a_valid_configuration_is_confirmed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("algorithm=sac", "SAC cannot act on CartPole-v1"),
+        ("algorithm=sac", "the actions of CartPole-v1 are Discrete, but SAC needs Box"),
         ("algorithm.learning_rate=-1", "algorithm.learning_rate=-1"),
         ("environment=gymnasium", "environment.id has no value"),
         ("environment.id=Nothing-v7", "not registered in Gymnasium"),

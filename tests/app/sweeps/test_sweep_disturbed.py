@@ -75,7 +75,7 @@ def test_a_lost_choice_cannot_be_repeated(
     proposed = stored.paths.trials.read_bytes()
     overrides = (*stored.words, "sweep.trials=20")
     for options in (SweepOptions(), SweepOptions(dry_run=True), SweepOptions(retry=True)):
-        with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
+        with pytest.raises(ProtocolError, match=r"has test runs but no selection\.json"):
             sweep(None, overrides, options, stored.study, console())
     assert proposed == stored.paths.trials.read_bytes()
 
