@@ -76,6 +76,8 @@ class RunPlan(ExecutionEstimate):
         failed: Number of runs whose failure is final; `--retry` repeats them.
         steps: Environment steps of all missing runs together.
         steps_per_run: The distinct numbers of environment steps per missing run.
+        reach: Why no verdict is possible with the planned seeds; null if one is possible, or if
+            there is nothing to compare.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -87,6 +89,7 @@ class RunPlan(ExecutionEstimate):
     failed: int
     steps: int
     steps_per_run: tuple[int, ...]
+    reach: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
     yield f"  {format_count(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
     yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
+    if plan.reach:
+        yield f"  {plan.reach}"
 
 
 def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:

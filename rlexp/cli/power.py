@@ -46,6 +46,14 @@ def power(
         int | None,
         typer.Option("--seeds", min=2, help="Show what this number of seeds can detect."),
     ] = None,
+    labels: Annotated[
+        int | None,
+        typer.Option("--labels", min=2, help="Number of labels that are compared."),
+    ] = None,
+    scores: Annotated[
+        str,
+        typer.Option("--scores", help="Shape of the scores: normal, or bimodal (some runs fail)."),
+    ] = "normal",
     alpha: AlphaOption = None,
     chance: Annotated[
         float | None,
@@ -64,6 +72,8 @@ def power(
         effect=effect,
         difference=difference,
         seeds=seeds,
+        labels=labels,
+        scores=scores,
         overrides=setting_overrides(settings, alpha=alpha, power=chance),
     )
     plan = use_case(request, current_workspace(allow_import))
@@ -89,9 +99,14 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
             f"level {plan.alpha:g}, {plan.seeds:,} seeds per label are needed.",
         )
     if plan.planned is not None:
+        effect = (
+            "no effect, however large,"
+            if plan.detectable is None
+            else (f"an effect of {plan.detectable:.2f} standard deviations")
+        )
         yield Text(
-            text=f"{plan.planned:,} seeds per label detect an effect of {plan.detectable:.2f} "
-            f"standard deviations with {plan.power:.0%} power at level {plan.alpha:g}.",
+            text=f"{plan.planned:,} seeds per label detect {effect} with {plan.power:.0%} power at "
+            f"level {plan.alpha:g}.",
         )
     yield _effect_table(plan)
 
@@ -109,8 +124,16 @@ def _effect_table(plan: "EffectPlan") -> "Table":
         title="Detectable effect by number of seeds",
         columns=tuple(TableColumn(title=title) for title in titles),
         rows=tuple(rows),
-        note=f"Two-sided t test of one pair on one task at level {plan.alpha:g}. The detectable "
-        f"effect is in standard deviations, with {plan.power:.0%} power.",
+        note=f"{_method(plan)}, on one task at level {plan.alpha:g}. The detectable effect is in "
+        f"standard deviations, with {plan.power:.0%} power; empty: no effect can be detected.",
+    )
+
+
+def _method(plan: "EffectPlan | PilotPlan") -> str:
+    """The simulated comparison, in words."""
+    return (
+        f"Simulation of the test that rlexp compare makes: {plan.metric} of {plan.labels} labels "
+        f"with {plan.scores} scores, of which one differs"
     )
 
 
@@ -129,14 +152,14 @@ def _pilot_blocks(plan: "PilotPlan") -> "Iterator[Block]":
 
 def _answers(plan: "PilotPlan") -> "Iterator[str]":
     """The seeds and the difference by the pilot with the largest spread, as sentences."""
-    from rlexp.stats.pilot import MOST_PLANNED
+    from rlexp.stats.power import MOST_SEEDS
 
     # The plan must hold for every label, so it uses the pilot that needs the most seeds.
     chance = f"with {plan.power:.0%} power at level {plan.alpha:g}"
     needed = [(row.seeds, row) for row in plan.pilots if row.seeds]
     if needed:
         seeds, row = max(needed, key=lambda pair: pair[0])
-        upper = f"{row.high:,}" if row.high else f"more than {MOST_PLANNED:,}"
+        upper = f"{row.high:,}" if row.high else f"more than {MOST_SEEDS:,}"
         yield (
             f"To detect a difference of {plan.difference:g} ({plan.unit}) {chance}, {seeds:,} "
             f"seeds per label are needed, by the spread of {row.pilot}. Its {row.n:,} runs "
@@ -166,7 +189,7 @@ def _pilot_table(plan: "PilotPlan") -> "Table":
         title="Seeds by the spread of the pilot",
         columns=tuple(TableColumn(title=PILOT_COLUMNS[key]) for key in shown),
         rows=tuple(tuple(getattr(row, key) for key in shown) for row in plan.pilots),
-        note=f"Two-sided t test of one pair at level {plan.alpha:g} with {plan.power:.0%} power; "
-        f"unit: {plan.unit}. For a single label, both sides of the pair have its spread."
+        note=f"{_method(plan)}, at level {plan.alpha:g} with {plan.power:.0%} power; unit: "
+        f"{plan.unit}. For a single label, all labels have its spread."
         + (interval if "low" in shown else ""),
     )

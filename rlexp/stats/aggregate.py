@@ -53,6 +53,17 @@ class Aggregate:
         return TaskScores(np.minimum(scores.values, self.cap), scores.sizes)
 
 
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """Minus a statistic, for one of which lower values are better."""
+
+    statistic: Statistic
+
+    def __call__(self, scores: TaskScores, /) -> Array:
+        """Return minus the statistic, of shape (…), of scores of shape (…, N)."""
+        return -np.asarray(self.statistic(scores))
+
+
 def aggregate_of(statistic: Statistic) -> Aggregate | None:
     """The aggregate that a statistic declares or equals; None for any other statistic."""
     if isinstance(statistic, Aggregate):

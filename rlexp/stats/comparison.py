@@ -1,8 +1,6 @@
-"""Comparison of two labels: the difference with its interval, all tests and all effect sizes."""
+"""Comparison of two labels: the difference of a metric, all tests and all effect sizes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import chain
 from math import exp, lgamma, log, sqrt
 
@@ -10,8 +8,10 @@ import numpy as np
 
 from rlexp.stats.difference import (
     TOO_LITTLE_SPREAD,
+    Difference,
     Pair,
     difference_interval,
+    estimate_metric_difference,
     mean_difference,
     no_spread,
     tasks_of_both,
@@ -24,10 +24,9 @@ from rlexp.stats.hypothesis_tests import (
     welch_test,
 )
 from rlexp.stats.interval import Interval, limited
-from rlexp.stats.permutation import permutation_tests
-from rlexp.stats.power import check_levels
-from rlexp.stats.resampling import Resampling
+from rlexp.stats.permutation import PermutationDistribution, difference_of
 from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.test_inversion import DifferenceTest, t_test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,38 +128,34 @@ def _correction(freedom: int) -> float:
 WELCH_TOO = "with unequal numbers of runs Welch's test must agree"
 
 
-class PrimaryTest(StrEnum):
-    """The one test whose p-value decides, declared before the scores are seen."""
-
-    PERMUTATION = "permutation"
-    WELCH = "welch"
-    MANN_WHITNEY = "mann-whitney"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseComparison:
     """All statistics of the first label against the second.
 
     Attributes:
-        difference: First minus second: mean over tasks of the difference of the task means, with
-            its (stratified) Welch t interval at the level of the resampling.
-        permutation: Permutation test of that difference.
-        welch: (Stratified) Welch t test of that difference.
+        difference: The metric of the first label minus that of the second; once the family is
+            decided, with the interval that inverts the deciding test at its adjusted level.
+        mean_difference: Mean over tasks of the difference of the task means, with its (stratified)
+            Welch t interval at the level of the resampling.
+        permutation: Permutation test of the difference of the metric.
+        deciding: The test that decides: the permutation test, and with unequal numbers of runs
+            also Welch's test of the same difference.
+        welch: (Stratified) Welch t test of the means.
         mann_whitney: (Stratified) rank test.
         effect: Effect sizes.
         equivalence: Test that the difference is within the margin, if a margin was declared.
         sizes: Runs of each task, of the first label and of the second.
-        alpha: Level of the tests.
     """
 
     difference: Interval
+    mean_difference: Interval
     permutation: SignificanceTest
+    deciding: SignificanceTest
     welch: SignificanceTest
     mann_whitney: SignificanceTest
     effect: EffectSize
     equivalence: EquivalenceTest | None
     sizes: tuple[tuple[int, ...], tuple[int, ...]]
-    alpha: float
 
     @property
     def replicated(self) -> bool:
@@ -168,120 +163,90 @@ class PairwiseComparison:
         return any(min(both) > 1 for both in zip(*self.sizes, strict=True))
 
     @property
-    def fewest(self) -> int:
-        """Smallest number of runs of a label on a task."""
-        return min(map(min, self.sizes))
-
-    def test(self, primary: PrimaryTest) -> SignificanceTest:
-        """The result of the named test."""
-        return {
-            PrimaryTest.PERMUTATION: self.permutation,
-            PrimaryTest.WELCH: self.welch,
-            PrimaryTest.MANN_WHITNEY: self.mann_whitney,
-        }[primary]
-
-    def deciding(self, primary: PrimaryTest) -> SignificanceTest:
-        """The test that decides: the primary test, in some cases together with Welch's test.
-
-        A permutation test does not keep its level if both the variances and the numbers of runs
-        differ: for 5 runs against 20 with a fifth of the standard deviation, its error rate is
-        28 % instead of 5 %. A studentised difference would still have 8 %, Welch's test has 5 %.
-        In this case the larger p-value of the two tests decides: a difference is significant only
-        if both tests agree, so that the error rate is at most that of either test.
-
-        Returns:
-            The result of the named test. For the permutation test with unequal numbers of runs:
-            the result with the larger p-value, or without one if Welch's test is not possible.
-        """
-        test = self.test(primary)
-        if primary is not PrimaryTest.PERMUTATION or self.sizes[0] == self.sizes[1]:
-            return test
-        both = test.p, self.welch.p
-        return replace(
-            test,
-            method=f"{test.method} with {self.welch.method}",
-            p=None if None in both else max(p for p in both if p is not None),
-            reason=None if self.welch.reason is None else f"{WELCH_TOO}: {self.welch.reason}",
-        )
-
-    def direction(self, primary: PrimaryTest) -> float:
-        """A number above 0 if the primary test favours the first label, below 0 if the second."""
-        if primary is PrimaryTest.MANN_WHITNEY:
-            return self.effect.cliffs_delta
-        return self.difference.estimate
+    def guarded(self) -> bool:
+        """Whether Welch's test must agree with the permutation test."""
+        return self.sizes[0] != self.sizes[1]
 
 
 def compare(
-    x: TaskScores,
-    y: TaskScores,
-    resampling: Resampling,
+    test: DifferenceTest,
+    distribution: PermutationDistribution,
     *,
-    alpha: float = 0.05,
     margin: float | None = None,
+    furthest: float | None = None,
 ) -> PairwiseComparison:
-    """Compare two labels on the tasks that both have.
+    """Compare two labels on the tasks that both have, without the interval of the difference.
 
     On several tasks pass normalised scores: the difference is a mean over tasks.
 
     Args:
-        x: Scores of the first label.
-        y: Scores of the second label, on the same tasks in the same order.
-        resampling: Seed and repetitions of the permutation test, and level of the interval.
-        alpha: Level of the tests.
+        test: The test of the pair.
+        distribution: The permutation distribution of the pair.
         margin: The largest difference that does not matter, in units of the scores.
+        furthest: The largest possible difference, at which intervals are cut; None if unknown.
 
     Raises:
-        ValueError: The labels cannot be compared (`tasks_of_both`), alpha is not between 0 and 1,
-            or the margin is not above 0.
+        ValueError: The labels cannot be compared (`tasks_of_both`), or the margin is not above 0.
     """
-    return comparisons([(x, y)], resampling, alpha=alpha, margin=margin)[0]
-
-
-def comparisons(
-    pairs: Sequence[tuple[TaskScores, TaskScores]],
-    resampling: Resampling,
-    *,
-    alpha: float = 0.05,
-    margin: float | None = None,
-    furthest: Sequence[float | None] | None = None,
-) -> tuple[PairwiseComparison, ...]:
-    """Compare every pair of labels, with the same numbers as `compare` gives for each pair.
-
-    The pairs share their random relabellings, so that many pairs take little longer than one.
-
-    Args:
-        pairs: Scores of the first and the second label of each pair.
-        resampling: Seed and repetitions of the permutation tests, and level of the intervals.
-        alpha: Level of the tests.
-        margin: The largest difference that does not matter, in units of the scores.
-        furthest: The largest possible difference of each pair, at which intervals are cut; None
-            where it is not known.
-
-    Raises:
-        ValueError: As in `compare`.
-    """
-    check_levels(alpha)
-    return tuple(
-        PairwiseComparison(
-            difference=_difference(x, y, resampling.level, far),
-            permutation=permutation,
-            welch=welch_test(x, y),
-            mann_whitney=mann_whitney_test(x, y),
-            effect=effect_size(x, y),
-            equivalence=None if margin is None else equivalence_test(x, y, margin),
-            sizes=(x.sizes, y.sizes),
-            alpha=alpha,
-        )
-        for (x, y), permutation, far in zip(
-            pairs,
-            permutation_tests(pairs, resampling),
-            furthest or [None] * len(pairs),
-            strict=True,
-        )
+    x, y, level = test.x, test.y, test.resampling.level
+    least = None if furthest is None else -furthest
+    permutation, welch = _permutation_test(test, distribution), welch_test(x, y)
+    return PairwiseComparison(
+        difference=_without_interval(test),
+        mean_difference=limited(difference_interval(x, y, level=level), least, furthest),
+        permutation=permutation,
+        deciding=permutation if test.guard is None else _guarded(permutation, test.guard),
+        welch=welch,
+        mann_whitney=mann_whitney_test(x, y),
+        effect=effect_size(x, y),
+        equivalence=None if margin is None else _equivalence(test, margin),
+        sizes=(x.sizes, y.sizes),
     )
 
 
-def _difference(x: TaskScores, y: TaskScores, level: float, furthest: float | None) -> Interval:
-    """The difference with its interval, cut to the possible differences."""
-    least = None if furthest is None else -furthest
-    return limited(difference_interval(x, y, level=level), least, furthest)
+def _equivalence(test: DifferenceTest, margin: float) -> EquivalenceTest:
+    difference = test.guard or estimate_metric_difference(
+        test.x, test.y, test.statistic, test.resampling
+    )
+    return equivalence_test(difference, margin)
+
+
+def _permutation_test(
+    test: DifferenceTest, distribution: PermutationDistribution
+) -> SignificanceTest:
+    return SignificanceTest(
+        method=f"permutation test ({'Monte Carlo' if distribution.random else 'exact'})",
+        p=distribution.p,
+        statistic=difference_of(test.x, test.y, test.statistic),
+        smallest_p=test.smallest_p,
+        repetitions=distribution.random,
+        seed=test.resampling.seed if distribution.random else None,
+    )
+
+
+def _guarded(permutation: SignificanceTest, difference: Difference) -> SignificanceTest:
+    """The permutation test, with the p-value of Welch's test where that is larger.
+
+    A permutation test does not keep its level if both the variances and the numbers of runs
+    differ: for 5 runs against 20 with a fifth of the standard deviation, its error rate is 28 %
+    instead of 5 %, and 8 % with a studentised difference. A difference is significant only if
+    both tests agree, so that the error rate is at most that of either test.
+    """
+    reason = difference.reason and f"{WELCH_TOO}: {difference.reason}"
+    p = None if reason else max(permutation.p or 0.0, t_test(difference, 0.0))
+    return replace(
+        permutation, method=f"{permutation.method} with Welch's test", p=p, reason=reason
+    )
+
+
+def _without_interval(test: DifferenceTest) -> Interval:
+    return Interval(
+        estimate=difference_of(test.x, test.y, test.statistic),
+        low=None,
+        high=None,
+        level=test.resampling.level,
+        method="inverted permutation test",
+        repetitions=0,
+        n=test.x.n + test.y.n,
+        tasks=len(test.x.sizes),
+    )

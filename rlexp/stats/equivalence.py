@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rlexp.stats.difference import Difference, estimate_difference
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.difference import Difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,23 +26,19 @@ class EquivalenceTest:
     reason: str | None = None
 
 
-def equivalence_test(x: TaskScores, y: TaskScores, margin: float) -> EquivalenceTest:
-    """Two one-sided Welch tests that the difference is within the margin (TOST).
+def equivalence_test(difference: Difference, margin: float) -> EquivalenceTest:
+    """Two one-sided Welch tests that a difference is within the margin (TOST).
 
     Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach".
-    The standard error is that of `estimate_difference`, for one task or several.
 
     Args:
-        x: Scores of the first label.
-        y: Of the second, on the same tasks in the same order.
+        difference: Of two labels, on one task or several, with its standard error.
         margin: The largest difference that does not matter, in units of the scores, above 0.
 
     Raises:
-        ValueError: The margin is not a number above 0, or the labels cannot be compared
-            (`tasks_of_both`).
+        ValueError: The margin is not a number above 0.
     """
     check_margin(margin)
-    difference = estimate_difference(x, y)
     if difference.standard_error is None:
         return EquivalenceTest(margin=margin, p=None, reason=difference.reason)
     lower = _upper_tail(difference, difference.value + margin)

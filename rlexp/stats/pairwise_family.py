@@ -1,30 +1,31 @@
 """A family of pairs of labels, with p-values adjusted for multiple comparisons."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.comparison import PairwiseComparison, PrimaryTest
-
-
-def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Bonferroni adjustment: the p-values of k tests, each multiplied by k.
-
-    Args:
-        p_values: Of shape (k,).
-
-    Returns:
-        Adjusted p-values in the given order, of shape (k,), at most 1.
-
-    Raises:
-        ValueError: A value is not a probability.
-    """
-    p = _checked(p_values)
-    return np.minimum(p * len(p), 1)
+from rlexp.stats.aggregate import Statistic
+from rlexp.stats.closed_testing import (
+    Pair,
+    closed_p_values,
+    group_distributions,
+    stretch_p_values,
+)
+from rlexp.stats.comparison import PairwiseComparison, compare
+from rlexp.stats.difference import estimate_metric_difference
+from rlexp.stats.interval import limited
+from rlexp.stats.permutation import (
+    PermutationDistribution,
+    permutation_distribution,
+    random_relabellings,
+)
+from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.test_inversion import DifferenceTest
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -79,19 +80,20 @@ class FamilyMember:
 
     Attributes:
         comparison: All tests and effect sizes of the pair.
-        primary: The test that decides.
-        pairs: Number of pairs for which the p-values are adjusted, by Holm.
+        correction: How the p-value of the deciding test is adjusted.
+        pairs: Number of pairs of the family.
+        labels: Number of labels of the family.
         alpha: Family-wise level.
-        adjusted_p: Adjusted p-value of the primary test; None if the test was not possible.
-        adjusted_smallest_p: The value of `adjusted_p` if every pair had the smallest p-value that
-            its numbers of runs allow.
-        adjusted_equivalence_p: Adjusted p-value of the test of equivalence; None if no margin was
-            declared or the test was not possible.
+        adjusted_p: Adjusted p-value of the deciding test; None if the test was not possible.
+        adjusted_smallest_p: Smallest adjusted p-value that the numbers of runs allow.
+        adjusted_equivalence_p: p-value of the test of equivalence, adjusted by Holm; None if no
+            margin was declared or the test was not possible.
     """
 
     comparison: PairwiseComparison
-    primary: PrimaryTest
+    correction: Correction
     pairs: int
+    labels: int
     alpha: float
     adjusted_p: float | None
     adjusted_smallest_p: float
@@ -99,7 +101,7 @@ class FamilyMember:
 
     @property
     def different(self) -> bool:
-        """Whether the primary test rejects equality."""
+        """Whether the deciding test rejects equality."""
         return self.adjusted_p is not None and self.adjusted_p <= self.alpha
 
     @property
@@ -113,56 +115,193 @@ class FamilyMember:
         # A difference within the margin can be significant and still too small to matter.
         if self.adjusted_equivalence_p is not None and self.adjusted_equivalence_p <= self.alpha:
             return Verdict.EQUIVALENT
-        if not self.different:
+        if not self.different or self.comparison.difference.estimate == 0:
             return Verdict.UNDECIDED
-        direction = self.comparison.direction(self.primary)
-        if direction == 0:
-            return Verdict.UNDECIDED
-        return Verdict.BETTER if direction > 0 else Verdict.WORSE
+        return Verdict.BETTER if self.comparison.difference.estimate > 0 else Verdict.WORSE
 
 
-def family(
-    comparisons: Sequence[PairwiseComparison], *, primary: PrimaryTest, alpha: float
-) -> list[FamilyMember]:
-    """The pairs of a family, with p-values of `PairwiseComparison.deciding` adjusted by Holm.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Pairs of labels that are decided together.
+
+    Attributes:
+        pairs: Scores of the first and the second label of each pair.
+        members: Numbers of both labels of each pair, if the pairs are all pairs of labels on the
+            same tasks; None if pairs are compared on different tasks.
+        statistic: The metric that is compared.
+        resampling: Seed and repetitions of random relabellings, and level of intervals of means.
+        alpha: Family-wise level.
+        margin: The largest difference that does not matter, in units of the scores.
+        furthest: The largest possible difference of each pair; None where it is not known.
+    """
+
+    pairs: Sequence[tuple[TaskScores, TaskScores]]
+    members: Sequence[Pair] | None
+    statistic: Statistic
+    resampling: Resampling
+    alpha: float = 0.05
+    margin: float | None = None
+    furthest: Sequence[float | None] | None = None
+
+    @property
+    def labels(self) -> int:
+        """Number of labels; two for a single pair."""
+        return max(map(max, self.members)) + 1 if self.members else 2
+
+    @property
+    def correction(self) -> Correction:
+        """How p-values are adjusted."""
+        if len(self.pairs) > 1 and self.members is None:
+            return Correction.HOLM
+        return correction_of(self.labels)
+
+    def scores(self) -> list[TaskScores]:
+        """Scores of each label."""
+        assert self.members is not None
+        by_number = {
+            number: scores
+            for numbers, pair in zip(self.members, self.pairs, strict=True)
+            for number, scores in zip(numbers, pair, strict=True)
+        }
+        return [by_number[number] for number in sorted(by_number)]
+
+
+def decide(family: Family) -> list[FamilyMember]:
+    """The pairs of a family, with adjusted p-values and the intervals that agree with them.
 
     A pair that cannot be tested has no p-value, and counts in the adjustment as a pair with p = 1.
+
+    Raises:
+        ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or the margin is not
+            above 0.
     """
-    ready = [pair.deciding(primary) if pair.replicated else None for pair in comparisons]
-    possible = holm([1.0 if test is None else test.smallest_p for test in ready])
-    different = _adjusted([None if test is None else test.p for test in ready])
-    within = _adjusted([c.equivalence.p if c.equivalence else None for c in comparisons])
-    return [
+    distributions, repetitions = _distributions(family)
+    tests = [_test(family, x, y, repetitions) for x, y in family.pairs]
+    furthest = family.furthest or [None] * len(tests)
+    compared = [
+        compare(test, distribution, margin=family.margin, furthest=far)
+        for test, distribution, far in zip(
+            tests, _of_pairs(family, distributions), furthest, strict=True
+        )
+    ]
+    adjusted = _adjusted(family, compared, distributions)
+    within = _by_holm([c.equivalence.p if c.equivalence else None for c in compared])
+    members = [
         FamilyMember(
             comparison=comparison,
-            primary=primary,
-            pairs=len(comparisons),
-            alpha=alpha,
-            adjusted_p=different[i],
-            adjusted_smallest_p=float(possible[i]),
-            adjusted_equivalence_p=within[i],
+            correction=family.correction,
+            pairs=len(compared),
+            labels=family.labels,
+            alpha=family.alpha,
+            adjusted_p=p,
+            adjusted_smallest_p=_floor(family, comparison),
+            adjusted_equivalence_p=equivalence_p,
         )
-        for i, comparison in enumerate(comparisons)
+        for comparison, p, equivalence_p in zip(compared, adjusted, within, strict=True)
+    ]
+    return [
+        _with_interval(member, test, far)
+        for member, test, far in zip(members, tests, furthest, strict=True)
     ]
 
 
-def _adjusted(p_values: list[float | None]) -> list[float | None]:
+def _test(family: Family, x: TaskScores, y: TaskScores, repetitions: int) -> DifferenceTest:
+    statistic, resampling = family.statistic, family.resampling
+    # With unequal numbers of runs a permutation test alone does not keep its level.
+    guard = None if x.sizes == y.sizes else estimate_metric_difference(x, y, statistic, resampling)
+    return DifferenceTest(
+        x=x,
+        y=y,
+        statistic=statistic,
+        resampling=resampling,
+        repetitions=repetitions,
+        guard=guard,
+    )
+
+
+Distributions = Mapping[tuple[int, ...], PermutationDistribution]
+
+
+def _distributions(family: Family) -> tuple[Distributions, int]:
+    """Distributions by numbers of the labels (of pairs without numbers: by position)."""
+    if family.correction is Correction.CLOSED:
+        return group_distributions(family.scores(), family.statistic, family.resampling)
+    runs = sum(x.n + y.n for x, y in family.pairs)
+    repetitions = random_relabellings(runs, family.resampling)
+    return {
+        (position,): permutation_distribution(
+            pair, family.statistic, family.resampling, repetitions
+        )
+        for position, pair in enumerate(family.pairs)
+    }, repetitions
+
+
+def _of_pairs(family: Family, distributions: Distributions) -> list[PermutationDistribution]:
+    if family.correction is Correction.CLOSED and family.members:
+        return [distributions[tuple(sorted(pair))] for pair in family.members]
+    return list(distributions.values())
+
+
+def _adjusted(
+    family: Family, compared: Sequence[PairwiseComparison], distributions: Distributions
+) -> list[float | None]:
+    """p-values of the deciding tests, adjusted by the family's correction."""
+    p_values = [c.deciding.p if c.replicated else None for c in compared]
+    if family.correction in {Correction.NONE, Correction.HOLM} or family.members is None:
+        return _by_holm(p_values)
+    pairs = [(min(pair), max(pair)) for pair in family.members]
+    counted = {pair: 1.0 if p is None else p for pair, p in zip(pairs, p_values, strict=True)}
+    if family.correction is Correction.CLOSED:
+        adjusted = closed_p_values(distributions, counted)
+    else:
+        adjusted = stretch_p_values(family.scores(), family.statistic, family.resampling, counted)
+    if any(c.guarded for c in compared):
+        # The permutation tests of three labels or more have no guard: Holm's adjustment of the
+        # guarded p-values takes its place.
+        guarded = _by_holm([counted[pair] for pair in pairs])
+        adjusted = {
+            pair: max(adjusted[pair], p or 0) for pair, p in zip(pairs, guarded, strict=True)
+        }
+    return [None if p is None else adjusted[pair] for pair, p in zip(pairs, p_values, strict=True)]
+
+
+def _floor(family: Family, comparison: PairwiseComparison) -> float:
+    """The smallest adjusted p-value that a pair with these numbers of runs can have."""
+    p = comparison.deciding.smallest_p if comparison.replicated else 1.0
+    return smallest_adjusted_p(p, family.correction, len(family.pairs), family.labels)
+
+
+def _with_interval(
+    member: FamilyMember, test: DifferenceTest, furthest: float | None
+) -> FamilyMember:
+    """The pair with the interval that inverts its test at its adjusted level."""
+    comparison = member.comparison
+    p, adjusted = comparison.deciding.p, member.adjusted_p
+    if p is None or adjusted is None:
+        difference = replace(
+            comparison.difference,
+            reason=comparison.deciding.reason or comparison.mean_difference.reason,
+        )
+    else:
+        # At this level the test of the pair alone rejects if and only if the family rejects.
+        alpha = member.alpha * (p / adjusted if adjusted > p else 1.0)
+        ends = test.interval(alpha, rejected=adjusted <= member.alpha)
+        low, high = (None, None) if isinstance(ends, str) else ends
+        difference = replace(
+            comparison.difference,
+            low=low,
+            high=high,
+            level=1 - alpha,
+            repetitions=comparison.permutation.repetitions,
+            seed=comparison.permutation.seed,
+            reason=ends if isinstance(ends, str) else None,
+        )
+    least = None if furthest is None else -furthest
+    shown = replace(comparison, difference=limited(difference, least, furthest))
+    return replace(member, comparison=shown)
+
+
+def _by_holm(p_values: Sequence[float | None]) -> list[float | None]:
     """p-values adjusted by Holm; a missing p-value counts as 1 and stays missing."""
     adjusted = holm([1.0 if p is None else p for p in p_values])
     return [None if p is None else float(a) for p, a in zip(p_values, adjusted, strict=True)]
-
-
-def seeds_to_decide(tasks: int, pairs: int, alpha: float) -> int:
-    """Fewest seeds of each label on each task with which a permutation test can decide.
-
-    With fewer seeds, complete separation of all pairs has an adjusted p-value above alpha.
-
-    Args:
-        tasks: Number of tasks of a pair.
-        pairs: Number of pairs that are compared.
-        alpha: Family-wise level.
-    """
-    n = 2
-    while 2 * pairs / alpha > comb(2 * n, n) ** tasks:
-        n += 1
-    return n

@@ -1,19 +1,18 @@
 """Number of seeds that a comparison needs, estimated from existing scores."""
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from math import isfinite, sqrt
 
-from rlexp.stats.difference import Spread, estimate_difference, spread
-from rlexp.stats.equivalence import check_margin
-from rlexp.stats.power import check_levels, fewest_seeds, t_test_power
+from rlexp.stats.difference import Spread, spread
+from rlexp.stats.power import (
+    MOST_SEEDS,
+    ComparisonPlan,
+    check_levels,
+    detectable_effect,
+    fewest_seeds,
+    power,
+)
 from rlexp.stats.task_scores import TaskScores
-
-MOST_PLANNED = 100_000
-"""Largest number of seeds per label and task that a plan computes."""
-
-MOST_FURTHER = 1_000
-"""Largest number of further seeds per label and task that is suggested: more are unrealistic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,26 +48,26 @@ class SeedsNeeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FurtherSeeds:
-    """Estimated number of further seeds that would decide an undecided comparison.
+class DetectableDifferences:
+    """The true differences that a comparison can find with some numbers of seeds.
 
     Attributes:
-        seeds: Further seeds of each label on each task, counted from the task with the fewest;
-            None if the number is not known or too large.
-        total: Seeds of each label on each task after adding them.
-        reason: What the number is based on, or why there is none.
+        seeds: Numbers of seeds of each label on each task, ascending.
+        differences: The difference that each number finds, in units of the scores; None where no
+            difference can be found, however large.
+        text: The same as a sentence without its final stop, or why there are no numbers.
     """
 
-    seeds: int | None
-    total: int | None
-    reason: str
+    seeds: tuple[int, ...] = ()
+    differences: tuple[float | None, ...] = ()
+    text: str
 
 
 def seeds_from_pilot(
     *labels: TaskScores,
     difference: float,
-    alpha: float = 0.05,
-    power: float = 0.8,
+    plan: ComparisonPlan,
+    chance: float = 0.8,
     level: float = 0.95,
 ) -> SeedsNeeded:
     """Number of seeds that detect a difference, given the variance of the scores of a pilot.
@@ -79,15 +78,15 @@ def seeds_from_pilot(
     Args:
         labels: Scores of both labels, or of one: the other is assumed to have the same variance.
         difference: The smallest difference worth detecting, in units of the scores.
-        alpha: Level of the two-sided test.
-        power: Probability with which the difference should be detected.
+        plan: The comparison.
+        chance: Probability with which the difference should be detected.
         level: Level of the interval of the standard deviation.
 
     Raises:
         ValueError: There is no label or more than two, the labels cannot be compared
             (`tasks_of_both`), the difference is 0 or not finite, or a level is out of range.
     """
-    check_levels(alpha, power)
+    check_levels(plan.alpha, chance)
     if len(labels) not in {1, 2}:
         raise ValueError(
             f"a pilot has one or two labels, not {len(labels)}: pass those to compare"
@@ -103,135 +102,83 @@ def seeds_from_pilot(
             seeds=None,
             level=level,
             difference=difference,
-            alpha=alpha,
-            power=power,
+            alpha=plan.alpha,
+            power=chance,
             reason=f"the pilot shows no spread: {within}",
         )
-    return _plan(within, len(labels[0].sizes), difference, alpha, power, level)
+    return _needed(within, plan, difference, chance, level)
 
 
-def _plan(
-    within: Spread, tasks: int, difference: float, alpha: float, power: float, level: float
+def _needed(
+    within: Spread, plan: ComparisonPlan, difference: float, chance: float, level: float
 ) -> SeedsNeeded:
     from scipy.special import chdtri
 
     freedom, tail = within.degrees_of_freedom, (1 - level) / 2
     # `chdtri` takes the probability of the upper tail: the smaller factor comes first.
     factors = [1.0, freedom / chdtri(freedom, tail), freedom / chdtri(freedom, 1 - tail)]
-    spreads = [replace(within, variance=within.variance * float(factor)) for factor in factors]
-    seeds, low, high = (
-        fewest_seeds(partial(_detects, difference, s, alpha, power), 2, MOST_PLANNED)
-        for s in spreads
-    )
-    deviation, deviation_low, deviation_high = (sqrt(s.variance * tasks / 2) for s in spreads)
+    deviations = [deviation(within, plan.tasks) * sqrt(factor) for factor in factors]
+    seeds, low, high = (_seeds(plan, abs(difference) / d, chance) for d in deviations)
     return SeedsNeeded(
         seeds=seeds,
         low=low,
         high=high,
-        standard_deviation=deviation,
-        standard_deviation_low=deviation_low,
-        standard_deviation_high=deviation_high,
+        standard_deviation=deviations[0],
+        standard_deviation_low=deviations[1],
+        standard_deviation_high=deviations[2],
         level=level,
         difference=difference,
-        alpha=alpha,
-        power=power,
-        reason=None
-        if seeds
-        else f"more than {MOST_PLANNED:,} seeds per label and task are needed",
+        alpha=plan.alpha,
+        power=chance,
+        reason=None if seeds else f"more than {MOST_SEEDS:,} seeds per label and task are needed",
     )
 
 
-def further_seeds(
-    x: TaskScores,
-    y: TaskScores,
-    *,
-    margin: float | None = None,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    at_least: int = 2,
-    limit: int = MOST_FURTHER,
-) -> FurtherSeeds:
-    """Estimated number of further seeds that decide between x and y.
+def _seeds(plan: ComparisonPlan, effect: float, chance: float) -> int | None:
+    return fewest_seeds(lambda n: power(plan, effect, n) >= chance, 2, MOST_SEEDS)
 
-    The estimate assumes that the true difference is the observed one. The seeds either detect it
-    or show that it is within the margin, whichever needs fewer. As the observed difference is
-    uncertain, the number is a guide and not a guarantee.
+
+def deviation(within: Spread, tasks: int) -> float:
+    """Standard deviation of scores within a task: the root of the mean variance."""
+    return sqrt(within.variance * tasks / 2)
+
+
+def detectable_differences(
+    x: TaskScores, y: TaskScores, plan: ComparisonPlan, *, floor: int, chance: float = 0.8
+) -> DetectableDifferences:
+    """The differences that the comparison finds with its seeds, and with twice as many.
 
     Args:
         x: Scores of the first label.
         y: Scores of the second label, on the same tasks in the same order.
-        margin: The largest difference that does not matter, in units of the scores.
-        alpha: Level of the two-sided test, and of each side of the test of equivalence.
-        power: Probability with which the seeds should decide.
-        at_least: Fewest seeds of each label on each task with which the test can decide at all.
-        limit: Largest number of further seeds that is reported.
+        plan: The comparison.
+        floor: Fewest seeds with which the comparison can decide anything.
+        chance: Probability with which the difference should be found.
 
     Raises:
-        ValueError: Labels cannot be compared (`tasks_of_both`), or a level or the margin is out
-            of range.
+        ValueError: The labels cannot be compared (`tasks_of_both`), or a level is out of range.
     """
-    check_levels(alpha, power)
-    if margin is not None:
-        check_margin(margin)
-    n, value, within = min(x.sizes + y.sizes), estimate_difference(x, y).value, spread(x, y)
+    within, n = spread(x, y), min(x.sizes + y.sizes)
     if isinstance(within, str):
-        return _unknown(within, n, at_least)
-    low, high = max(n + 1, at_least), n + limit
-    different = fewest_seeds(partial(_detects, value, within, alpha, power), low, high)
-    equivalent = None
-    if margin is not None:
-        enough = partial(_shows_equivalence, margin, value, within, alpha, power)
-        # More seeds than those that detect the difference are of no interest.
-        equivalent = fewest_seeds(enough, low, different or high)
-    return _further(n, different, equivalent, limit)
-
-
-def _unknown(why: str, n: int, at_least: int) -> FurtherSeeds:
-    more = f"; at least {at_least} per label and task are needed" if at_least > n else ""
-    reason = f"the number of further seeds cannot be estimated: {why}{more}"
-    return FurtherSeeds(seeds=None, total=None, reason=reason)
-
-
-def _further(n: int, different: int | None, equivalent: int | None, limit: int) -> FurtherSeeds:
-    total = equivalent or different
-    if total is None:
-        return FurtherSeeds(
-            seeds=None,
-            total=None,
-            reason=f"more than {limit:,} further seeds per label and task would be needed: "
-            "the observed difference is small compared with the spread",
-        )
-    more = f"{total - n:,} further seed{'' if total == n + 1 else 's'}"
-    goal = "show that the difference is within the margin" if equivalent else "detect it"
-    return FurtherSeeds(
-        seeds=total - n,
-        total=total,
-        reason=f"about {more} per label and task ({total:,} in total) would {goal}, "
-        "if the true difference is the observed one",
+        more = f"; at least {floor} seeds per label and task are needed" if floor > n else ""
+        return DetectableDifferences(text=f"what could be found is not known: {within}{more}")
+    # One seed per label has no variance of its own.
+    seeds = (n, 2 * n) if n >= floor else (max(n, 2), floor, 2 * floor)
+    scale = deviation(within, plan.tasks)
+    effects = [detectable_effect(plan, number, chance) for number in seeds]
+    differences = tuple(None if effect is None else effect * scale for effect in effects)
+    return DetectableDifferences(
+        seeds=seeds, differences=differences, text=_sentence(seeds, differences, chance)
     )
 
 
-def _detects(difference: float, within: Spread, alpha: float, power: float, n: int) -> bool:
-    """Whether n seeds per label and task detect the difference with the given power."""
-    return _power(difference, within, alpha, n) >= power
-
-
-def _power(difference: float, within: Spread, alpha: float, n: int) -> float:
-    standard_error = sqrt(within.variance / n)
-    return t_test_power(difference / standard_error, within.groups * (n - 1), alpha=alpha)
-
-
-def _shows_equivalence(
-    margin: float, difference: float, within: Spread, alpha: float, power: float, n: int
-) -> bool:
-    """Whether n seeds per label and task show with the given power that the margin is kept.
-
-    Both one-sided tests must reject. The probability that one does not is at most the sum of both
-    (Bonferroni). A one-sided test of level alpha is computed as a two-sided test of level
-    2 alpha: its rejections on the wrong side are negligible.
-    """
-    if abs(difference) >= margin or alpha >= 0.5:
-        return False
-    lower = _power(difference + margin, within, 2 * alpha, n)
-    upper = _power(margin - difference, within, 2 * alpha, n)
-    return lower + upper - 1 >= power
+def _sentence(seeds: tuple[int, ...], differences: tuple[float | None, ...], chance: float) -> str:
+    parts = []
+    for number, difference in zip(seeds, differences, strict=True):
+        # Two digits are as many as a standard deviation of few runs deserves.
+        size = "no difference" if difference is None else f"about {float(f'{difference:.2g}'):g}"
+        parts.append((number, size))
+    (first, size), *others = parts
+    start = size if size == "no difference" else f"a difference of {size}"
+    more = "".join(f"; with {number:,} seeds: {size}" for number, size in others)
+    return f"with {first:,} seeds {start} is found with {chance:.0%} power{more}"

@@ -1,16 +1,23 @@
-"""Decisions on pairs of labels: the verdict, its reason as text, and how many seeds are missing."""
+"""Decisions on pairs of labels: the verdict, its reason as text, and what could be found."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from rlexp.stats.comparison import WELCH_TOO, PrimaryTest, comparisons
+from rlexp.stats.comparison import WELCH_TOO
 from rlexp.stats.interval import Interval
-from rlexp.stats.pairwise_family import FamilyMember, Verdict, family, seeds_to_decide
-from rlexp.stats.pilot import FurtherSeeds, further_seeds
-from rlexp.stats.power import check_levels
-from rlexp.stats.resampling import Resampling
+from rlexp.stats.pairwise_family import (
+    Family,
+    FamilyMember,
+    Verdict,
+    decide,
+)
+from rlexp.stats.pilot import DetectableDifferences, detectable_differences
+from rlexp.stats.power import ComparisonPlan, check_levels
+from rlexp.stats.reach import Correction, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
+
+QUICK = 500
+"""Simulated comparisons for what could be found: the difference is right to about 3 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,43 +28,28 @@ class Decision:
         verdict: Verdict on the first label against the second.
         reason: The reason for the verdict, as text that names neither label.
         member: The pair with its statistics and adjusted p-values.
-        further: Estimated number of further seeds that would decide an undecided pair.
+        detectable: What an undecided comparison could find, with its seeds and with more.
     """
 
     verdict: Verdict
     reason: str
     member: FamilyMember
-    further: FurtherSeeds | None = None
+    detectable: DetectableDifferences | None = None
 
 
-def verdicts(
-    pairs: Sequence[tuple[TaskScores, TaskScores]],
-    resampling: Resampling,
-    *,
-    alpha: float = 0.05,
-    margin: float | None = None,
-    primary: PrimaryTest = PrimaryTest.PERMUTATION,
-    power: float = 0.8,
-    furthest: Sequence[float | None] | None = None,
-) -> tuple[Decision, ...]:
-    """Decide every pair, with p-values of the primary test adjusted over all pairs by Holm.
+def verdicts(family: Family, *, power: float = 0.8) -> tuple[Decision, ...]:
+    """Decide every pair of a family about the difference of its metric.
 
-    If all labels have the same distribution of scores, the probability of any verdict `better` or
-    `worse` is at most alpha. If the means are equal and the variances are not, it is about alpha:
-    for normal scores at 5 %, 5 runs against 5 with a fifth of the standard deviation give 8 %;
-    with unequal numbers of runs Welch's test must agree (`PairwiseComparison.deciding`), which
-    gives 5 to 6 %. For skewed scores, 4 runs against 10 with a third of the standard deviation give 13 %.
-    The test of equivalence is Welch's. A pair that cannot be tested, because it has too few runs
-    or no variance, still counts in the adjustment.
+    If all labels have the same distribution of scores, or all labels of each of several groups,
+    the probability of any verdict `better` or `worse` inside a group is at most alpha, for up to
+    `MOST_LABELS` labels. If only the metrics are equal and the spreads are not, it is about alpha
+    for normal scores and can be far larger for others: see `docs/statistics.md`. The test of
+    equivalence is Welch's. A pair that cannot be tested, because it has too few runs or no
+    variance, still counts in the adjustment.
 
     Args:
-        pairs: Scores of the first and the second label of each pair.
-        resampling: Seed and repetitions of the permutation tests, and level of the intervals.
-        alpha: Family-wise level.
-        margin: The largest difference that does not matter, in units of the scores.
-        primary: The test that decides, declared before the scores are seen.
-        power: Probability with which the further seeds of an undecided pair should decide it.
-        furthest: The largest possible difference of each pair; see `comparisons`.
+        family: The pairs, the metric and the levels.
+        power: Probability with which an undecided pair should find a difference.
 
     Returns:
         A decision for each pair, in the given order.
@@ -66,16 +58,15 @@ def verdicts(
         ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or alpha, the power or
             the margin is out of range.
     """
-    check_levels(alpha, power)
-    compared = comparisons(pairs, resampling, alpha=alpha, margin=margin, furthest=furthest)
-    members = family(compared, primary=primary, alpha=alpha)
+    check_levels(family.alpha, power)
     return tuple(
-        _decide(member, x, y, margin, power) for member, (x, y) in zip(members, pairs, strict=True)
+        _decide(member, x, y, family, power)
+        for member, (x, y) in zip(decide(family), family.pairs, strict=True)
     )
 
 
 def _decide(
-    member: FamilyMember, x: TaskScores, y: TaskScores, margin: float | None, power: float
+    member: FamilyMember, x: TaskScores, y: TaskScores, family: Family, power: float
 ) -> Decision:
     if member.verdict is not Verdict.UNDECIDED:
         return Decision(verdict=member.verdict, reason=_why_decided(member), member=member)
@@ -83,35 +74,30 @@ def _decide(
         verdict=member.verdict,
         reason=_why_undecided(member),
         member=member,
-        further=_further(member, x, y, margin, power),
+        detectable=_detectable(member, x, y, family, power),
     )
 
 
-def _further(
-    member: FamilyMember, x: TaskScores, y: TaskScores, margin: float | None, power: float
-) -> FurtherSeeds:
-    if member.out_of_reach and member.comparison.test(member.primary).repetitions:
-        reason = (
-            "more random relabellings are needed before the number of further seeds can be "
-            "estimated: increase the number of resamples"
-        )
-        return FurtherSeeds(seeds=None, total=None, reason=reason)
-    return further_seeds(
-        x,
-        y,
-        margin=margin,
-        # The first step of Holm's procedure has the strictest level: the number of seeds is then
-        # rather too large than too small.
-        alpha=member.alpha / member.pairs,
-        power=power,
-        at_least=_floor(member),
+def _detectable(
+    member: FamilyMember, x: TaskScores, y: TaskScores, family: Family, power: float
+) -> DetectableDifferences | None:
+    if member.out_of_reach and member.comparison.permutation.repetitions:
+        # More relabellings are needed, and not more seeds.
+        return None
+    by_holm = member.correction is Correction.HOLM
+    plan = ComparisonPlan(
+        labels=2 if by_holm else member.labels,
+        tasks=len(x.sizes),
+        statistic=family.statistic,
+        alpha=member.alpha / member.pairs if by_holm else member.alpha,
+        samples=QUICK,
     )
+    return detectable_differences(x, y, plan, floor=_floor(member), chance=power)
 
 
 def _floor(member: FamilyMember) -> int:
-    if member.primary is PrimaryTest.WELCH:
-        return 2
-    return seeds_to_decide(member.comparison.difference.tasks, member.pairs, member.alpha)
+    tasks = member.comparison.difference.tasks
+    return seeds_to_decide(tasks, member.pairs, member.alpha, member.correction, member.labels)
 
 
 def _why_decided(member: FamilyMember) -> str:
@@ -127,7 +113,7 @@ def _why_decided(member: FamilyMember) -> str:
 
 def _why_undecided(member: FamilyMember) -> str:
     comparison, difference = member.comparison, member.comparison.difference
-    test = comparison.deciding(member.primary)
+    test = comparison.deciding
     if not comparison.replicated:
         return (
             "one run of a label on each task shows no spread: no test is possible; "
@@ -149,11 +135,11 @@ def _why_undecided(member: FamilyMember) -> str:
 
 
 def _out_of_reach(member: FamilyMember) -> str:
-    test = member.comparison.test(member.primary)
+    test = member.comparison.permutation
     least = f"{_p(member.adjusted_smallest_p, member)}, above {member.alpha:g}"
     if test.repetitions:
-        # With B random relabellings, the smallest two-sided p-value is 2 / (B + 1).
-        needed = ceil(2 * member.pairs / member.alpha) - 1
+        # With B random relabellings, the smallest p-value is 1 / (B + 1).
+        needed = ceil(member.adjusted_smallest_p / test.smallest_p / member.alpha) - 1
         return (
             f"with {test.repetitions} random relabellings the smallest possible p-value is "
             f"{least}: at least {needed} resamples are needed"
@@ -173,19 +159,29 @@ def _runs(member: FamilyMember) -> str:
 def _measured(difference: Interval) -> str:
     if difference.low is None or difference.high is None:
         return f"{difference.estimate:.4g} (no interval: {difference.reason})"
-    level = f"{100 * difference.level:g}% interval"
+    level = f"{100 * difference.level:.3g}% interval"
     return f"{difference.estimate:.4g} ({level} {difference.low:.4g} to {difference.high:.4g})"
 
 
 def _primary_p(member: FamilyMember) -> str:
     """The p-value that decided, with a remark if Welch's test contributed to it."""
     comparison, p = member.comparison, _p(member.adjusted_p, member)
-    alone = comparison.deciding(member.primary) == comparison.test(member.primary)
-    return p if alone else f"{p} ({WELCH_TOO})"
+    return f"{p} ({WELCH_TOO})" if comparison.guarded else p
 
 
 def _p(p: float | None, member: FamilyMember) -> str:
     if p is None:
         return "no p-value"
     value = "p < 0.0001" if p < 1e-4 else f"p = {p:.3g}"
-    return value if member.pairs == 1 else f"{value} after Holm over {member.pairs} pairs"
+    return f"{value}{_adjustment(member)}"
+
+
+def _adjustment(member: FamilyMember) -> str:
+    if member.correction is Correction.NONE:
+        return ""
+    over = (
+        f"{member.pairs} pairs"
+        if member.correction is Correction.HOLM
+        else f"{member.labels} labels"
+    )
+    return f" after {member.correction} over {over}"

@@ -1,7 +1,9 @@
 """Golden numbers, labels and hypothesis strategies that the tests of comparisons share."""
 
 import json
+from collections.abc import Sequence
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,15 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
+from rlexp.stats.aggregate import Statistic, mean
+from rlexp.stats.pairwise_family import Family
+from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "golden_stats.json"
+
+FEW = Resampling(repetitions=499)
+"""Few random relabellings, for tests that do not depend on their number."""
 
 Label = list[list[float]]
 """Scores of the runs of each task."""
@@ -64,3 +72,45 @@ def two_labels(min_runs: int = 1) -> st.SearchStrategy[tuple[Label, Label]]:
     return st.integers(1, 3).flatmap(
         lambda count: st.tuples(tasks(count, min_runs), tasks(count, min_runs))
     )
+
+
+def every_pair(count: int) -> list[tuple[int, int]]:
+    """All pairs of the numbers 0 … count − 1."""
+    return list(combinations(range(count), 2))
+
+
+def family_of(
+    labels: Sequence[TaskScores],
+    statistic: Statistic = mean,
+    resampling: Resampling = FEW,
+    **settings: Any,
+) -> Family:
+    """The family of all pairs of the labels."""
+    members = every_pair(len(labels))
+    return Family(
+        pairs=[(labels[a], labels[b]) for a, b in members],
+        members=members,
+        statistic=statistic,
+        resampling=resampling,
+        **settings,
+    )
+
+
+def family_of_pairs(pairs: Sequence[tuple[TaskScores, TaskScores]], **settings: Any) -> Family:
+    """A family of pairs that are compared on different tasks."""
+    settings = {"statistic": mean, "resampling": FEW, **settings}
+    return Family(pairs=pairs, members=None, **settings)
+
+
+def normal_labels(
+    generator: np.random.Generator,
+    means: Sequence[float],
+    runs: int,
+    tasks: int = 1,
+    spreads: Sequence[float] | None = None,
+) -> list[TaskScores]:
+    """Labels with normal scores, and as many runs of each task."""
+    return [
+        label(*generator.normal(centre, spread, (tasks, runs)))
+        for centre, spread in zip(means, spreads or [1.0] * len(means), strict=True)
+    ]

@@ -17,15 +17,18 @@ from comparison_cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlexp.stats.aggregate import Aggregate, Negative, Statistic, interquartile_mean, mean, median
 from rlexp.stats.difference import (
     TOO_LITTLE_SPREAD,
     Difference,
     Spread,
     difference_interval,
     estimate_difference,
+    estimate_metric_difference,
     spread,
     variance,
 )
+from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
 
@@ -161,3 +164,55 @@ def test_labels_that_cannot_be_compared_are_refused(
     with pytest.raises(ValueError, match=message) as caught:
         estimate_difference(x, y)
     assert 1 == len(str(caught.value).splitlines())
+
+
+@given(two_labels())
+def test_the_difference_of_the_metric_mean_needs_no_bootstrap(both: tuple[Label, Label]) -> None:
+    """For the mean, the difference of the metric has Welch's standard error."""
+    x, y = (label(*side) for side in both)
+    expected = estimate_difference(x, y)
+    result = estimate_metric_difference(x, y, mean, Resampling())
+    assert expected.value == pytest.approx(result.value, abs=1e-12)
+    assert (expected.standard_error, expected.degrees_of_freedom, expected.reason) == (
+        result.standard_error,
+        result.degrees_of_freedom,
+        result.reason,
+    )
+
+
+def test_the_standard_error_of_a_metric_is_that_of_its_bootstrap() -> None:
+    """The median of one task is its mean: 2,000 resamples give Welch's error within 6 %."""
+    generator = np.random.default_rng(1)
+    x, y = label(generator.normal(1, 1, 12)), label(generator.normal(0, 3, 8))
+    welch = estimate_difference(x, y)
+    result = estimate_metric_difference(x, y, median, Resampling(seed=2))
+    assert welch.value == pytest.approx(result.value)
+    assert welch.degrees_of_freedom == result.degrees_of_freedom
+    # A standard deviation of 2,000 values has a relative standard error of 1.6 %.
+    assert welch.standard_error == pytest.approx(result.standard_error, rel=0.06)
+
+
+def test_the_difference_of_interquartile_means_by_hand() -> None:
+    """By hand: the middle two of four runs are 2 and 3, and 12 and 14."""
+    x, y = label([0.0, 2.0, 3.0, 50.0]), label([-90.0, 12.0, 14.0, 99.0])
+    assert -10.5 == estimate_metric_difference(x, y, interquartile_mean, Resampling()).value
+
+
+@pytest.mark.parametrize("statistic", [mean, interquartile_mean, median, Negative(median)])
+def test_swapping_sides_mirrors_the_difference_of_a_metric(statistic: Statistic) -> None:
+    """Swapping the labels changes only the sign of the difference of a metric."""
+    generator = np.random.default_rng(3)
+    x, y = label(*generator.normal(size=(2, 7))), label(*generator.normal(size=(2, 9)))
+    forward, swapped = (
+        estimate_metric_difference(a, b, statistic, Resampling()) for a, b in ((x, y), (y, x))
+    )
+    assert (forward.value, forward.standard_error) == (-swapped.value, swapped.standard_error)
+    assert forward.degrees_of_freedom == pytest.approx(swapped.degrees_of_freedom)
+
+
+def test_equal_middles_have_too_little_spread() -> None:
+    """A metric that is the same in every resample has a reason instead of a standard error."""
+    x, y = label([0.0, 1.0]), label([0.0, 1.0, 2.0])
+    below = Negative(Aggregate("mean", cap=-5.0))
+    result = estimate_metric_difference(x, y, below, Resampling())
+    assert (None, TOO_LITTLE_SPREAD) == (result.standard_error, result.reason)

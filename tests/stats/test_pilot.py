@@ -1,4 +1,4 @@
-"""Numbers of seeds planned from pilot scores, by power, by hand and by simulation."""
+"""Numbers of seeds and detectable differences, planned from the scores of a pilot."""
 
 from math import sqrt
 
@@ -6,191 +6,111 @@ import numpy as np
 import pytest
 from comparison_cases import Label, label, two_labels
 from hypothesis import given
-from hypothesis import strategies as st
 
-from rlexp.stats.pilot import FurtherSeeds, further_seeds, seeds_from_pilot
-from rlexp.stats.power import seeds_for_power
+from rlexp.stats.aggregate import mean
+from rlexp.stats.pilot import DetectableDifferences, detectable_differences, seeds_from_pilot
+from rlexp.stats.power import ComparisonPlan, detectable_effect, seeds_for_power
 
 PILOT = [-1.0, 0.0, 1.0, 2.0, 4.0, 6.0]
 DEVIATION = float(np.std(PILOT, ddof=1))
+PLAN = ComparisonPlan(statistic=mean, samples=500)
 
 
 def test_a_pilot_of_one_label_stands_for_both() -> None:
-    """On one task the plan is the textbook's, for the difference in standard deviations."""
-    plan = seeds_from_pilot(label(PILOT), difference=2.5)
-    assert seeds_for_power(2.5 / DEVIATION) == plan.seeds
-    assert DEVIATION == pytest.approx(plan.standard_deviation)
+    """The plan is that of the difference in standard deviations of the pilot."""
+    needed = seeds_from_pilot(label(PILOT), difference=2.5, plan=PLAN)
+    assert seeds_for_power(PLAN, 2.5 / DEVIATION) == needed.seeds
+    assert DEVIATION == pytest.approx(needed.standard_deviation)
     assert (2.5, 0.05, 0.8, 0.95, None) == (
-        plan.difference,
-        plan.alpha,
-        plan.power,
-        plan.level,
-        plan.reason,
+        needed.difference,
+        needed.alpha,
+        needed.power,
+        needed.level,
+        needed.reason,
     )
 
 
 def test_the_uncertainty_of_the_pilot_is_stated() -> None:
     """The bounds of a plan follow from the chi-square interval of the pilot's variance."""
-    plan = seeds_from_pilot(label(PILOT), difference=2.5)
+    needed = seeds_from_pilot(label(PILOT), difference=2.5, plan=PLAN)
     # Quantiles of chi-square with 5 degrees of freedom.
     low, high = DEVIATION * sqrt(5 / 12.832502), DEVIATION * sqrt(5 / 0.83121161)
     assert (low, high) == pytest.approx(
-        (plan.standard_deviation_low, plan.standard_deviation_high), rel=1e-6
+        (needed.standard_deviation_low, needed.standard_deviation_high), rel=1e-6
     )
-    assert (seeds_for_power(2.5 / low), seeds_for_power(2.5 / high)) == (plan.low, plan.high)
+    expected = (seeds_for_power(PLAN, 2.5 / low), seeds_for_power(PLAN, 2.5 / high))
+    assert expected == (needed.low, needed.high)
 
 
 def test_two_equal_labels_tell_no_more_than_their_spread() -> None:
     """A second label of equal variance narrows the uncertainty, and keeps the plan."""
-    single_plan = seeds_from_pilot(label(PILOT), difference=-2.5)
-    pair_plan = seeds_from_pilot(label(PILOT), label(PILOT), difference=2.5)
-    assert single_plan.seeds == pair_plan.seeds
-    assert single_plan.high is not None
-    assert pair_plan.high is not None
-    assert pair_plan.high < single_plan.high
+    single = seeds_from_pilot(label(PILOT), difference=-2.5, plan=PLAN)
+    both = seeds_from_pilot(label(PILOT), label(PILOT), difference=2.5, plan=PLAN)
+    assert single.seeds == both.seeds
+    assert single.high is not None
+    assert both.high is not None
+    assert both.high < single.high
 
 
-def test_tasks_share_the_work() -> None:
-    """Four equal tasks have the same standard deviation, and need a quarter of the seeds."""
-    one_task = seeds_from_pilot(label(PILOT), difference=2.5)
-    four_tasks = seeds_from_pilot(label(*[PILOT] * 4), difference=2.5)
-    assert one_task.standard_deviation == pytest.approx(four_tasks.standard_deviation)
-    assert (19, 5) == (one_task.seeds, four_tasks.seeds)
-
-
-def test_a_planned_number_of_seeds_is_enough() -> None:
-    """By simulation on two tasks of unequal spread: about 80% of 1,000 tests reject."""
-    from scipy.special import stdtr
-
-    generator = np.random.default_rng(8)
-    pilot = [generator.normal(0, s, 2000) for s in (1.0, 3.0)]
-    n = seeds_from_pilot(label(*pilot), difference=2.0).seeds
-    assert n is not None
-    draws = [generator.normal(0, s, (1000, 2, n)) for s in (1.0, 3.0)]
-    value = sum(d[:, 0].mean(axis=1) - d[:, 1].mean(axis=1) + 2 for d in draws) / 2
-    parts = np.array([d.var(axis=2, ddof=1) / n for d in draws])
-    total = parts.sum(axis=(0, 2))
-    freedom = total**2 / (parts**2 / (n - 1)).sum(axis=(0, 2))
-    p = 2 * stdtr(freedom, -np.abs(value) / (np.sqrt(total) / 2))
-    assert 0.76 <= float(np.mean(p <= 0.05)) <= 0.86
-
-
-@pytest.mark.parametrize(
-    ("pilot", "reason"),
-    [([1.0], "one run alone shows no spread"), ([2.0, 2.0, 2.0], "all runs are equal")],
-)
-def test_a_pilot_without_spread_tells_nothing(pilot: list[float], reason: str) -> None:
-    """A pilot without spread gives a reason instead of a number."""
-    plan = seeds_from_pilot(label(pilot), difference=1.0)
-    assert (None, None, None, None) == (
-        plan.seeds,
-        plan.low,
-        plan.high,
-        plan.standard_deviation,
-    )
-    assert reason in (plan.reason or "")
-
-
-def test_a_plan_has_an_end() -> None:
-    """Beyond the limit, the plan says only that more seeds are needed."""
-    plan = seeds_from_pilot(label([0.0, 2.0]), difference=0.01)
-    assert (None, None, "more than 100,000 seeds per label and task are needed") == (
-        plan.seeds,
-        plan.high,
-        plan.reason,
-    )
+def test_a_pilot_without_spread_has_a_reason() -> None:
+    """A pilot whose runs are equal, or that has one run, gives no number but a reason."""
+    for scores in ([1.0], [2.0, 2.0]):
+        needed = seeds_from_pilot(label(scores), difference=1.0, plan=PLAN)
+        assert needed.seeds is None
+        assert (needed.reason or "").startswith("the pilot shows no spread: ")
 
 
 @pytest.mark.parametrize("difference", [0.0, float("nan"), float("inf")])
-def test_a_difference_worth_finding_is_a_number(difference: float) -> None:
+def test_a_difference_must_be_finite_and_not_0(difference: float) -> None:
     """A difference of 0, NaN or infinity is refused."""
-    with pytest.raises(ValueError, match="the difference must be a finite number other than 0"):
-        seeds_from_pilot(label(PILOT), difference=difference)
+    with pytest.raises(ValueError, match="must be a finite number other than 0"):
+        seeds_from_pilot(label(PILOT), difference=difference, plan=PLAN)
 
 
-def test_a_pilot_has_one_label_or_two() -> None:
-    """A pilot of three labels, or of none, is refused."""
+def test_three_pilots_are_refused() -> None:
+    """A pilot of three labels is refused."""
     with pytest.raises(ValueError, match="one or two labels, not 3"):
-        seeds_from_pilot(*[label(PILOT)] * 3, difference=1.0)
-    with pytest.raises(ValueError, match="one or two labels, not 0"):
-        seeds_from_pilot(difference=1.0)
+        seeds_from_pilot(*[label(PILOT)] * 3, difference=1.0, plan=PLAN)
 
 
-def test_further_seeds_find_the_observed_difference() -> None:
-    """By hand: the total is the plan for 1.5 / √2, of which two seeds exist."""
-    plan = further_seeds(label([0.0, 2.0]), label([1.5, 3.5]))
-    total = seeds_for_power(1.5 / sqrt(2))
+def test_what_could_be_found_is_in_units_of_the_scores() -> None:
+    """The detectable differences are detectable effects times the spread of both labels."""
+    x, y = label([10 * score for score in PILOT]), label([10 * score for score in PILOT])
+    result = detectable_differences(x, y, PLAN, floor=4)
+    expected = [10 * DEVIATION * (detectable_effect(PLAN, n) or 0) for n in (6, 12)]
+    assert (6, 12) == result.seeds
+    assert expected == pytest.approx(list(result.differences))
+    first, second = (f"{float(f'{difference:.2g}'):g}" for difference in expected)
     assert (
-        FurtherSeeds(
-            seeds=total - 2,
-            total=total,
-            reason=f"about {total - 2} further seeds per label and task ({total} in total) "
-            "would detect it, "
-            "if the true difference is the observed one",
-        )
-        == plan
-    )
+        f"with 6 seeds a difference of about {first} is found with 80% power; "
+        f"with 12 seeds: about {second}"
+    ) == result.text
 
 
-def test_a_margin_may_decide_earlier() -> None:
-    """Fewer seeds show that a small difference is within the margin than detect it."""
-    x, y = label(PILOT), label([score + 0.1 for score in PILOT])
-    without_margin, with_margin = further_seeds(x, y), further_seeds(x, y, margin=2.0)
-    assert without_margin.seeds is None
-    assert with_margin.seeds is not None
-    assert "show that the difference is within the margin" in with_margin.reason
+def test_below_the_floor_nothing_is_found() -> None:
+    """With three seeds the text says so, and adds what the fewest useful seeds find."""
+    result = detectable_differences(label([1.0, 2, 3]), label([2.0, 3, 5]), PLAN, floor=4)
+    assert ((3, 4, 8), None) == (result.seeds, result.differences[0])
+    assert result.text.startswith("with 3 seeds no difference is found with 80% power; with 4 ")
 
 
-def test_a_difference_beyond_the_margin_can_only_be_detected() -> None:
-    """No number of seeds shows that a difference beyond the margin is within it."""
-    for shift in (2, 20):
-        x, y = label(PILOT), label([score + shift for score in PILOT])
-        assert further_seeds(x, y) == further_seeds(x, y, margin=1.5)
+def test_without_spread_what_could_be_found_is_not_known() -> None:
+    """Labels without spread have a reason instead of numbers, with the seeds that are needed."""
+    alone = detectable_differences(label([1.0]), label([2.0]), PLAN, floor=4)
+    assert ((), ()) == (alone.seeds, alone.differences)
+    assert alone.text.startswith("what could be found is not known: one run alone")
+    assert alone.text.endswith("; at least 4 seeds per label and task are needed")
+    equal = detectable_differences(label([1.0] * 5), label([1.0] * 5), PLAN, floor=4)
+    assert DetectableDifferences(text=equal.text) == equal
+    assert "needed" not in equal.text
 
 
-def test_no_difference_needs_more_seeds_than_the_limit() -> None:
-    """For a difference of 0, the reason says that more seeds than the limit are needed."""
-    plan = further_seeds(label(PILOT), label(PILOT), limit=50)
-    assert (None, None) == (plan.seeds, plan.total)
-    assert plan.reason.startswith("more than 50 further seeds per label and task would be needed")
-
-
-def test_at_least_one_more_is_needed() -> None:
-    """At least one further seed is suggested, even if the existing seeds have enough power."""
-    plan = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]))
-    assert (1, 4) == (plan.seeds, plan.total)
-    assert plan.reason.startswith("about 1 further seed per label")
-    plan_of_six = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]), at_least=6)
-    assert (3, 6) == (plan_of_six.seeds, plan_of_six.total)
-
-
-def test_without_spread_only_the_least_is_known() -> None:
-    """Without spread, the reason names the fewest seeds with which a test can decide."""
-    plan = further_seeds(label([1.0]), label([2.0]), at_least=4)
-    assert (None, None) == (plan.seeds, plan.total)
-    assert "one run alone shows no spread" in plan.reason
-    assert plan.reason.endswith("at least 4 per label and task are needed")
-
-
-@given(two_labels(), st.one_of(st.none(), st.floats(0.1, 20)))
-def test_swapping_sides_changes_no_plan(both: tuple[Label, Label], margin: float | None) -> None:
-    """Swapping the labels changes no number of seeds."""
+@given(two_labels())
+def test_every_pair_has_a_text(both: tuple[Label, Label]) -> None:
+    """Every pair of labels has a sentence without NaN, in either order of the labels."""
     x, y = (label(*side) for side in both)
-    assert further_seeds(x, y, margin=margin) == further_seeds(y, x, margin=margin)
-
-
-def test_further_seeds_to_equivalence_are_enough() -> None:
-    """By hand 2 (1.645 + 1.282)² / 0.15² seeds; about 80 % of 300 pairs are then equivalent."""
-    from rlexp.stats.equivalence import equivalence_test
-
-    generator = np.random.default_rng(9)
-    x = generator.normal(size=400)
-    x -= x.mean()
-    n = further_seeds(label(x), label(x), margin=0.15).total
-    assert n is not None
-    assert 761 * x.var(ddof=1) == pytest.approx(n, rel=0.005)
-    draws = generator.normal(size=(300, 2, n)) * x.std(ddof=1)
-    equivalent_pairs = sum(
-        (equivalence_test(label(a), label(b), 0.15).p or 1.0) <= 0.05 for a, b in draws
-    )
-    assert 0.72 <= equivalent_pairs / 300 <= 0.88
+    plan = ComparisonPlan(statistic=mean, samples=50, tasks=len(x.sizes))
+    forward, swapped = (detectable_differences(a, b, plan, floor=4) for a, b in ((x, y), (y, x)))
+    assert forward == swapped
+    assert forward.text
+    assert "nan" not in forward.text

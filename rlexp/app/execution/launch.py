@@ -26,6 +26,7 @@ from rlexp.app.execution.estimate import estimate_cost, store_speeds
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
 from rlexp.app.execution.signals import Signals, collect_signals
+from rlexp.app.execution.verdict_reach import missing_reach
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.summary import StoredEntry, read_entries
@@ -333,6 +334,7 @@ def make_run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
+        reach=missing_reach([*plan.missing, *plan.done]),
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
         workers=workers,
         threads=threads,

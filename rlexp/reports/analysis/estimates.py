@@ -25,9 +25,9 @@ from rlexp.reports.analysis.scale import (
     without_anchors,
 )
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
-from rlexp.stats.aggregate import aggregate_of
-from rlexp.stats.comparison import PrimaryTest
+from rlexp.stats.aggregate import Negative, aggregate_of
 from rlexp.stats.difference import tasks_of_both
+from rlexp.stats.pairwise_family import Family
 from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
 from rlexp.stats.verdict import Decision, verdicts
 from rlexp.text import join_names
@@ -154,10 +154,6 @@ def _finite(metric: Metric, scores: TaskScores) -> float | None:
     return value if abs(value) < np.sqrt(UNBOUNDED) else None
 
 
-PRIMARY = PrimaryTest.PERMUTATION
-"""The test that decides verdicts."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelEstimates:
     """The metrics of one label, over all tasks or on a single task.
@@ -236,12 +232,12 @@ def per_task(report: ReportContext) -> tuple[LabelEstimates, ...]:
 
 
 def pairs(report: ReportContext) -> tuple[LabelPair, ...]:
-    """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
+    """Every pair of labels with its verdict, p-values adjusted over all labels.
 
-    A verdict is about the mean over tasks of the difference of the means (positive where the first
-    label is higher), and a permutation test decides it. Holm's family contains every pair that can
-    be compared, also one whose test is impossible; a pair with a `reason` is not part of it,
-    because no scores could give it a verdict.
+    A verdict is about the difference of the leading metric (positive where the first label is
+    better), and a permutation test decides it. The family contains every pair that can be
+    compared, also one whose test is impossible; a pair with a `reason` is not part of it, because
+    no scores could give it a verdict.
     """
     # Several sections ask for the pairs, and permutation tests take seconds.
     if "pairs" not in report.computed:
@@ -251,33 +247,68 @@ def pairs(report: ReportContext) -> tuple[LabelPair, ...]:
 
 
 def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
-    settings, scale = report.settings, common_scale(report.evidence, report.settings)
+    scale = verdict_scale(report)
     labels = combinations(report.evidence.labels, 2)
     joined = [_joined(a, b, report.evidence) for a, b in labels]
     scored = [_scores_of_both(pair, report, scale) for pair in joined]
-    compared = [
-        (both, _furthest(pair, report.evidence, scale))
-        for pair, both in zip(joined, scored, strict=True)
-        if not isinstance(both, str)
-    ]
-    # One call for all pairs: Holm's adjustment needs the p-values of the whole family.
-    decisions = iter(
-        verdicts(
-            [both for both, _ in compared],
-            settings.resampling,
-            furthest=[far for _, far in compared],
-            alpha=settings.alpha,
-            margin=settings.margin,
-            primary=PRIMARY,
-            power=settings.power,
-        )
-    )
+    # One call for all pairs: the adjustment needs the whole family.
+    decisions = iter(_decisions(report, joined, scored))
     return tuple(
         replace(pair, reason=both)
         if isinstance(both, str)
         else replace(pair, decision=next(decisions))
         for pair, both in zip(joined, scored, strict=True)
     )
+
+
+def leading_metric(report: ReportContext) -> tuple[str, Metric]:
+    """Name and metric with which tables begin, and about which verdicts are."""
+    return next(iter(report.metrics.items()))
+
+
+def verdict_scale(report: ReportContext) -> AnchorsByTask | None:
+    """Anchors of the scores of verdicts; `None` where the scores are raw."""
+    # A capped metric is normalised even on a single task, whose other metrics are raw.
+    if is_capped(leading_metric(report)[1]):
+        return anchors_by_task(report.evidence, report.settings)
+    return common_scale(report.evidence, report.settings)
+
+
+def _decisions(
+    report: ReportContext,
+    joined: Sequence[LabelPair],
+    scored: Sequence[tuple[TaskScores, TaskScores] | str],
+) -> tuple[Decision, ...]:
+    """A decision for each pair that can be compared."""
+    settings, scale = report.settings, verdict_scale(report)
+    compared = [
+        (pair, both)
+        for pair, both in zip(joined, scored, strict=True)
+        if not isinstance(both, str)
+    ]
+    if not compared:
+        return ()
+    furthest = [_furthest(pair, report.evidence, scale) for pair, _ in compared]
+    _, metric = leading_metric(report)
+    family = Family(
+        pairs=[both for _, both in compared],
+        members=_members([pair for pair, _ in compared]),
+        statistic=metric if metric.higher_is_better else Negative(metric),
+        resampling=settings.resampling,
+        alpha=settings.alpha,
+        margin=settings.margin,
+        furthest=furthest,
+    )
+    return verdicts(family, power=settings.power)
+
+
+def _members(pairs: Sequence[LabelPair]) -> list[tuple[int, int]] | None:
+    """Numbers of both labels of each pair; `None` where not every pair shares all tasks."""
+    labels = list(dict.fromkeys(name for pair in pairs for name in (pair.first, pair.second)))
+    complete = len(pairs) == len(labels) * (len(labels) - 1) // 2
+    if not complete or len({pair.tasks for pair in pairs}) > 1:
+        return None
+    return [(labels.index(pair.first), labels.index(pair.second)) for pair in pairs]
 
 
 def is_capped(metric: Metric) -> bool:

@@ -310,30 +310,39 @@ DEFINITIONS = (
     ),
     Definition(
         "permutation test",
-        "The share of relabellings of the runs within each task whose mean difference is at least "
-        "as large as the observed one. All relabellings are used where they are few, else random "
-        "ones.",
-        "Pitman 1937, Significance Tests Which May Be Applied to Samples from Any Populations",
+        "The share of relabellings of the runs within each task whose difference of the leading "
+        "metric, divided by its standard error, is at least as large as the observed one. All "
+        "relabellings are used where they are few, else random ones.",
+        "Chung and Romano 2013, Exact and Asymptotically Robust Permutation Tests",
         _several_labels,
     ),
     Definition(
         "interval of a difference",
-        "Welch's t interval of the mean over tasks of the difference of the task means.",
+        "The differences that the permutation test does not reject at the pair's adjusted level. "
+        "It contains 0 exactly where the pair is undecided.",
+        "inversion of a test: Lehmann and Romano 2005, Testing Statistical Hypotheses, 3.5",
+        _several_labels,
+    ),
+    Definition(
+        "difference of means",
+        "The mean over tasks of the difference of the task means, with Welch's t interval.",
         "Welch 1947, The Generalization of Student's Problem",
         _several_labels,
     ),
     Definition(
-        "p after Holm",
-        "p-values of all pairs, adjusted so that the probability of any false verdict is at most "
-        "the declared level.",
-        "Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure",
+        "adjusted p",
+        "The largest p-value of all hypotheses under which both labels are equal, among the "
+        "partitions of all labels into groups of equal ones. The probability of any false verdict "
+        "is then at most the declared level. More than seven labels are tested in stretches of "
+        "neighbours, which is an approximation.",
+        "Marcus, Peritz and Gabriel 1976, On Closed Testing Procedures",
         _several_labels,
     ),
     Definition(
-        "seeds that would decide",
-        "The smallest number of seeds per label and task with which a t test would detect the "
-        "observed difference with the requested power, if it were the true difference.",
-        "Cohen 1988, Statistical Power Analysis for the Behavioral Sciences",
+        "what could be found",
+        "The true difference that the comparison finds with the requested power, by simulation of "
+        "its test with normal scores of the observed spread.",
+        "simulation, in rlexp",
         _several_labels,
     ),
     Definition(

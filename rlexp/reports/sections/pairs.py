@@ -2,21 +2,23 @@
 
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.estimates import LabelPair, pairs, unit
+from rlexp.reports.analysis.estimates import LabelPair, leading_metric, pairs, unit
 from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
 from rlexp.reports.sections import ReportContext
 from rlexp.stats.comparison import PairwiseComparison
+from rlexp.text import join_names
 
 COLUMNS = (
     TableColumn(title="first", label=True),
     TableColumn(title="second", label=True),
     TableColumn(title="runs"),
     TableColumn(title="difference"),
+    TableColumn(title="difference of means"),
     TableColumn(title="Cliff's delta"),
     TableColumn(title="permutation p", digits=4),
     TableColumn(title="Welch p", digits=4),
     TableColumn(title="Mann–Whitney p", digits=4),
-    TableColumn(title="p after Holm", digits=4),
+    TableColumn(title="adjusted p", digits=4),
     TableColumn(title="verdict"),
 )
 
@@ -52,6 +54,7 @@ def _row(pair: LabelPair) -> tuple[Value, ...]:
         pair.second,
         _runs(comparison),
         comparison.difference,
+        comparison.mean_difference,
         comparison.effect.cliffs_delta,
         comparison.permutation.p,
         comparison.welch.p,
@@ -69,8 +72,10 @@ def _runs(comparison: PairwiseComparison) -> str:
 def _text(report: ReportContext) -> Text:
     return Text(
         text=f"Differences are first minus second, in units of the {unit(report.evidence)}. The "
-        "permutation test decides the verdict, as fixed in advance; the other tests are shown for "
-        "comparison.",
+        f"permutation test of the difference of the {leading_metric(report)[1].title} decides the "
+        "verdict, as fixed in advance. Its interval holds the differences that this test does not "
+        "reject. Welch's test and the interval of means are about means, the Mann–Whitney test is "
+        "about ranks; they are shown for comparison.",
     )
 
 
@@ -86,5 +91,7 @@ def _note(report: ReportContext, compared: tuple[LabelPair, ...]) -> str:
         if test.p is not None
     }
     counted = "1 pair" if len(compared) == 1 else f"{len(compared)} pairs"
-    head = f"Two-sided, family-wise level {report.settings.alpha:g} over {counted}, by Holm."
+    corrections = sorted({str(p.decision.member.correction) for p in compared if p.decision})
+    by = "" if len(compared) == 1 else f", by {join_names(corrections)}" * bool(corrections)
+    head = f"Two-sided, family-wise level {report.settings.alpha:g} over {counted}{by}."
     return " ".join([head, *sorted(f"{method[:1].upper()}{method[1:]}." for method in tests)])

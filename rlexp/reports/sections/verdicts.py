@@ -8,12 +8,21 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_text import possible, with_ends
-from rlexp.reports.analysis.estimates import LabelEstimates, LabelPair, aggregates, pairs, unit
+from rlexp.reports.analysis.estimates import (
+    LabelEstimates,
+    LabelPair,
+    aggregates,
+    leading_metric,
+    pairs,
+    unit,
+)
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import Block, Callout, SectionContent, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
+from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import Verdict
+from rlexp.stats.verdict import Decision
 from rlexp.text import (
     decimals_for_span,
     format_count,
@@ -77,16 +86,17 @@ def _score(evidence: Evidence) -> str:
 
 def _rule(report: ReportContext) -> str:
     settings, several = report.settings, len(report.evidence.tasks) > 1
-    what = f"the difference of the mean {unit(report.evidence)}"
-    over = ", averaged over the tasks" if several else ""
+    _, metric = leading_metric(report)
+    what = f"the difference of the {metric.title}"
+    over = " over all tasks" if several else ""
     margin = (
         "No margin was declared, so no pair is called equivalent."
         if settings.margin is None
         else f"Differences within ±{settings.margin:g} are declared irrelevant."
     )
     return (
-        f"A verdict is about {what}{over}, first label minus second. A permutation test at level "
-        f"{settings.alpha:g} decides, with p-values adjusted over all pairs by Holm. {margin}"
+        f"A verdict is about {what}{over} ({unit(report.evidence)}), first label minus second. A "
+        f"permutation test at family-wise level {settings.alpha:g} decides. {margin}"
     )
 
 
@@ -143,7 +153,7 @@ def _notice(pair: LabelPair, evidence: Evidence) -> Callout:
     verdict, decision = pair.decision.verdict, pair.decision
     # The head of the sentence says already which label is better.
     reason = decision.reason.removeprefix("higher: ").removeprefix("lower: ")
-    more = f"; {decision.further.reason}" if decision.further else ""
+    more = f"; {decision.detectable.text}" if decision.detectable else ""
     head = {
         Verdict.BETTER: f"{pair.first} is better than {pair.second}",
         Verdict.WORSE: f"{pair.first} is worse than {pair.second}",
@@ -155,7 +165,31 @@ def _notice(pair: LabelPair, evidence: Evidence) -> Callout:
     caveats = "".join(_caveats(pair, evidence))
     if caveats and tone is Tone.GOOD:
         tone = Tone.WARNING
-    return Callout(tone=tone, text=f"{head}: {reason}{more}. {_runs(pair, evidence)}{caveats}")
+    means = _means(pair, decision)
+    text = f"{head}: {reason}{more}.{means} {_runs(pair, evidence)}{caveats}"
+    return Callout(tone=tone, text=text)
+
+
+def _means(pair: LabelPair, decision: Decision) -> str:
+    """A sentence about the difference of the means, which the verdict is not about."""
+    comparison = decision.member.comparison
+    metric, means = comparison.difference.estimate, comparison.mean_difference
+    if metric == means.estimate:
+        return ""
+    text = f" The means differ by {with_ends(means, decimals_for_span(_width(means)))}."
+    if metric * means.estimate >= 0:
+        return text
+    higher = pair.first if means.estimate > 0 else pair.second
+    return (
+        f"{text} The mean of {higher} is higher, unlike the metric of the verdict: single runs far "
+        "from the others move a mean."
+    )
+
+
+def _width(interval: Interval) -> float:
+    if interval.low is None or interval.high is None:
+        return abs(interval.estimate)
+    return interval.high - interval.low
 
 
 def _runs(pair: LabelPair, evidence: Evidence) -> str:

@@ -1,0 +1,153 @@
+"""Interval of a difference of two labels: the differences that the verdict's test does not reject.
+
+An interval that inverts the test of the verdict cannot contradict the verdict: it contains 0 if and
+only if the pair is undecided.
+"""
+
+from dataclasses import dataclass
+from math import isfinite, sqrt
+
+from rlexp.stats.aggregate import Statistic
+from rlexp.stats.difference import Difference
+from rlexp.stats.permutation import (
+    PermutationDistribution,
+    difference_of,
+    moved,
+    permutation_distribution,
+    smallest_p,
+    squared_error,
+)
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+ITERATIONS = 6
+"""Steps of the iteration for an end; each takes the error down to about a tenth."""
+BISECTIONS = 20
+CELLS = 400_000
+"""Runs that the random relabellings for one hypothetical difference assign together, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceTest:
+    """The test of a pair of labels, for any hypothetical difference.
+
+    Attributes:
+        x: Scores of the first label.
+        y: Scores of the second label.
+        statistic: The metric that is compared; it moves with the scores.
+        resampling: Its seed draws random relabellings.
+        repetitions: Number of random relabellings of the verdict.
+        guard: Difference with a standard error, whose t test must agree; None without a guard.
+    """
+
+    x: TaskScores
+    y: TaskScores
+    statistic: Statistic
+    resampling: Resampling
+    repetitions: int
+    guard: Difference | None = None
+
+    @property
+    def smallest_p(self) -> float:
+        """Smallest p-value that the test can have with these numbers of runs."""
+        return smallest_p(self.x, self.y, self.repetitions)
+
+    def interval(self, alpha: float, *, rejected: bool) -> tuple[float, float] | str:
+        """Ends of the interval of all differences with a p-value above alpha.
+
+        Args:
+            alpha: Level of the test.
+            rejected: Whether the verdict rejects the difference 0.
+
+        Returns:
+            The ends, or the reason why there are none.
+        """
+        if self.smallest_p > alpha:
+            return (
+                f"the smallest possible p-value, {self.smallest_p:.3g}, is above {alpha:.3g}: "
+                "no difference can be excluded"
+            )
+        error = sqrt(float(squared_error(self.x) + squared_error(self.y)))
+        if not error > 0:
+            return "within each task all runs are equal"
+        estimate = difference_of(self.x, self.y, self.statistic)
+        low, high = (self._end(estimate, sign * error, alpha) for sign in (-1, 1))
+        if not (isfinite(low) and isfinite(high)):
+            return "the test rejects no difference, however large"
+        if rejected == (low <= 0 <= high):
+            # The p-value is not quite monotone in the difference, and random relabellings are
+            # fewer here: the verdict decides on which side of the end 0 lies.
+            return self._agreeing(low, high, estimate, alpha, rejected=rejected)
+        return low, high
+
+    def _end(self, estimate: float, error: float, alpha: float) -> float:
+        """The end of the interval on the side of `error`, which has a sign.
+
+        The observed statistic of a hypothetical difference d is (estimate − d) / error. It equals
+        the critical value at the end. The critical value hardly depends on d, so that iterating
+        converges.
+        """
+        end, least = estimate, self._guard_distance(alpha)
+        for _ in range(ITERATIONS):
+            distance = max(self._distribution(end).critical(alpha) * abs(error), least)
+            if not isfinite(distance):
+                return distance
+            end = estimate + (distance if error > 0 else -distance)
+        return end if self._distribution(end).random else self._refined(estimate, end, alpha)
+
+    def _refined(self, estimate: float, end: float, alpha: float) -> float:
+        """The end by bisection: few relabellings have few critical values, far from each other."""
+        accepted, rejected = estimate, end
+        while self._p(rejected) > alpha:
+            rejected += rejected - estimate
+        for _ in range(BISECTIONS):
+            middle = (accepted + rejected) / 2
+            if self._p(middle) > alpha:
+                accepted = middle
+            else:
+                rejected = middle
+        return accepted
+
+    def _p(self, difference: float) -> float:
+        guarded = 0.0 if self.guard is None else t_test(self.guard, difference)
+        return max(self._distribution(difference).p, guarded)
+
+    def _guard_distance(self, alpha: float) -> float:
+        """Distance from the estimate to which the t test of the guard accepts differences."""
+        from scipy.special import stdtrit
+
+        if self.guard is None or self.guard.standard_error is None:
+            return 0.0
+        quantile = float(stdtrit(self.guard.degrees_of_freedom, 1 - alpha / 2))
+        return quantile * self.guard.standard_error
+
+    def _distribution(self, difference: float) -> PermutationDistribution:
+        labels = [moved(self.x, -difference), self.y]
+        repetitions = min(self.repetitions, max(999, CELLS // (self.x.n + self.y.n)))
+        return permutation_distribution(labels, self.statistic, self.resampling, repetitions)
+
+    def _agreeing(
+        self, low: float, high: float, estimate: float, alpha: float, *, rejected: bool
+    ) -> tuple[float, float]:
+        """The interval with the end beside 0 moved to the side on which the verdict puts it."""
+        end = 0.0
+        if rejected:
+            accepted = estimate
+            for _ in range(BISECTIONS):
+                middle = (accepted + end) / 2
+                if self._p(middle) > alpha:
+                    accepted = middle
+                else:
+                    end = middle
+            end = accepted
+        return (end, high) if estimate > 0 else (low, end)
+
+
+def t_test(difference: Difference, shift: float) -> float:
+    """The two-sided p-value of Student's t test of a hypothetical difference."""
+    from scipy.special import stdtr
+
+    if difference.standard_error is None:
+        return 1.0
+    t = abs(difference.value - shift) / difference.standard_error
+    return min(1.0, 2 * float(stdtr(difference.degrees_of_freedom, -t)))
