@@ -106,6 +106,33 @@ def test_from_a_table_to_a_report() -> None:
     assert {0, 1, 2, 3, 4} == {row["seed"] for row in runs}
 
 
+def test_a_score_that_is_not_a_number_costs_one_run() -> None:
+    """A NaN among final scores fails its run; the import names it, and others keep their scores."""
+    scores = {seed: "nan" if seed == 1 else f"{100 + seed}" for seed in range(5)}
+    path = table(
+        *(f"ppo,Toy-v0,{seed},100,{score},1" for seed, score in scores.items()),
+        header=f"{HEADER},final",
+    )
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "No score: 1 of 5 runs." in output
+    assert "ppo/Toy-v0/1: failed, its return at step 100 is nan" in output
+    runs = json.loads(give("ls", "alpha", "--json"))["rows"]
+    expected = {0: 100.0, 1: None, 2: 102.0, 3: 103.0, 4: 104.0}
+    assert expected == {row["seed"]: row["score"] for row in runs}
+    assert ["failed"] == [row["state"] for row in runs if row["seed"] == 1]
+
+
+def test_many_runs_without_a_score_are_named() -> None:
+    """The import counts the runs without a score, and names those whose reason is not shown."""
+    path = table(
+        *(f"ppo,Toy-v0,{seed},100,{'nan' if seed else 1},1" for seed in range(9)),
+        header=f"{HEADER},final",
+    )
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "No score: 8 of 9 runs." in output
+    assert "also ppo/Toy-v0/6, ppo/Toy-v0/7, ppo/Toy-v0/8; 'rlexp ls' lists them." in output
+
+
 def test_returns_of_training_are_marked() -> None:
     """The import, `show` and the report say that the returns were recorded during training."""
     path = table(*rows("ppo", "Toy-v0", [0, 1]))
