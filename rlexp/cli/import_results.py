@@ -172,7 +172,9 @@ def _without_score(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":
         yield f"  {run.name}: {run.state}, {run.reason}."
     if len(scoreless) > MOST:
         names = ", ".join(run.name for run in scoreless[MOST:MOST_NAMES])
-        others = f" and {len(scoreless) - MOST_NAMES:,} more" if len(scoreless) > MOST_NAMES else ""
+        others = (
+            f" and {len(scoreless) - MOST_NAMES:,} more" if len(scoreless) > MOST_NAMES else ""
+        )
         yield f"  also {names}{others}; 'rlexp ls' lists them."
 
 

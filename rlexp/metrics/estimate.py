@@ -97,6 +97,14 @@ def declared_ends(reference: Mapping[str, Any]) -> Ends:
     )
 
 
+def has_other_anchors(reference: Mapping[str, Any]) -> bool:
+    """Whether a task declares another random score than 0, or another threshold than 1.
+
+    Its reference scores are then returns, even if the recorded scores are normalised already.
+    """
+    return reference.get("random") not in {None, 0} or reference.get("threshold") not in {None, 1}
+
+
 def common_ends(tasks: Iterable[Ends]) -> Ends:
     """Smallest and largest possible score over all tasks; None if a task does not declare it."""
     least, greatest = zip(*tasks, strict=True)

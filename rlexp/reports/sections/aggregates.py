@@ -7,7 +7,7 @@ from rlexp.metrics.estimate_text import few_runs, too_narrow
 from rlexp.reports.analysis.estimates import LabelEstimates, aggregates, is_capped, unit
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
-from rlexp.reports.analysis.scale import anchors_by_task
+from rlexp.reports.analysis.scale import NORMALISED_ALREADY, anchors_by_task
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
@@ -22,7 +22,12 @@ from rlexp.reports.drawing.blocks import (
     Tone,
     Value,
 )
-from rlexp.text import format_percentage, format_runs_by_task, join_names
+from rlexp.text import (
+    format_percentage,
+    format_runs_by_task,
+    join_first_names,
+    join_names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +41,14 @@ class AggregatesSection:
             return None
         blocks: list[Block] = [
             Text(text=_about(report)),
+            *_unused_references(report),
             *_reasons(estimates),
             *_narrow(estimates, report),
         ]
         if any(label_estimates.intervals for label_estimates in estimates):
             blocks.append(_figure(estimates, report))
         blocks.append(_table(estimates, report))
-        if any(
+        if report.settings.normalisation != "none" and any(
             _normalised(name, report)
             for label_estimates in estimates
             for name in label_estimates.intervals
@@ -53,15 +59,39 @@ class AggregatesSection:
 
 def _about(report: ReportContext) -> str:
     tasks = report.evidence.tasks
+    already = report.settings.normalisation == "none"
     if len(tasks) == 1:
+        as_recorded = f" {_sentence(NORMALISED_ALREADY)} (normalisation=none)." if already else ""
         return (
             f"All runs on {tasks[0]}, in units of its return. With a single task, the median and "
             "the mean over tasks are equal: both are the mean over its runs."
+            f"{as_recorded}"
+        )
+    if already:
+        return (
+            f"All runs on {len(tasks)} tasks. {_sentence(NORMALISED_ALREADY)} (normalisation=none): "
+            "their 0 and 1 are the anchors. If they are returns, these aggregates mean nothing. "
+            "Every task has the same weight."
         )
     return (
         f"All runs on {len(tasks)} tasks. Scores are normalised per task: the lower anchor becomes "
         "0 and the upper anchor 1 (see the table of anchors). Every task has the same weight."
     )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _unused_references(report: ReportContext) -> Iterator[Callout]:
+    """Warning about tasks that declare returns, where scores are taken as normalised."""
+    if tasks := report.evidence.unused_references:
+        yield Callout(
+            tone=Tone.WARNING,
+            text=f"{join_first_names(tasks)}: the configuration declares a random score other "
+            "than 0 or a threshold other than 1. Such reference scores are returns, and are not "
+            "used here. If the scores are returns too, leave out normalisation=none.",
+        )
 
 
 def _reasons(estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:

@@ -242,6 +242,14 @@ def _normalised(report: ReportContext) -> bool:
     return several or any(is_capped(metric) for metric in report.metrics.values())
 
 
+def _normalised_already(report: ReportContext) -> bool:
+    return _normalised(report) and report.settings.normalisation == "none"
+
+
+def _normalised_by_anchors(report: ReportContext) -> bool:
+    return _normalised(report) and report.settings.normalisation != "none"
+
+
 def _incomplete(report: ReportContext) -> bool:
     return any(member.score is None for member in report.evidence.members)
 
@@ -263,7 +271,13 @@ DEFINITIONS = (
         "normalised score",
         "(score − low) / (high − low), with the anchors of the task.",
         AGARWAL,
-        _normalised,
+        _normalised_by_anchors,
+    ),
+    Definition(
+        "normalised score, as recorded",
+        "The recorded score itself: scores are taken as normalised already (normalisation=none).",
+        "rlexp",
+        _normalised_already,
     ),
     Definition(
         "t interval",

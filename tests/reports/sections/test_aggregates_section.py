@@ -9,6 +9,7 @@ from evidence_samples import (
     of_scores,
     one_run,
     one_task,
+    settings,
     task_missing,
     typical,
     typical_scores,
@@ -17,7 +18,8 @@ from evidence_samples import (
 from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.reports.analysis.estimates import aggregates
-from rlexp.reports.drawing.blocks import IntervalFigure, Tone
+from rlexp.reports.analysis.scale import in_units_of_scores
+from rlexp.reports.drawing.blocks import IntervalFigure, Table, Tone
 from rlexp.reports.sections.aggregates import AggregatesSection
 
 
@@ -46,6 +48,29 @@ def test_normalised_scores_have_a_table_of_anchors() -> None:
     anchors_table = table(part_of(AggregatesSection(), typical()), "anchors")
     expected = (CARTPOLE, 22.5, 475.0, "random and threshold score (measured)")
     assert expected == anchors_table.rows[0]
+
+
+def test_scores_that_are_normalised_already_are_said_to_be() -> None:
+    """With `normalisation=none` the text says so, and the table of anchors is left out."""
+    part = part_of(AggregatesSection(), typical(), normalisation="none")
+    assert "Scores are taken as normalised already (normalisation=none)" in texts(part)[0]
+    assert "If they are returns, these aggregates mean nothing." in texts(part)[0]
+    assert ["aggregates"] == [t.name for t in of_kind(part, Table)]
+    alone = part_of(AggregatesSection(), one_task(), normalisation="none")
+    assert "Scores are taken as normalised already" in texts(alone)[0]
+
+
+def test_references_in_other_units_are_warned_about() -> None:
+    """Where scores are taken as normalised, tasks that declare returns are named."""
+    used = in_units_of_scores(typical(), settings(normalisation="none"))
+    part = part_of(AggregatesSection(), used, normalisation="none")
+    expected = (
+        "CartPole-v1 and Pendulum-v1: the configuration declares a random score other than 0"
+    )
+    warned = [text for tone, text in notices(part) if tone is Tone.WARNING]
+    assert any(text.startswith(expected) for text in warned)
+    usual = notices(part_of(AggregatesSection(), typical()))
+    assert not any("declares" in text for _, text in usual)
 
 
 def test_units_of_one_task() -> None:
