@@ -27,7 +27,8 @@ class Estimate(Interval):
     """An aggregate of runs with its interval, as every surface shows it.
 
     Attributes:
-        digits: Digits after the decimal point, on every surface.
+        digits: Digits after the decimal point, on every surface; with more than six of them, tiny
+            numbers are written in powers of ten.
         sizes: Runs of each task.
         runs: Value of each run, ascending, for each task; empty if there are `FEW` runs or more.
     """
@@ -135,7 +136,7 @@ def _estimate(scores: TaskScores, metric: Statistic, computed: Interval) -> Esti
     every = [value for values in runs for value in values]
     return Estimate(
         **{f.name: getattr(computed, f.name) for f in fields(Interval)},
-        digits=decimals_for_span(width or max(every) - min(every)),
+        digits=decimals_for_span(width or max(every) - min(every), max(map(abs, every))),
         sizes=scores.sizes,
         runs=runs if scores.n < FEW else (),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics import Metric, title_over
 from rlexp.metrics.estimate_text import few_runs, too_narrow
 from rlexp.reports.analysis.estimates import LabelEstimates, aggregates, is_capped, unit
 from rlexp.reports.analysis.every_run import with_every_run
@@ -63,9 +64,8 @@ def _about(report: ReportContext) -> str:
     if len(tasks) == 1:
         as_recorded = f" {_sentence(NORMALISED_ALREADY)} (normalisation=none)." if already else ""
         return (
-            f"All runs on {tasks[0]}, in units of its return. With a single task, the median and "
-            "the mean over tasks are equal: both are the mean over its runs."
-            f"{as_recorded}"
+            f"All runs on {tasks[0]}, in units of its return. With a single task, median and mean are "
+            f"those of its runs.{as_recorded}"
         )
     if already:
         return (
@@ -77,6 +77,10 @@ def _about(report: ReportContext) -> str:
         f"All runs on {len(tasks)} tasks. Scores are normalised per task: the lower anchor becomes "
         "0 and the upper anchor 1 (see the table of anchors). Every task has the same weight."
     )
+
+
+def _title(metric: Metric, report: ReportContext) -> str:
+    return title_over(metric, len(report.evidence.tasks))
 
 
 def _sentence(words: str) -> str:
@@ -124,7 +128,7 @@ def _narrow(estimates: Sequence[LabelEstimates], report: ReportContext) -> Itera
         narrow = {e.label: i for e in estimates if (i := e.intervals.get(name)) and too_narrow(i)}
         shares = [i.coverage for i in narrow.values() if i.coverage is not None]
         if shares:
-            shares_by_labels.setdefault(tuple(narrow), {})[metric.title] = min(shares)
+            shares_by_labels.setdefault(tuple(narrow), {})[_title(metric, report)] = min(shares)
     for labels, shares_by_title in shares_by_labels.items():
         yield Callout(
             tone=Tone.WARNING,
@@ -165,13 +169,15 @@ def _dots(estimates: Sequence[LabelEstimates]) -> str:
 
 
 def _lower_is_better(names: Sequence[str], report: ReportContext) -> str:
-    lower = [report.metrics[n].title for n in names if not report.metrics[n].higher_is_better]
+    lower = [
+        _title(report.metrics[n], report) for n in names if not report.metrics[n].higher_is_better
+    ]
     return f" Lower is better for {join_names(lower)}." if lower else ""
 
 
 def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext) -> Panel:
     return Panel(
-        title=report.metrics[name].title,
+        title=_title(report.metrics[name], report),
         axis=Axis(title=_axis(name, report)),
         marks=tuple(
             IntervalMark(
@@ -188,7 +194,7 @@ def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
 
 def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
     columns = [TableColumn(title="label", label=True), TableColumn(title="runs")]
-    columns += [TableColumn(title=metric.title) for metric in report.metrics.values()]
+    columns += [TableColumn(title=_title(metric, report)) for metric in report.metrics.values()]
     table = Table(
         name="aggregates",
         title="Aggregates",
@@ -197,11 +203,11 @@ def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
         note=f"Runs: with a score, of planned. In units of the {unit(report.evidence)}"
         f"{_other_units(report)}.{_lower_is_better(list(report.metrics), report)}",
     )
-    return with_every_run(table, next(iter(report.metrics.values())).title)
+    return with_every_run(table, _title(next(iter(report.metrics.values())), report))
 
 
 def _other_units(report: ReportContext) -> str:
-    capped = [m.title for m in report.metrics.values() if is_capped(m)]
+    capped = [_title(m, report) for m in report.metrics.values() if is_capped(m)]
     several = len(report.evidence.tasks) > 1
     return f"; {join_names(capped)} in normalised scores" if capped and not several else ""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.metrics import title_over
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_text import possible, with_ends
 from rlexp.reports.analysis.estimates import LabelEstimates, LabelPair, aggregates, pairs, unit
@@ -107,9 +108,10 @@ def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
     if name not in estimates.intervals:
         return Callout(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
     interval = estimates.intervals[name]
+    title = title_over(metric, len(estimates.tasks))
     level = f", {format_percentage(interval.level)} interval" if possible(interval) else ""
     text = (
-        f"{estimates.label} reaches {with_ends(interval, 2)}: {metric.title} "
+        f"{estimates.label} reaches {with_ends(interval, 2)}: {title} "
         f"of the {unit(report.evidence)}, {estimates.n} of {format_count(estimates.planned, 'run')} on "
         f"{format_count(len(estimates.tasks), 'task')}{level}."
     )
@@ -172,10 +174,9 @@ def _runs(pair: LabelPair, evidence: Evidence) -> str:
 def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
     """Scores of few runs, in units of their task's return; semicolons separate tasks."""
     span = max(float(np.ptp(scores)) for scores in tasks)
+    digits = decimals_for_span(span, max(float(np.abs(scores).max()) for scores in tasks))
     return "; ".join(
-        ", ".join(
-            format_number(score, decimals_for_span(span)) for score in sorted(scores.tolist())
-        )
+        ", ".join(format_number(score, digits) for score in sorted(scores.tolist()))
         for scores in tasks
     )
 
