@@ -11,6 +11,7 @@ from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_text import possible, with_ends
 from rlexp.reports.analysis.estimates import LabelEstimates, LabelPair, aggregates, pairs, unit
 from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import Block, Callout, SectionContent, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
@@ -97,9 +98,9 @@ def _answers(report: ReportContext, compared: tuple[LabelPair, ...]) -> Iterator
         return
     yield from _winner(report.evidence, compared)
     if len(compared) <= MANY:
-        yield from (_notice(pair, report.evidence) for pair in compared)
+        yield from (_notice(pair, report) for pair in compared)
     else:
-        yield from (_summary(label, compared) for label in report.evidence.labels)
+        yield from (_summary(label, compared, report) for label in report.evidence.labels)
 
 
 def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
@@ -138,7 +139,11 @@ def _winner_of(pair: LabelPair) -> str | None:
             return None
 
 
-def _notice(pair: LabelPair, evidence: Evidence) -> Callout:
+def _notice(pair: LabelPair, report: ReportContext) -> Callout:
+    evidence = report.evidence
+    identical = identical_labels(report).get((pair.first, pair.second))
+    if identical is not None and not is_told_apart(pair):
+        return Callout(tone=Tone.WARNING, text=identical.sentence)
     if pair.decision is None:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
         return Callout(tone=Tone.PROBLEM, text=text)
@@ -197,17 +202,18 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _summary(label: str, compared: tuple[LabelPair, ...]) -> Callout:
+def _summary(label: str, compared: tuple[LabelPair, ...], report: ReportContext) -> Callout:
     """Notice with the relations of one label to all others."""
     involved = [pair for pair in compared if label in {pair.first, pair.second}]
     labels_by_relation: dict[str, list[str]] = {}
     for pair in involved:
         other = pair.second if pair.first == label else pair.first
-        labels_by_relation.setdefault(_relation(label, pair), []).append(other)
+        labels_by_relation.setdefault(_relation(label, pair, report), []).append(other)
     order = (
         "better than",
         "worse than",
         "equivalent to",
+        "identical to",
         "undecided against",
         "not comparable to",
     )
@@ -216,13 +222,15 @@ def _summary(label: str, compared: tuple[LabelPair, ...]) -> Callout:
         for word in order
         if word in labels_by_relation
     ]
-    undecided = set(labels_by_relation) <= {"undecided against", "not comparable to"}
+    undecided = set(labels_by_relation).isdisjoint(("better than", "worse than", "equivalent to"))
     return Callout(
         tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
     )
 
 
-def _relation(label: str, pair: LabelPair) -> str:
+def _relation(label: str, pair: LabelPair, report: ReportContext) -> str:
+    if (pair.first, pair.second) in identical_labels(report) and not is_told_apart(pair):
+        return "identical to"
     if pair.decision is None:
         return "not comparable to"
     if (winner := _winner_of(pair)) is not None:
