@@ -88,6 +88,11 @@ def decimals_for_span(span: float, largest: float = 0.0) -> int:
     return max(0, 1 - math.floor(math.log10(span / 2 or span)))
 
 
+def decimals_for_values(values: Iterable[float]) -> int:
+    """Decimal places for unrelated numbers: two, or more where two would show a number as zero."""
+    return max((decimals_for_span(0.0, abs(value)) for value in values), default=2)
+
+
 def format_score(value: float, digits: int = 2, separator: str = ",") -> str:
     """A number without a known spread (`-12,300.50`), as the console shows scores and returns.
 

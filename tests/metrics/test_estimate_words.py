@@ -22,6 +22,7 @@ from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import (
     decimals_for_span,
+    decimals_for_values,
     format_number,
     format_percentage,
     format_runs_by_task,
@@ -76,6 +77,15 @@ def test_digits_tell_values_apart(span: float, expected: int) -> None:
 def test_equal_values_are_not_shown_as_zero(largest: float, expected: int) -> None:
     """Where values have no span, two decimals are shown, or more for tiny values."""
     assert expected == decimals_for_span(0.0, largest)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((), 2), ((475.0, 0.0, -0.3), 2), ((475.0, -0.0012), 5), ((475.0, 1e-300), 302)],
+)
+def test_no_number_of_a_column_is_shown_as_zero(values: tuple[float, ...], expected: int) -> None:
+    """A column of unrelated numbers has two decimals, or more for its smallest number."""
+    assert expected == decimals_for_values(values)
 
 
 @pytest.mark.parametrize(

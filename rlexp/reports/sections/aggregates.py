@@ -24,6 +24,7 @@ from rlexp.reports.drawing.blocks import (
     Value,
 )
 from rlexp.text import (
+    decimals_for_values,
     format_percentage,
     format_runs_by_task,
     join_first_names,
@@ -231,13 +232,14 @@ def _anchors(report: ReportContext) -> Block:
         for task, task_anchors in anchors.items()
         if task_anchors
     ]
+    digits = decimals_for_values(end for _, low, high, _ in rows for end in (low, high))
     return Table(
         name="anchors",
         title="Normalisation anchors",
         columns=(
             TableColumn(title="task"),
-            TableColumn(title="low (becomes 0)"),
-            TableColumn(title="high (becomes 1)"),
+            TableColumn(title="low (becomes 0)", digits=digits),
+            TableColumn(title="high (becomes 1)", digits=digits),
             TableColumn(title="source"),
         ),
         rows=tuple(rows),

@@ -77,7 +77,9 @@ def test_violations_stay_between_zero_and_one() -> None:
     )
     assert isinstance(value, Interval)
     assert (0.0, 1.0) == (value.low, value.high)
-    counts = [{"violations": (0.0, 20 * run["violations"][1])} for run in shares]
+    counts: list[dict[str, tuple[float, ...]]] = [
+        {"violations": (0.0, 20 * run["violations"][1])} for run in shares
+    ]
     (value,) = column(
         table(part_of(MeasuresSection(), runs_with_measures(*counts)), "measures"), "mean"
     )
