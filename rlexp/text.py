@@ -24,22 +24,88 @@ SCORE_RULES = {
 # Numbers
 
 
+HUGE = 1e12
+"""Numbers from here on are written in powers of ten, unless they are counts."""
+TINY = 1e-3
+"""Numbers below are written in powers of ten where they need more than `MOST_DECIMALS`."""
+MOST_DECIMALS = 6
+"""Most digits after the decimal point of a number that is not written in powers of ten."""
+
+SIGNIFICANT = 4
+"""Most digits of a number that is written in powers of ten."""
+
+
 def format_number(value: float, digits: int) -> str:
-    """A number with a minus sign (U+2212) and a thousands separator (`−12,300.50`)."""
+    """A number with a minus sign (U+2212) and a thousands separator (`−12,300.50`).
+
+    A huge number, and a tiny one that needs more than `MOST_DECIMALS`, is written in powers of ten
+    (`1.2e−300`, `−3.142e150`). A whole number (`int`) is a count, and always written in full.
+
+    Args:
+        value: The number.
+        digits: Digits after the decimal point, as `decimals_for_span` computes them.
+    """
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    text = f"{value:,.{max(0, digits)}f}"
+    text = _positional_or_power(value, max(0, digits))
     # A negative number that rounds to zero is written without a sign.
     negative = text.startswith("-") and any(c in "123456789" for c in text)
-    return ("−" if negative else "") + text.lstrip("-")
+    return ("−" if negative else "") + text.lstrip("-").replace("-", "−")
 
 
-def decimals_for_span(span: float) -> int:
-    """Decimal places that distinguish values spread over a span; at most 6."""
+def _positional_or_power(value: float, digits: int) -> str:
+    if abs(value) >= HUGE and not isinstance(value, int):
+        return _in_powers_of_ten(value)
+    if digits <= MOST_DECIMALS or abs(value) >= TINY:
+        return f"{value:,.{min(digits, MOST_DECIMALS)}f}"
+    places = digits + (math.floor(math.log10(abs(value))) if value else -digits - 1)
+    # Below the digits that tell values apart, a number is zero.
+    return _in_powers_of_ten(value, min(places, SIGNIFICANT - 1)) if places >= 0 else "0"
+
+
+def _in_powers_of_ten(value: float, places: int | None = None) -> str:
+    """A number as `1.234e150`, with `places` decimals, or without zeros at their end."""
+    mantissa, exponent = f"{value:.{SIGNIFICANT - 1 if places is None else places}e}".split("e")
+    if places is None:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def decimals_for_span(span: float, largest: float = 0.0) -> int:
+    """Decimal places that distinguish values spread over a span.
+
+    With more than `MOST_DECIMALS` of them, `format_number` writes tiny numbers in powers of ten.
+
+    Args:
+        span: Distance of the largest value from the smallest one.
+        largest: Largest magnitude of the values. It decides where there is no span, and two
+            decimals would show the values as zero.
+    """
     if not math.isfinite(span) or span <= 0:
-        return 2
+        is_shown_as_zero = largest > 0 and round(largest, 2) == 0
+        return decimals_for_span(largest) if is_shown_as_zero else 2
     # Halving the smallest positive number gives 0, which has no logarithm.
-    return min(6, max(0, 1 - math.floor(math.log10(span / 2 or span))))
+    return max(0, 1 - math.floor(math.log10(span / 2 or span)))
+
+
+def decimals_for_values(values: Iterable[float]) -> int:
+    """Decimal places for unrelated numbers: two, or more where two would show a number as zero."""
+    return max((decimals_for_span(0.0, abs(value)) for value in values), default=2)
+
+
+def format_score(value: float, digits: int = 2, separator: str = ",") -> str:
+    """A number without a known spread (`-12,300.50`), as the console shows scores and returns.
+
+    A number that is huge, or that `digits` decimals would show as zero, has up to four significant
+    digits instead (`0.001`, `1.234e-5`, `3.142e150`).
+    """
+    is_shown_as_zero = value != 0 and abs(value) < 1 and round(value, digits) == 0
+    if HUGE <= abs(value) < math.inf or (is_shown_as_zero and abs(value) < TINY):
+        return _in_powers_of_ten(value)
+    if is_shown_as_zero:
+        return f"{value:.{SIGNIFICANT}g}"
+    # Adding zero removes the sign of a negative zero.
+    return f"{value + 0.0:{separator}.{digits}f}"
 
 
 def format_percentage(share: float) -> str:
@@ -63,11 +129,11 @@ def format_value(value: str | float | bool | None, digits: int) -> str:
 
 
 def format_cell(value: Any) -> str:
-    """The text of a cell in a console table; numbers have two decimal places."""
+    """The text of a cell in a console table; usual numbers have two decimal places."""
     if value is None:
         return "—"
     if isinstance(value, float):
-        return f"{value:,.2f}"
+        return format_score(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

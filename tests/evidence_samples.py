@@ -124,7 +124,9 @@ def learned(spec: RunSpec, score: float, low: float) -> RunRecord:
         mean = low + (score - low) * number / EVALUATIONS
         events.append(evaluated(every * number, mean - 1, mean + 1))
     final = evaluated(spec.budget["steps"], score - 1, score + 1, final=True)
-    return RunRecord.fold(spec, [[*events, final, ended(spec.budget["steps"])]])
+    record = RunRecord.fold(spec, [[*events, final, ended(spec.budget["steps"])]])
+    # Equal digests would make runs of different labels with equal scores identical.
+    return replace(record, weights=f"weights of {spec.name}")
 
 
 def broken(spec: RunSpec, failure: Failure = Failure.NAN) -> RunRecord:

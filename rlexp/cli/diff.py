@@ -46,7 +46,9 @@ def difference_lines(differences: "RunDifferences") -> "Iterator[str]":
 
 
 def _run_line(sign: str, run: "ComparedRun") -> str:
-    score = f", score {run.score:,.2f}" if run.score is not None else ""
+    from rlexp.text import format_score
+
+    score = f", score {format_score(run.score)}" if run.score is not None else ""
     return f"{sign} {run.run} ({run.state}{score})"
 
 

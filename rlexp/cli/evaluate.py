@@ -64,6 +64,7 @@ def evaluate(
 def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     """The policy, the distribution of returns and lengths, and the videos, as lines."""
     from rlexp.cli.summaries import next_lines
+    from rlexp.text import format_score
 
     policy = "checkpoint" if evaluation.checkpoint else "final policy"
     acting = "deterministic" if evaluation.deterministic else "sampled"
@@ -82,14 +83,18 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
         f"  n = {evaluation.n} episodes of one run; other training seeds may give other returns"
     )
     for film in evaluation.videos:
-        yield f"  {film.file}: return {film.episode_return:,.2f} in {film.length:,} steps"
+        yield f"  {film.file}: return {format_score(film.episode_return)} in {film.length:,} steps"
     yield from next_lines(evaluation.next)
 
 
 def _spread_line(name: str, spread: "ReturnStatistics") -> str:
     from dataclasses import asdict
 
+    from rlexp.text import format_score
+
     values = [
-        f"{k.replace('_', ' ')} {v:,.2f}" for k, v in asdict(spread).items() if v is not None
+        f"{k.replace('_', ' ')} {format_score(v)}"
+        for k, v in asdict(spread).items()
+        if v is not None
     ]
     return f"  {name}: {', '.join(values)}"

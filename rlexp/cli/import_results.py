@@ -21,6 +21,8 @@ COLUMNS = ("label", "task", "runs", "completed", "seeds", "steps", "score", "ret
 """Fields of `ImportedGroup` that the table shows."""
 MOST = 5
 """Longest list of names that is printed in full."""
+MOST_NAMES = 50
+"""Most runs without a score that are named."""
 
 
 def import_results(
@@ -163,11 +165,17 @@ def _without_score(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":
     from rlexp.text import format_count
 
     scoreless = [run for run in runs if run.state != "completed"]
+    if not scoreless:
+        return
+    yield f"No score: {len(scoreless):,} of {format_count(len(runs), 'run')}."
     for run in scoreless[:MOST]:
-        yield f"No score: {run.name}: {run.state}, {run.reason}."
+        yield f"  {run.name}: {run.state}, {run.reason}."
     if len(scoreless) > MOST:
-        more = format_count(len(scoreless) - MOST, "further run")
-        yield f"No score: {more}; 'rlexp ls' lists them."
+        names = ", ".join(run.name for run in scoreless[MOST:MOST_NAMES])
+        others = (
+            f" and {len(scoreless) - MOST_NAMES:,} more" if len(scoreless) > MOST_NAMES else ""
+        )
+        yield f"  also {names}{others}; 'rlexp ls' lists them."
 
 
 def _unequal_lengths(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":

@@ -118,7 +118,9 @@ def _value(value: Any) -> str:
 
 
 def _number(score: float | None) -> str:
-    return "—" if score is None else f"{score:,.2f}"
+    from rlexp.text import format_score
+
+    return "—" if score is None else format_score(score)
 
 
 def _ending(run: "ReproducedRun") -> str:

@@ -68,6 +68,8 @@ def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -
 
 
 def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
+    from rlexp.text import format_score
+
     yield f"{status.experiment}: " + ("running" if status.driven else "not running")
     if status.sweep is None and status.sweep_problem is None:
         yield f"  {_run_counts(status)}"
@@ -75,7 +77,7 @@ def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
     yield from (f"  {line}" for line in _queue_lines(status))
     yield from (f"  {line}" for line in status.past.sentences())
     for run in status.running:
-        last = "" if run.last_return is None else f", return {run.last_return:,.1f}"
+        last = "" if run.last_return is None else f", return {format_score(run.last_return, 1)}"
         yield f"  {run.run} at step {run.step:,} of {run.steps:,}{last}"
     yield from (f"  damaged: {problem}" for problem in status.problems)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from rlexp.app.reading.summary import LabelSummary, PhaseSummary
 from rlexp.app.results import NextCommand
 from rlexp.metrics.estimate_text import sentence
-from rlexp.text import SCORE_RULES
+from rlexp.text import SCORE_RULES, format_score
 
 MOST_SCORES = 50
 """Longest list of scores that is printed in full."""
@@ -38,10 +38,11 @@ def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     if len(cell.scores) > MOST_SCORES:
         low, high = min(cell.scores.values()), max(cell.scores.values())
         every = shlex.join(["rlexp", "ls", summary.experiment])
-        yield f"  {len(cell.scores):,} scores from {low:.2f} to {high:.2f}; to see each: {every}"
+        ends = " to ".join(format_score(end, separator="") for end in (low, high))
+        yield f"  {len(cell.scores):,} scores from {ends}; to see each: {every}"
     else:
         for seed, score in cell.scores.items():
-            yield f"  seed {seed:<4} {score:10.2f}"
+            yield f"  seed {seed:<4} {format_score(score, separator=''):>10}"
     if cell.estimate is None:
         yield f"  {cell.title} —: no run has a score"
     else:

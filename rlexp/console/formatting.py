@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rlexp.text import format_score
+
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
@@ -13,13 +15,15 @@ if TYPE_CHECKING:
 def progress(running: "RunInFlight") -> str:
     """The share of steps done and the return of the last evaluation (`40% return 12.5`)."""
     total = running.spec.budget["steps"]
-    last = f" return {running.last.mean:.1f}" if running.last else ""
+    last = f" return {format_score(running.last.mean, 1, separator='')}" if running.last else ""
     return f"{min(running.step / total, 1):.0%}{last}"
 
 
 def ending(record: "RunRecord", *, again: bool) -> str:
     """The state, score and reason of an ended run, on one line."""
-    score = f", score {record.score:.2f}" if record.score is not None else ""
+    score = (
+        f", score {format_score(record.score, separator='')}" if record.score is not None else ""
+    )
     kind = f" ({record.failure})" if record.failure else ""
     reason = f": {record.reason}" if record.reason else ""
     more = "; trying again" if again else ""

@@ -13,7 +13,7 @@ from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
 from rlexp.engine.sweep_view import EndedTrial, ReadSweepView, SweepStatus, TrialCounts
 from rlexp.metrics.estimate import FEW
-from rlexp.text import format_count, format_duration
+from rlexp.text import format_count, format_duration, format_score
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
@@ -26,9 +26,13 @@ STATES = ("complete", "pruned", "failed")
 def trial_line(trial: EndedTrial) -> str:
     """The number, state and value of a trial, on one line."""
     # An aggregate of few seeds says little, so the scores themselves are printed beside it.
-    few = f" ({', '.join(f'{s:,.2f}' for s in trial.scores)})" if 1 < trial.seeds < FEW else ""
+    few = (
+        f" ({', '.join(f'{format_score(s)}' for s in trial.scores)})"
+        if 1 < trial.seeds < FEW
+        else ""
+    )
     seeds = f"{format_count(trial.seeds, 'seed')}{few}"
-    value = "" if trial.value is None else f" {trial.value:,.2f} on {seeds}"
+    value = "" if trial.value is None else f" {format_score(trial.value)} on {seeds}"
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 else ""
@@ -38,7 +42,11 @@ def trial_line(trial: EndedTrial) -> str:
 def status_line(sweep: SweepStatus) -> str:
     """The progress of a sweep on one line."""
     trials = sweep.trials
-    best = f" · best {sweep.best.value:,.2f} (trial {sweep.best.trial})" if sweep.best else ""
+    best = (
+        f" · best {format_score(sweep.best.value)} (trial {sweep.best.trial})"
+        if sweep.best
+        else ""
+    )
     if sweep.winner is not None:
         best += f" · winner trial {sweep.winner}"
     word = "running" if trials.running else "unfinished"

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.formatting import ending, progress
-from rlexp.text import format_cell, format_duration, safe_for_terminal
+from rlexp.text import format_cell, format_duration, format_score, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
@@ -52,7 +52,7 @@ class LiveTable:
                 str(run.spec.seed),
                 f"{run.step:,}",
                 progress(run).split(" ")[0],
-                f"{run.last.mean:,.1f}" if run.last else "—",
+                format_score(run.last.mean, 1) if run.last else "—",
                 f"{speed:,.0f}" if run.step else "—",
                 left if run.step < total else "evaluating",
             )

@@ -11,7 +11,8 @@ from rlexp.stats.task_scores import TaskScores
 class Metric(Protocol):
     """An aggregate of scores.
 
-    A metric that equals an `rlexp.stats.aggregate.Aggregate` can declare it in an attribute
+    A metric with another name over several tasks than on one task declares it in an attribute
+    `title_of_several_tasks`. A metric that equals an `rlexp.stats.aggregate.Aggregate` can declare it in an attribute
     `aggregate`: its intervals are then computed much faster.
     """
 
@@ -23,3 +24,9 @@ class Metric(Protocol):
     def __call__(self, scores: TaskScores, /) -> NDArray[np.float64]:
         """Return the value, of shape (…), of scores of shape (…, N)."""
         ...
+
+
+def title_over(metric: Metric, tasks: int) -> str:
+    """The name of a metric in tables and figures of an aggregate over this number of tasks."""
+    several: str = getattr(metric, "title_of_several_tasks", metric.title)
+    return several if tasks > 1 else metric.title

@@ -27,7 +27,8 @@ class Estimate(Interval):
     """An aggregate of runs with its interval, as every surface shows it.
 
     Attributes:
-        digits: Digits after the decimal point, on every surface.
+        digits: Digits after the decimal point, on every surface; with more than six of them, tiny
+            numbers are written in powers of ten.
         sizes: Runs of each task.
         runs: Value of each run, ascending, for each task; empty if there are `FEW` runs or more.
     """
@@ -97,6 +98,14 @@ def declared_ends(reference: Mapping[str, Any]) -> Ends:
     )
 
 
+def has_other_anchors(reference: Mapping[str, Any]) -> bool:
+    """Whether a task declares another random score than 0, or another threshold than 1.
+
+    Its reference scores are then returns, even if the recorded scores are normalised already.
+    """
+    return reference.get("random") not in {None, 0} or reference.get("threshold") not in {None, 1}
+
+
 def common_ends(tasks: Iterable[Ends]) -> Ends:
     """Smallest and largest possible score over all tasks; None if a task does not declare it."""
     least, greatest = zip(*tasks, strict=True)
@@ -127,7 +136,7 @@ def _estimate(scores: TaskScores, metric: Statistic, computed: Interval) -> Esti
     every = [value for values in runs for value in values]
     return Estimate(
         **{f.name: getattr(computed, f.name) for f in fields(Interval)},
-        digits=decimals_for_span(width or max(every) - min(every)),
+        digits=decimals_for_span(width or max(every) - min(every), max(map(abs, every))),
         sizes=scores.sizes,
         runs=runs if scores.n < FEW else (),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.stats.interval import Interval, too_few
-from rlexp.text import format_number, format_percentage, format_runs_by_task
+from rlexp.text import decimals_for_span, format_number, format_percentage, format_runs_by_task
 
 SHORT_OF_NOMINAL = 0.90
 """Expected coverage below which an interval is marked as too narrow."""
@@ -16,8 +16,17 @@ def possible(interval: Interval) -> bool:
 
 
 def digits_of(interval: Interval, otherwise: int) -> int:
-    """Digits after the decimal point: those of an estimate, or `otherwise` for other intervals."""
-    return interval.digits if isinstance(interval, Estimate) else otherwise
+    """Digits after the decimal point: those of an estimate, or `otherwise` for other intervals.
+
+    Other intervals have more digits where these would show every number of them as zero.
+    """
+    if isinstance(interval, Estimate):
+        return interval.digits
+    shown = [v for v in (interval.estimate, interval.low, interval.high) if v is not None]
+    largest = max(map(abs, shown))
+    if not 0 < largest < 1 or round(largest, otherwise) != 0:
+        return otherwise
+    return decimals_for_span(max(shown) - min(shown), largest)
 
 
 def no_interval(interval: Interval) -> str:

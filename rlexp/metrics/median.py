@@ -1,4 +1,4 @@
-"""The metric `median`: median over tasks."""
+"""The metric `median`: median over runs, or over the means of several tasks."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,9 +12,13 @@ from rlexp.stats.task_scores import TaskScores
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """Median over tasks of the means over runs; it can ignore half of the tasks."""
+    """Median over the runs of one task; of several tasks, the median of their means over runs.
+
+    The median of task means is that of Agarwal et al. 2021. It can ignore half of the tasks.
+    """
 
     title: ClassVar[str] = "median"
+    title_of_several_tasks: ClassVar[str] = "median of task means"
     higher_is_better: ClassVar[bool] = True
     aggregate: ClassVar[Aggregate] = Aggregate("median")
 

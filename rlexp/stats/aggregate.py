@@ -34,7 +34,7 @@ class Aggregate:
 
     Attributes:
         centre: `interquartile mean` is taken over the runs of all tasks; `mean` and `median` are
-            taken over the task means.
+            taken over the task means. The median of a single task is taken over its runs.
         cap: Scores above the cap are replaced by the cap.
     """
 
@@ -107,10 +107,13 @@ def mean(scores: TaskScores, /) -> Array:
 
 
 def median(scores: TaskScores, /) -> Array:
-    """Median over tasks of the means over runs: of shape (…) for scores of shape (…, N).
+    """Median of task means, or of the runs of a single task: (…) for scores of shape (…, N).
 
-    This is the median of Agarwal et al. (2021); it is not a median over runs.
+    Over several tasks this is the median of Agarwal et al. (2021), which is not a median over runs.
+    Of a single task, that median would be the mean of the runs; the median of the runs is taken.
     """
+    if len(scores.sizes) == 1:
+        return np.asarray(np.median(scores.values, axis=-1))
     return np.asarray(np.median(task_means(scores), axis=-1))
 
 

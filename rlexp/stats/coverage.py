@@ -83,7 +83,7 @@ def expected_coverage(method: str, statistic: str, n: int, tasks: int) -> float 
     Returns:
         A probability; None outside of the simulated sizes.
     """
-    if statistic == "median" and tasks <= 2:  # the mean of one task or two is their median
+    if statistic == "median" and tasks == 2:  # the mean of two tasks is their median
         statistic = "mean"
     table = TABLE.get((method, statistic), {})
     return _between(

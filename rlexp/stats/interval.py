@@ -44,8 +44,8 @@ def limited(
 ) -> AnyInterval:
     """The interval as it is shown: cut to the possible values, and removed below three runs.
 
-    Cutting impossible values loses no coverage. If the estimate itself is outside of the declared
-    bounds, the bounds must be wrong, and the interval stays as it is.
+    Cutting impossible values loses no coverage. If the estimate itself is beyond a bound, this bound
+    must be wrong, and does not cut; the other one does.
 
     Args:
         interval: The interval as it was computed.
@@ -58,6 +58,10 @@ def limited(
         )
     if interval.low is None or interval.high is None:
         return interval
-    low = interval.low if least is None else max(interval.low, least)
-    high = interval.high if greatest is None else min(interval.high, greatest)
-    return replace(interval, low=low, high=high) if low <= interval.estimate <= high else interval
+    low, high = interval.low, interval.high
+    if least is not None and least <= interval.estimate:
+        low = max(low, least)
+    if greatest is not None and interval.estimate <= greatest:
+        high = min(high, greatest)
+    # The interval of an estimate that is corrected for bias may lie beyond a bound as a whole.
+    return replace(interval, low=low, high=high) if low <= high else interval

@@ -80,7 +80,10 @@ class ExactSums:
         return self.scaled(self.values.take(draws.positions).sum(axis=-1))
 
     def median(self, draws: Draws) -> Array:
-        """Median of the task means, of shape (rows,)."""
+        """Median of the task means, or of the runs of a single task, of shape (rows,)."""
+        if len(draws.sizes) == 1:
+            runs = self.scaled(self.values.take(draws.positions))
+            return np.asarray(np.median(runs, axis=-1) * draws.sizes[0])
         sums = np.add.reduceat(self.values.take(draws.positions), draws.starts, axis=-1)
         # The weights contain 1/m for the mean over m tasks. A median over tasks does not need it.
         return np.asarray(np.median(self.scaled(sums), axis=-1) * len(draws.sizes))

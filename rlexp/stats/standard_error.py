@@ -30,15 +30,15 @@ def degrees_of_freedom(scores: TaskScores, aggregate: Aggregate | None) -> float
     ν = (Σ v_j)² / Σ v_j²/(n_j − 1), where v_j is the variance of the mean of task j. The scores
     are winsorised at the pooled cut for an interquartile mean (Tukey and McLaughlin 1963), capped
     for an optimality gap, and unchanged for a mean. ν is never below n_j − 1 of the task with
-    fewest runs. It equals this minimum for an unknown statistic, and for a median over more than
-    two tasks, whose error comes from the one or two tasks in the middle.
+    fewest runs. It equals this minimum for an unknown statistic, and for a median, whose error comes
+    from the one or two tasks (or runs) in the middle. The median of two tasks is their mean.
 
     Args:
         scores: Of shape (N,), n_j ≥ 2.
         aggregate: The aggregate that the statistic computes, if known.
     """
     fewest = min(scores.sizes) - 1
-    if aggregate is None or (aggregate.centre == "median" and len(scores.sizes) > 2):
+    if aggregate is None or (aggregate.centre == "median" and len(scores.sizes) != 2):
         return fewest
     used = aggregate.capped(scores)
     if aggregate.centre == "interquartile mean":

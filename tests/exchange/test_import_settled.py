@@ -85,6 +85,21 @@ def test_the_score_is_never_the_best() -> None:
     assert [False, False] == [p.final for p in planned_run.points]
 
 
+def test_a_run_that_failed_does_not_choose_the_score() -> None:
+    """Final evaluations stay the score if a run without one failed or ended early."""
+    final = EvaluationPoint(step=100, returns=(5.0,), final=True)
+    failure = EarlyEnd(step=100, ending=Ending.FAILED, reason="nan", failure=Failure.NAN)
+    good = run(points=(*run(50, 100).points, final))
+    failed, short = run(50, seed=1, trouble=failure), run(10, 20, seed=2)
+    plan = settled(good, failed, short)
+    assert {"final"} == {r.configuration.budget.score for r in plan.runs}
+    endings = [r.trouble.ending if r.trouble else None for r in plan.runs]
+    assert [None, Ending.FAILED, Ending.INTERRUPTED] == endings
+    complete_without_mark = run(50, 100, seed=3)
+    [first, *_] = settled(good, failed, complete_without_mark).runs
+    assert "last_window" == first.configuration.budget.score
+
+
 def test_final_by_request() -> None:
     """With --score final, the last evaluation is also the final one."""
     [planned_run] = settled(run(50, 100), score="final").runs

@@ -156,7 +156,7 @@ def test_files_of_spreadsheets_are_read(tmp_path: Path) -> None:
         (f"{HEADER}\na,t,0,inf,1\n", "line 2: step is 'inf'"),
         (f"{HEADER}\na,t,zero,1,1\n", "line 2: seed is 'zero'"),
         (f"{HEADER}\na,t,0,1,high\n", "line 2: return is 'high'"),
-        (f"{HEADER}\na,t,0,1,\n", "line 2: return is ''"),
+        (f"{HEADER}\na,t,0,1,\n", "line 2: return is '', and not a number: write nan there"),
         (f"{HEADER}\n,t,0,1,1\n", "line 2: label is ''"),
         (f"{HEADER}\na,{'t' * 500},0,1,1\n", "line 2: task is"),
         (f"{HEADER}\na\x1b[31m,t,0,1,1\n", "line 2: label is"),

@@ -17,8 +17,17 @@ from rlexp.metrics.estimate_text import (
     with_ends,
 )
 from rlexp.metrics.iqm import InterquartileMean
+from rlexp.metrics.mean import Mean
+from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import decimals_for_span, format_number, format_percentage, format_runs_by_task
+from rlexp.text import (
+    decimals_for_span,
+    decimals_for_values,
+    format_number,
+    format_percentage,
+    format_runs_by_task,
+    format_score,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +39,19 @@ from rlexp.text import decimals_for_span, format_number, format_percentage, form
         (-0.0004, 2, "0.00"),
         (0.0, 1, "0.0"),
         (5.0, -3, "5"),
+        (1e12, 0, "1e12"),
+        (-1.23456e150, 0, "−1.235e150"),
+        (999999999999.0, 0, "999,999,999,999"),
+        (10**12, 0, "1,000,000,000,000"),
+        (1e-300, 302, "1.00e−300"),
+        (0.00001234, 8, "1.234e−5"),
+        (-0.00001234, 8, "−1.234e−5"),
+        (0.00001234, 6, "0.000012"),
+        (0.00001234567, 13, "1.235e−5"),
+        (0.5, 11, "0.500000"),
+        (1e-300, 11, "0"),
+        (0.0, 302, "0"),
+        (-0.0, 2, "0.00"),
         (math.nan, 2, "not a number"),
         (math.inf, 2, "∞"),
         (-math.inf, 2, "−∞"),
@@ -42,11 +64,69 @@ def test_a_number_is_set_as_in_print(value: float, digits: int, expected: str) -
 
 @pytest.mark.parametrize(
     ("span", "expected"),
-    [(1.3, 2), (0.45, 2), (0.1, 3), (13.0, 1), (300.0, 0), (0.0, 2), (math.nan, 2), (1e-9, 6)],
+    [(1.3, 2), (0.45, 2), (0.1, 3), (13.0, 1), (300.0, 0), (0.0, 2), (math.nan, 2), (1e-9, 11)],
 )
 def test_digits_tell_values_apart(span: float, expected: int) -> None:
     """A number has about two significant digits within the span of the values."""
     assert expected == decimals_for_span(span)
+
+
+@pytest.mark.parametrize(
+    ("largest", "expected"), [(500.0, 2), (0.01, 2), (0.0, 2), (0.004, 4), (1e-300, 302)]
+)
+def test_equal_values_are_not_shown_as_zero(largest: float, expected: int) -> None:
+    """Where values have no span, two decimals are shown, or more for tiny values."""
+    assert expected == decimals_for_span(0.0, largest)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((), 2), ((475.0, 0.0, -0.3), 2), ((475.0, -0.0012), 5), ((475.0, 1e-300), 302)],
+)
+def test_no_number_of_a_column_is_shown_as_zero(values: tuple[float, ...], expected: int) -> None:
+    """A column of unrelated numbers has two decimals, or more for its smallest number."""
+    assert expected == decimals_for_values(values)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (-12300.5, "-12,300.50"),
+        (0.25, "0.25"),
+        (0.005, "0.01"),
+        (0.001, "0.001"),
+        (-0.0012345, "-0.001234"),
+        (0.00001234, "1.234e-5"),
+        (1e-300, "1e-300"),
+        (-1e12, "-1e12"),
+        (3.14159e150, "3.142e150"),
+        (0.0, "0.00"),
+        (-0.0, "0.00"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+    ],
+)
+def test_a_score_is_never_shown_as_zero_or_at_length(value: float, expected: str) -> None:
+    """A score has two decimals, or a few significant digits if it is huge or tiny."""
+    assert expected == format_score(value)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([1e-300, 2e-300, 4e-300], "2.3e−300"),
+        ([5e-5, 5e-5, 5e-5], "0.000050"),
+        ([1e150, 1e150, 1e150], "1e150"),
+        ([-0.0, -0.0, 0.0], "0.00"),
+        ([500.0, 500.0, 500.0], "500.00"),
+    ],
+)
+def test_estimates_of_extreme_scores_can_be_read(scores: list[float], expected: str) -> None:
+    """The estimate of tiny or huge scores is written in powers of ten."""
+    estimate = Estimator(resampling=Resampling(repetitions=100)).estimate(
+        TaskScores.from_tasks([scores]), Mean()
+    )
+    assert with_ends(estimate, 2).startswith(f"{expected} ")
 
 
 def test_an_interval_says_how_it_was_made() -> None:

@@ -38,9 +38,14 @@ def check_ends(case: dict[str, Any], method: str, metric: str, actual: Interval)
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_percentile_intervals_are_rliables(name: str) -> None:
-    """Percentile intervals of four aggregates agree with rliable's at a million repetitions."""
+    """Percentile intervals of four aggregates agree with rliable's at a million repetitions.
+
+    The median of a single task is left out, because rliable's is the mean of the runs.
+    """
     case = CASES[name]
     metrics = statistics(case["gamma"])
+    if case["shape"][1] == 1:
+        del metrics["median"]
     actual = intervals(scores_of(case), metrics, Resampling(), method="percentile")
     for metric in metrics:
         check_ends(case, "percentile", metric, actual[metric])

@@ -32,6 +32,8 @@ EQUAL = TaskScores.from_tasks([[0.0, 2.0, 4.0], [10.0, 12.0, 14.0]])
         # the median of two tasks is their mean; that of more tasks depends on one or two of them
         ("median", None, [[0.0, 2.0], [10.0, 14.0]], 25 / 17),
         ("median", None, [[0.0, 2.0], [10.0, 14.0], [3.0, 4.0]], 1.0),
+        # the median of one task is that of its runs
+        ("median", None, [[0.0, 2.0, 9.0, 10.0]], 3.0),
     ],
 )
 def test_degrees_of_freedom(

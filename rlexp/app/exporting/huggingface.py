@@ -38,6 +38,7 @@ from rlexp.protocol.identity import short_name
 from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.drawing.blocks import (
     Block,
     Callout,
@@ -302,7 +303,11 @@ def _inquiry(evidence: Evidence, request: ExportRequest, workspace: Workspace) -
         raise ConfigError(
             f"--metric={name} needs normalised scores, which a card does not have: use iqm, mean or median"
         )
-    return ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    return ReportContext(
+        evidence=in_units_of_scores(evidence, parts.settings),
+        settings=parts.settings,
+        metrics=parts.metrics,
+    )
 
 
 def model_file(member: PlannedRun) -> str:

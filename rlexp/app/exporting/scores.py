@@ -34,7 +34,7 @@ from rlexp.exchange.exporters.rliable import (
     score_dictionary,
 )
 from rlexp.exchange.exporters.tables import LEVELS, Sheet, make_sheet
-from rlexp.reports.analysis.scale import anchors_by_task
+from rlexp.reports.analysis.scale import NORMALISED_ALREADY, anchors_by_task
 from rlexp.reports.evidence.runs import Evidence, score_definition
 from rlexp.reports.formats.as_csv import to_csv
 from rlexp.reports.formats.markdown import inline
@@ -156,7 +156,8 @@ def _normalised(
     if tasks_without_anchors:
         raise ConfigError(
             f"{join_names(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
-            ".threshold, or leave out --normalised",
+            ".threshold, set normalisation: none in conf/report.yaml if scores are normalised "
+            "already, or leave out --normalised",
         )
     columns = {
         label: [
@@ -168,6 +169,8 @@ def _normalised(
     }
     anchors = (f"{task} {s.low:g} and {s.high:g}" for task, s in scale_of.items() if s)
     unit = f"0 at the lower anchor of a task and 1 at the upper one ({join_names(anchors)})"
+    if settings.normalisation == "none":
+        unit = f"as they were recorded ({NORMALISED_ALREADY})"
     return {label: np.stack(per_task, axis=1) for label, per_task in columns.items()}, unit
 
 

@@ -52,7 +52,7 @@ from rlexp.records.run import State
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun, read_run
 from rlexp.store.secrets import mask_all, secret_values
-from rlexp.text import format_count
+from rlexp.text import format_count, format_score
 
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
@@ -89,7 +89,9 @@ def make_script(request: ExportRequest, output: ExportTarget, workspace: Workspa
     policy = export_policy(paths, workspace, command)
     final, name = policy.final, run_name(paths)
     episodes = format_count(len(final.returns), "episode")
-    score = f"{name}: mean return {final.mean:,.2f} of its final evaluation, n = {episodes}"
+    score = (
+        f"{name}: mean return {format_score(final.mean)} of its final evaluation, n = {episodes}"
+    )
     outcome = ExportedFiles(
         format=request.format,
         output=output.path,

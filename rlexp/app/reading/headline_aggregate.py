@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlexp.metrics import Metric
-from rlexp.metrics.estimate import Estimate, Estimator, declared_ends
+from rlexp.metrics.estimate import (
+    Estimate,
+    Estimator,
+    declared_ends,
+    has_other_anchors,
+)
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.identity import Plain
 from rlexp.stats.aggregate import aggregate_of
@@ -23,11 +28,13 @@ class HeadlineAggregate:
         name: The metric's name in `conf/metric/`.
         metric: The aggregate of raw scores on one task.
         estimator: Method, level, repetitions and seed of the interval.
+        normalised_already: Whether the workspace takes scores as normalised (`normalisation: none`).
     """
 
     name: str = "iqm"
     metric: Metric = field(default_factory=InterquartileMean)
     estimator: Estimator = field(default_factory=Estimator)
+    normalised_already: bool = False
 
     @property
     def title(self) -> str:
@@ -44,7 +51,11 @@ class HeadlineAggregate:
         if not scores:
             return None
         runs = TaskScores.from_tasks([scores])
-        return self.estimator.estimate(runs, self.metric, declared_ends(reference))
+        return self.estimator.estimate(runs, self.metric, declared_ends(self.usable(reference)))
+
+    def usable(self, reference: Plain) -> Plain:
+        """The reference scores of a task; none if they are in other units than its scores."""
+        return {} if self.normalised_already and has_other_anchors(reference) else reference
 
 
 def read_headline_aggregate(folder: Path, allowed: Sequence[str] = ()) -> HeadlineAggregate:
@@ -69,9 +80,12 @@ def read_headline_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Headli
     if folder.resolve() == packaged_root():
         return HeadlineAggregate()
     parts = read_report(("section=[]",), folder, allowed)
+    estimator, normalised = parts.settings.estimator, parts.settings.normalisation == "none"
     for name, metric in parts.metrics.items():
         aggregate = aggregate_of(metric)
         # A capped metric needs normalised scores, and these are raw.
         if aggregate is None or aggregate.cap is None:
-            return HeadlineAggregate(name=name, metric=metric, estimator=parts.settings.estimator)
-    return HeadlineAggregate(estimator=parts.settings.estimator)
+            return HeadlineAggregate(
+                name=name, metric=metric, estimator=estimator, normalised_already=normalised
+            )
+    return HeadlineAggregate(estimator=estimator, normalised_already=normalised)

@@ -366,7 +366,7 @@ def _cell(
         task=configuration.task,
         score=configuration.budget.score,
         scores=by_seed,
-        threshold=configuration.reference.get("threshold"),
+        threshold=leading.usable(configuration.reference).get("threshold"),
         planned=len(records),
         n=len(values),
         counted_as_worst=len(worst),

@@ -11,6 +11,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.text import format_count, join_names
@@ -50,7 +51,7 @@ def read_phase(name: str | None) -> Phase | None:
 def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute every section of a report."""
     inquiry = ReportContext(
-        evidence=evidence,
+        evidence=in_units_of_scores(evidence, parts.settings),
         settings=parts.settings,
         metrics=parts.metrics,
         sections=tuple(parts.sections),

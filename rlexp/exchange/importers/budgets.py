@@ -79,7 +79,8 @@ class ImportedExperimentOptions:
     Attributes:
         name: Name of the experiment.
         steps: The budget of every task; default: what the runs were planned with or reached.
-        score: The rule of the score; default: `final` if the source marks final evaluations.
+        score: The rule of the score; default: `final` if every run that reached the
+            budget has a final evaluation.
         seed: Seed of the first run if the sources name no seeds.
     """
 
@@ -111,7 +112,7 @@ def budget_of(
         )
     of_training = runs[0].returns.of_training
     is_binned = of_training or any(len(run.points) > MOST_POINTS for run in runs)
-    marked = not of_training and all(map(_has_final, runs))
+    marked = not of_training and _marks_final(runs, steps)
     score = options.score or ("final" if marked else "last_window")
     if score == "final" and of_training:
         raise ConfigError(
@@ -159,6 +160,15 @@ def last_step(run: ImportedRun) -> int:
     """The last step of a run."""
     ends = [run.points[-1].step] if run.points else []
     return max([*ends, run.trouble.step if run.trouble else 0])
+
+
+def _marks_final(runs: Sequence[ImportedRun], steps: int) -> bool:
+    """Whether every run that reached the budget has an evaluation marked as final.
+
+    A run that failed or ended early never has a score. It must not decide how others are scored.
+    """
+    finished = [run for run in runs if run.trouble is None and is_complete(run.points, steps)]
+    return bool(finished) and all(map(_has_final, finished))
 
 
 def _has_final(run: ImportedRun) -> bool:

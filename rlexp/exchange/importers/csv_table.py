@@ -157,10 +157,17 @@ def _row(
     return EpisodeRow(
         key=(label, task, number),
         step=unit.convert(parse_whole_number(row["step"], name, where, "step")),
-        value=parse_number(row["return"], name, where, "return"),
+        value=_return(row["return"], name, where),
         length=unit.convert(parse_whole_number(length, name, where, "length")) if length else None,
         final=FINAL[final],
     )
+
+
+def _return(cell: str, name: str, where: str) -> float:
+    if not cell.strip():
+        what = "return is '', and not a number: write nan there, and its run counts as failed"
+        raise malformed_error(name, where, what)
+    return parse_number(cell, name, where, "return")
 
 
 def _run(

@@ -31,6 +31,8 @@ FIRST = ("success", "cost", "violations")
 """Measures that come first; others follow by name."""
 COUNTED = ("cost", "violations")
 """Measures without negative values, like their parts (`cost/speed`)."""
+SHARED = ("success", "violations")
+"""Measures that are shares, unless a value is outside of 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,12 @@ def _means(name: str, events: Sequence[Final | None]) -> list[float]:
 
 
 def _possible(name: str, runs: Sequence[FinalEpisodes]) -> Ends:
-    """Possible range: [0, 1] for success and [0, ∞) for counts, if all values are within it."""
+    """Possible range: [0, 1] for shares and [0, ∞) for counts, if all values are within it."""
     values = [v for event in everything(runs) for v in measured(event, name).tolist()]
-    if name == "success" and all(0 <= value <= 1 for value in values):
+    kind = name.partition("/")[0]
+    if kind in SHARED and all(0 <= value <= 1 for value in values):
         return SHARES
-    from_none = name.partition("/")[0] in COUNTED
+    from_none = kind in COUNTED
     return (0.0, None) if from_none and min(values, default=0.0) >= 0 else (None, None)
 
 

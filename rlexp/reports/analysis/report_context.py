@@ -30,8 +30,9 @@ class ReportSettings:
         curve_repetitions: Number of resamples for a band over time.
         curve_points: Maximal number of points of a learning curve.
         seed: Seed of every resampling.
-        normalisation: Scores that become 0 and 1: the declared `anchors` of a task, or its
-            smallest and largest `observed` score, which depends on the compared labels.
+        normalisation: Scores that become 0 and 1: the declared `anchors` of a task, its smallest
+            and largest `observed` score, which depends on the compared labels, or `none` for
+            scores that are normalised already.
     """
 
     interval: Literal["t", "percentile", "basic", "bca"]
@@ -43,7 +44,7 @@ class ReportSettings:
     curve_repetitions: Annotated[int, Ge(100)]
     curve_points: Annotated[int, Ge(2)]
     seed: Annotated[int, Ge(0)]
-    normalisation: Literal["anchors", "observed"]
+    normalisation: Literal["anchors", "observed", "none"]
 
     @property
     def resampling(self) -> Resampling:

@@ -1,17 +1,20 @@
 """Normalisation of scores: 0 at the lower anchor of a task, 1 at the upper anchor."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.metrics.estimate import Ends, common_ends, declared_ends
+from rlexp.metrics.estimate import Ends, common_ends, declared_ends, has_other_anchors
 from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.task_scores import TaskScores, min_max
-from rlexp.text import join_names
+from rlexp.text import join_first_names, join_names
+
+NORMALISED_ALREADY = "scores are taken as normalised already"
+"""The source of the anchors 0 and 1 with `normalisation=none`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,8 @@ def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnc
     """
     if settings.normalisation == "observed":
         return _observed(evidence.of_task(task))
+    if settings.normalisation == "none":
+        return TaskAnchors(low=0.0, high=1.0, source=NORMALISED_ALREADY)
     reference = evidence.reference(task)
     low, (high, word) = reference.get("random"), _upper(reference)
     # A random policy at or above the threshold would turn the scale upside down.
@@ -46,6 +51,23 @@ def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnc
         return None
     source = reference.get("source") or "the configuration"
     return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
+
+
+def in_units_of_scores(evidence: Evidence, settings: ReportSettings) -> Evidence:
+    """The evidence without reference scores in other units than the recorded scores.
+
+    With `normalisation=none`, a task may still declare its reference scores as returns: those are
+    no bounds, thresholds or marks for scores that are normalised already. `unused_references`
+    names such tasks.
+    """
+    if settings.normalisation != "none":
+        return evidence
+    tasks = tuple(t for t in evidence.tasks if has_other_anchors(evidence.reference(t)))
+    members = tuple(
+        replace(m, configuration=replace(m.configuration, reference={})) if m.task in tasks else m
+        for m in evidence.members
+    )
+    return replace(evidence, members=members, unused_references=tasks)
 
 
 def anchors_by_task(evidence: Evidence, settings: ReportSettings) -> AnchorsByTask:
@@ -105,9 +127,10 @@ def without_anchors(anchors: AnchorsByTask, report: ReportContext) -> str | None
     if report.settings.normalisation == "observed":
         return _without_range(bare, report.evidence)
     return (
-        f"{join_names(bare)} cannot be normalised: declare environment.reference.random and "
-        ".threshold, or normalise by the smallest and largest observed score with "
-        "--set normalisation=observed"
+        f"{join_first_names(bare)} cannot be normalised: declare environment.reference.random and "
+        ".threshold, normalise by the smallest and largest observed score with "
+        "--set normalisation=observed, or take scores that are normalised already as they are with "
+        "--set normalisation=none"
     )
 
 

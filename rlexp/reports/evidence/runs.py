@@ -175,6 +175,8 @@ class Evidence:
         sweeps: The sweeps among the experiments, with their trials and selection.
         integrity: Result of comparing the records with the ledger, where that was requested.
         running: Number of runs of the experiments in progress, planned here or not.
+        unused_references: Tasks whose declared reference scores are left out, because they are in
+            other units than the recorded scores.
     """
 
     phase: Phase
@@ -186,6 +188,7 @@ class Evidence:
     sweeps: tuple[SweepEvidence, ...] = ()
     integrity: tuple[Integrity, ...] = ()
     running: int = 0
+    unused_references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse runs that cannot be combined.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rlexp.reports.drawing.axes import AxisScale, Tick, scale
 from rlexp.reports.drawing.blocks import FigureLine, LineFigure
 from rlexp.reports.drawing.palette import Style
-from rlexp.text import decimals_for_span
+from rlexp.text import MOST_DECIMALS, decimals_for_span
 
 TICKS = 5
 
@@ -154,6 +154,9 @@ def axis_data(drawn: AxisScale, title: str) -> dict[str, Any]:
     """The data of an axis for the script."""
     # A tooltip shows one digit more than the axis, to tell near points apart.
     digits = None if drawn.log else decimals_for_span(drawn.high - drawn.low) + 1
+    # With null, the script shows significant digits instead; it refuses very many decimals.
+    if digits is not None and digits > MOST_DECIMALS + 1:
+        digits = None
     ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
     return {**ends, "title": title, "digits": digits}
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics import Metric, title_over
 from rlexp.metrics.estimate_text import few_runs, too_narrow
 from rlexp.reports.analysis.estimates import LabelEstimates, aggregates, is_capped, unit
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
-from rlexp.reports.analysis.scale import anchors_by_task
+from rlexp.reports.analysis.scale import NORMALISED_ALREADY, anchors_by_task
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
@@ -22,7 +23,13 @@ from rlexp.reports.drawing.blocks import (
     Tone,
     Value,
 )
-from rlexp.text import format_percentage, format_runs_by_task, join_names
+from rlexp.text import (
+    decimals_for_values,
+    format_percentage,
+    format_runs_by_task,
+    join_first_names,
+    join_names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +43,14 @@ class AggregatesSection:
             return None
         blocks: list[Block] = [
             Text(text=_about(report)),
+            *_unused_references(report),
             *_reasons(estimates),
             *_narrow(estimates, report),
         ]
         if any(label_estimates.intervals for label_estimates in estimates):
             blocks.append(_figure(estimates, report))
         blocks.append(_table(estimates, report))
-        if any(
+        if report.settings.normalisation != "none" and any(
             _normalised(name, report)
             for label_estimates in estimates
             for name in label_estimates.intervals
@@ -53,15 +61,42 @@ class AggregatesSection:
 
 def _about(report: ReportContext) -> str:
     tasks = report.evidence.tasks
+    already = report.settings.normalisation == "none"
     if len(tasks) == 1:
+        as_recorded = f" {_sentence(NORMALISED_ALREADY)} (normalisation=none)." if already else ""
         return (
-            f"All runs on {tasks[0]}, in units of its return. With a single task, the median and "
-            "the mean over tasks are equal: both are the mean over its runs."
+            f"All runs on {tasks[0]}, in units of its return. With a single task, median and mean are "
+            f"those of its runs.{as_recorded}"
+        )
+    if already:
+        return (
+            f"All runs on {len(tasks)} tasks. {_sentence(NORMALISED_ALREADY)} (normalisation=none): "
+            "their 0 and 1 are the anchors. If they are returns, these aggregates mean nothing. "
+            "Every task has the same weight."
         )
     return (
         f"All runs on {len(tasks)} tasks. Scores are normalised per task: the lower anchor becomes "
         "0 and the upper anchor 1 (see the table of anchors). Every task has the same weight."
     )
+
+
+def _title(metric: Metric, report: ReportContext) -> str:
+    return title_over(metric, len(report.evidence.tasks))
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _unused_references(report: ReportContext) -> Iterator[Callout]:
+    """Warning about tasks that declare returns, where scores are taken as normalised."""
+    if tasks := report.evidence.unused_references:
+        yield Callout(
+            tone=Tone.WARNING,
+            text=f"{join_first_names(tasks)}: the configuration declares a random score other "
+            "than 0 or a threshold other than 1. Such reference scores are returns, and are not "
+            "used here. If the scores are returns too, leave out normalisation=none.",
+        )
 
 
 def _reasons(estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
@@ -94,7 +129,7 @@ def _narrow(estimates: Sequence[LabelEstimates], report: ReportContext) -> Itera
         narrow = {e.label: i for e in estimates if (i := e.intervals.get(name)) and too_narrow(i)}
         shares = [i.coverage for i in narrow.values() if i.coverage is not None]
         if shares:
-            shares_by_labels.setdefault(tuple(narrow), {})[metric.title] = min(shares)
+            shares_by_labels.setdefault(tuple(narrow), {})[_title(metric, report)] = min(shares)
     for labels, shares_by_title in shares_by_labels.items():
         yield Callout(
             tone=Tone.WARNING,
@@ -135,13 +170,15 @@ def _dots(estimates: Sequence[LabelEstimates]) -> str:
 
 
 def _lower_is_better(names: Sequence[str], report: ReportContext) -> str:
-    lower = [report.metrics[n].title for n in names if not report.metrics[n].higher_is_better]
+    lower = [
+        _title(report.metrics[n], report) for n in names if not report.metrics[n].higher_is_better
+    ]
     return f" Lower is better for {join_names(lower)}." if lower else ""
 
 
 def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext) -> Panel:
     return Panel(
-        title=report.metrics[name].title,
+        title=_title(report.metrics[name], report),
         axis=Axis(title=_axis(name, report)),
         marks=tuple(
             IntervalMark(
@@ -158,7 +195,7 @@ def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
 
 def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
     columns = [TableColumn(title="label", label=True), TableColumn(title="runs")]
-    columns += [TableColumn(title=metric.title) for metric in report.metrics.values()]
+    columns += [TableColumn(title=_title(metric, report)) for metric in report.metrics.values()]
     table = Table(
         name="aggregates",
         title="Aggregates",
@@ -167,11 +204,11 @@ def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
         note=f"Runs: with a score, of planned. In units of the {unit(report.evidence)}"
         f"{_other_units(report)}.{_lower_is_better(list(report.metrics), report)}",
     )
-    return with_every_run(table, next(iter(report.metrics.values())).title)
+    return with_every_run(table, _title(next(iter(report.metrics.values())), report))
 
 
 def _other_units(report: ReportContext) -> str:
-    capped = [m.title for m in report.metrics.values() if is_capped(m)]
+    capped = [_title(m, report) for m in report.metrics.values() if is_capped(m)]
     several = len(report.evidence.tasks) > 1
     return f"; {join_names(capped)} in normalised scores" if capped and not several else ""
 
@@ -195,13 +232,14 @@ def _anchors(report: ReportContext) -> Block:
         for task, task_anchors in anchors.items()
         if task_anchors
     ]
+    digits = decimals_for_values(end for _, low, high, _ in rows for end in (low, high))
     return Table(
         name="anchors",
         title="Normalisation anchors",
         columns=(
             TableColumn(title="task"),
-            TableColumn(title="low (becomes 0)"),
-            TableColumn(title="high (becomes 1)"),
+            TableColumn(title="low (becomes 0)", digits=digits),
+            TableColumn(title="high (becomes 1)", digits=digits),
             TableColumn(title="source"),
         ),
         rows=tuple(rows),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import getdoc
 
-from rlexp.metrics import Metric
+from rlexp.metrics import Metric, title_over
 from rlexp.reports.analysis.estimates import is_capped
 from rlexp.reports.analysis.held_out_episodes import has_contexts, has_measures, is_examined
 from rlexp.reports.analysis.report_context import ReportContext
@@ -185,7 +185,8 @@ class DefinitionsSection:
         if not report.evidence.members:
             return None
         metrics = [
-            (metric.title, _words(metric), _source(metric)) for metric in report.metrics.values()
+            (title_over(metric, len(report.evidence.tasks)), _words(metric), _source(metric))
+            for metric in report.metrics.values()
         ]
         common = [(d.name, d.meaning, d.source) for d in DEFINITIONS if d.used(report)]
         settings = report.settings
@@ -242,6 +243,14 @@ def _normalised(report: ReportContext) -> bool:
     return several or any(is_capped(metric) for metric in report.metrics.values())
 
 
+def _normalised_already(report: ReportContext) -> bool:
+    return _normalised(report) and report.settings.normalisation == "none"
+
+
+def _normalised_by_anchors(report: ReportContext) -> bool:
+    return _normalised(report) and report.settings.normalisation != "none"
+
+
 def _incomplete(report: ReportContext) -> bool:
     return any(member.score is None for member in report.evidence.members)
 
@@ -263,7 +272,13 @@ DEFINITIONS = (
         "normalised score",
         "(score − low) / (high − low), with the anchors of the task.",
         AGARWAL,
-        _normalised,
+        _normalised_by_anchors,
+    ),
+    Definition(
+        "normalised score, as recorded",
+        "The recorded score itself: scores are taken as normalised already (normalisation=none).",
+        "rlexp",
+        _normalised_already,
     ),
     Definition(
         "t interval",

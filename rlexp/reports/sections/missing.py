@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rlexp.metrics import title_over
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
 from rlexp.reports.analysis.report_context import ReportContext
@@ -203,5 +204,5 @@ def _bounds(report: ReportContext) -> Iterator[Block]:
 
 
 def _bound(bound: AggregateBounds, report: ReportContext) -> tuple[Value, ...]:
-    title = report.metrics[bound.metric].title
+    title = title_over(report.metrics[bound.metric], len(report.evidence.tasks))
     return (bound.label, title, bound.absent, bound.alone, bound.low, bound.high, bound.reason)

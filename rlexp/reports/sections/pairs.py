@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.estimates import LabelPair, leading_metric, pairs, unit
+from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
 from rlexp.reports.sections import ReportContext
 from rlexp.stats.comparison import PairwiseComparison
@@ -22,6 +23,9 @@ COLUMNS = (
     TableColumn(title="verdict"),
 )
 
+IDENTICAL = "identical runs"
+"""Shown in place of the verdict for labels whose runs are bit-identical."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairwiseTestsSection:
@@ -36,7 +40,7 @@ class PairwiseTestsSection:
             name="pairs",
             title="Every test of every pair",
             columns=COLUMNS,
-            rows=tuple(_row(pair) for pair in compared),
+            rows=tuple(_row(pair, report) for pair in compared),
             note=_note(report, compared),
         )
         return SectionContent(
@@ -44,7 +48,13 @@ class PairwiseTestsSection:
         )
 
 
-def _row(pair: LabelPair) -> tuple[Value, ...]:
+def _row(pair: LabelPair, report: ReportContext) -> tuple[Value, ...]:
+    row = _tests(pair)
+    is_identical = (pair.first, pair.second) in identical_labels(report)
+    return (*row[:-1], IDENTICAL) if is_identical and not is_told_apart(pair) else row
+
+
+def _tests(pair: LabelPair) -> tuple[Value, ...]:
     if pair.decision is None:
         return (pair.first, pair.second, *(None,) * (len(COLUMNS) - 3), pair.reason)
     member = pair.decision.member

@@ -25,7 +25,7 @@ from rlexp.reports.evidence.runs import (
     imported_members,
     score_definition,
 )
-from rlexp.text import format_ranges, join_names
+from rlexp.text import decimals_for_values, format_ranges, join_names
 
 FAILURES = {
     "missing": "A failed run is a missing score.",
@@ -163,10 +163,14 @@ def _references(evidence: Evidence) -> Table:
     for task in evidence.tasks:
         reference: Any = evidence.reference(task)
         rows.append((task, *(reference.get(key) for key in keys)))
+    digits = decimals_for_values(v for row in rows for v in row if isinstance(v, int | float))
     return Table(
         name="known-scores",
         title="Known scores of the tasks",
-        columns=(TableColumn(title="task"), *(TableColumn(title=key) for key in keys)),
+        columns=(
+            TableColumn(title="task"),
+            *(TableColumn(title=key, digits=digits) for key in keys),
+        ),
         rows=tuple(rows),
         note="As declared in the configuration: mean return of random actions, return from which "
         "the task is solved, smallest and largest possible return.",

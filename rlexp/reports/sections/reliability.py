@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.metrics.estimate import UNKNOWN, Ends, Estimator
+from rlexp.metrics.estimate import UNKNOWN, Ends, Estimator, largest_difference
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
@@ -35,6 +35,11 @@ Array = NDArray[np.float64]
 PER_CENT = 100
 SCORES = frozenset({"median performance", "risk across runs", "risk across rollouts"})
 """Metrics that are returns, whose intervals are clipped to possible returns."""
+DISTANCES = frozenset({"dispersion across rollouts", "long-term risk"})
+"""Metrics that are distances of two returns: from 0 to the width of the possible returns."""
+# Dispersion across runs is computed after a filter, which may swing beyond the returns.
+DISPERSIONS = DISTANCES | {"dispersion across runs", "dispersion across time"}
+"""Metrics without negative values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +116,19 @@ def _assessed(
 
 
 def _possible(metric: Metric, ends: Ends) -> Metric:
-    """The metric with its interval clipped to possible scores, where the metric is a score."""
+    """The metric with its interval clipped to possible values."""
     if metric.interval is None:
         return metric
-    limits = ends if metric.metric in SCORES else UNKNOWN
-    return replace(metric, interval=limited(metric.interval, *limits))
+    return replace(metric, interval=limited(metric.interval, *_limits(metric.metric, ends)))
+
+
+def _limits(name: str, ends: Ends) -> Ends:
+    """Smallest and largest possible value of a metric of returns between `ends`."""
+    if name in SCORES:
+        return ends
+    if name not in DISPERSIONS:
+        return UNKNOWN
+    return 0.0, largest_difference([ends]) if name in DISTANCES else None
 
 
 def _has_curve(member: PlannedRun) -> bool:

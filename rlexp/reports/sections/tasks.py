@@ -123,7 +123,8 @@ def _table(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
         if cell_estimates.scores
     ]
     # The task with the smallest spread of scores determines the digits of the column.
-    digits = decimals_for_span(min([span for span in spans if span > 0], default=0.0))
+    largest = max((abs(s) for e in estimates for s in e.scores), default=0.0)
+    digits = decimals_for_span(min([span for span in spans if span > 0], default=0.0), largest)
     title = report.metrics[name].title
     table = Table(
         name="tasks",

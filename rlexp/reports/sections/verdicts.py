@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.metrics import title_over
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_text import possible, with_ends
 from rlexp.reports.analysis.estimates import (
@@ -17,6 +18,7 @@ from rlexp.reports.analysis.estimates import (
     unit,
 )
 from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import Block, Callout, SectionContent, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
@@ -106,9 +108,9 @@ def _answers(report: ReportContext, compared: tuple[LabelPair, ...]) -> Iterator
         return
     yield from _winner(report.evidence, compared)
     if len(compared) <= MANY:
-        yield from (_notice(pair, report.evidence) for pair in compared)
+        yield from (_notice(pair, report) for pair in compared)
     else:
-        yield from (_summary(label, compared) for label in report.evidence.labels)
+        yield from (_summary(label, compared, report) for label in report.evidence.labels)
 
 
 def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
@@ -117,9 +119,10 @@ def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
     if name not in estimates.intervals:
         return Callout(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
     interval = estimates.intervals[name]
+    title = title_over(metric, len(estimates.tasks))
     level = f", {format_percentage(interval.level)} interval" if possible(interval) else ""
     text = (
-        f"{estimates.label} reaches {with_ends(interval, 2)}: {metric.title} "
+        f"{estimates.label} reaches {with_ends(interval, 2)}: {title} "
         f"of the {unit(report.evidence)}, {estimates.n} of {format_count(estimates.planned, 'run')} on "
         f"{format_count(len(estimates.tasks), 'task')}{level}."
     )
@@ -146,7 +149,11 @@ def _winner_of(pair: LabelPair) -> str | None:
             return None
 
 
-def _notice(pair: LabelPair, evidence: Evidence) -> Callout:
+def _notice(pair: LabelPair, report: ReportContext) -> Callout:
+    evidence = report.evidence
+    identical = identical_labels(report).get((pair.first, pair.second))
+    if identical is not None and not is_told_apart(pair):
+        return Callout(tone=Tone.WARNING, text=identical.sentence)
     if pair.decision is None:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
         return Callout(tone=Tone.PROBLEM, text=text)
@@ -206,10 +213,9 @@ def _runs(pair: LabelPair, evidence: Evidence) -> str:
 def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
     """Scores of few runs, in units of their task's return; semicolons separate tasks."""
     span = max(float(np.ptp(scores)) for scores in tasks)
+    digits = decimals_for_span(span, max(float(np.abs(scores).max()) for scores in tasks))
     return "; ".join(
-        ", ".join(
-            format_number(score, decimals_for_span(span)) for score in sorted(scores.tolist())
-        )
+        ", ".join(format_number(score, digits) for score in sorted(scores.tolist()))
         for scores in tasks
     )
 
@@ -230,17 +236,18 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _summary(label: str, compared: tuple[LabelPair, ...]) -> Callout:
+def _summary(label: str, compared: tuple[LabelPair, ...], report: ReportContext) -> Callout:
     """Notice with the relations of one label to all others."""
     involved = [pair for pair in compared if label in {pair.first, pair.second}]
     labels_by_relation: dict[str, list[str]] = {}
     for pair in involved:
         other = pair.second if pair.first == label else pair.first
-        labels_by_relation.setdefault(_relation(label, pair), []).append(other)
+        labels_by_relation.setdefault(_relation(label, pair, report), []).append(other)
     order = (
         "better than",
         "worse than",
         "equivalent to",
+        "identical to",
         "undecided against",
         "not comparable to",
     )
@@ -249,13 +256,15 @@ def _summary(label: str, compared: tuple[LabelPair, ...]) -> Callout:
         for word in order
         if word in labels_by_relation
     ]
-    undecided = set(labels_by_relation) <= {"undecided against", "not comparable to"}
+    undecided = set(labels_by_relation).isdisjoint(("better than", "worse than", "equivalent to"))
     return Callout(
         tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
     )
 
 
-def _relation(label: str, pair: LabelPair) -> str:
+def _relation(label: str, pair: LabelPair, report: ReportContext) -> str:
+    if (pair.first, pair.second) in identical_labels(report) and not is_told_apart(pair):
+        return "identical to"
     if pair.decision is None:
         return "not comparable to"
     if (winner := _winner_of(pair)) is not None:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import command_line
@@ -20,9 +21,11 @@ from quick_parts import quick_parts
 from stored_runs import stored
 from typer.testing import CliRunner
 
+import rlexp
 from rlexp.app.commands import import_results as import_command
 from rlexp.app.importing import store
 from rlexp.cli import app
+from rlexp.config.config_files import packaged_root
 from rlexp.errors import RlexpError
 from rlexp.exchange.importers import plan as settled_runs
 from rlexp.store.layout import Layout
@@ -104,6 +107,91 @@ def test_from_a_table_to_a_report() -> None:
     runs = json.loads(give("ls", "alpha", "--json"))["rows"]
     assert {"completed"} == {row["state"] for row in runs}
     assert {0, 1, 2, 3, 4} == {row["seed"] for row in runs}
+
+
+def test_a_score_that_is_not_a_number_costs_one_run() -> None:
+    """A NaN among final scores fails its run; the import names it, and others keep their scores."""
+    scores = {seed: "nan" if seed == 1 else f"{100 + seed}" for seed in range(5)}
+    path = table(
+        *(f"ppo,Toy-v0,{seed},100,{score},1" for seed, score in scores.items()),
+        header=f"{HEADER},final",
+    )
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "No score: 1 of 5 runs." in output
+    assert "ppo/Toy-v0/1: failed, its return at step 100 is nan" in output
+    runs = json.loads(give("ls", "alpha", "--json"))["rows"]
+    expected = {0: 100.0, 1: None, 2: 102.0, 3: 103.0, 4: 104.0}
+    assert expected == {row["seed"]: row["score"] for row in runs}
+    assert ["failed"] == [row["state"] for row in runs if row["seed"] == 1]
+
+
+def test_many_runs_without_a_score_are_named() -> None:
+    """The import counts the runs without a score, and names those whose reason is not shown."""
+    path = table(
+        *(f"ppo,Toy-v0,{seed},100,{'nan' if seed else 1},1" for seed in range(9)),
+        header=f"{HEADER},final",
+    )
+    output = give("import", path, "--experiment", "alpha", *UNIT)
+    assert "No score: 8 of 9 runs." in output
+    assert "also ppo/Toy-v0/6, ppo/Toy-v0/7, ppo/Toy-v0/8; 'rlexp ls' lists them." in output
+
+
+def published(label: str, height: float) -> list[str]:
+    """Normalised final scores of four seeds on 26 tasks, which differ by task and seed."""
+    return [
+        f"{label},game-{task},{seed},100,{height + task / 10 + (seed * 7 + task) % 4 / 20},1"
+        for task in range(26)
+        for seed in range(4)
+    ]
+
+
+def test_published_scores_that_are_normalised_already() -> None:
+    """A table of normalised scores on 26 tasks has its aggregates with `normalisation=none`."""
+    path = table(*published("a", 0.1), *published("b", 0.6), header=f"{HEADER},final")
+    give("import", path, "--experiment", "alpha", *UNIT)
+    comparison = ("compare", "alpha", "--set", "normalisation=none", "--json")
+    document = json.loads(give(*comparison, "--set", "repetitions=100"))
+    blocks = {b.get("name"): b for part in document["parts"] for b in part["blocks"]}
+    rows = {row[0]: row[2:] for row in blocks["aggregates"]["rows"]}
+    for label in ("a", "b"):
+        scores = [
+            float(row.split(",")[4]) for row in published(label, 0.1 if label == "a" else 0.6)
+        ]
+        # 104 scores are a multiple of four, so each end loses 26 whole scores.
+        expected = [mean(sorted(scores)[26:78]), mean(scores), 1 - mean(min(s, 1) for s in scores)]
+        iqm, _, average, gap = (value["estimate"] for value in rows[label])
+        assert expected == pytest.approx([iqm, average, gap], rel=1e-12)
+    assert "anchors" not in blocks
+    output = give("compare", "alpha", "--set", "repetitions=100")
+    assert "normalised already as they are with --set normalisation=none" in output
+
+
+def test_a_workspace_takes_scores_as_normalised() -> None:
+    """With `normalisation: none` in conf/report.yaml, every command takes scores as they are."""
+    rows_of_tasks = [
+        f"a,{task},{seed},100,{(seed - 2) / 10},1"
+        for task in ("CartPole-v1", "MountainCar-v0")
+        for seed in range(1, 6)
+    ]
+    path = table(*rows_of_tasks, header=f"{HEADER},final")
+    give("import", path, "--experiment", "alpha", *UNIT)
+    assert "reached the task's threshold of -110" in give("show", "alpha")
+    settings = (packaged_root() / "conf" / "report.yaml").read_text()
+    Path("conf").mkdir()
+    as_recorded = settings.replace("normalisation: anchors", "normalisation: none")
+    Path("conf/report.yaml").write_text(as_recorded.replace("50_000", "100"))
+    assert "reached the task's threshold" not in give("show", "alpha")
+    give("export", "rliable", "alpha", "--normalised", "-o", "scores.json")
+    assert "taken as normalised already" in Path("scores.json.md").read_text()
+    exported = json.loads(Path("scores.json").read_text())
+    assert [[(seed - 2) / 10] * 2 for seed in range(1, 6)] == exported["a"]
+    # Returns of CartPole are at least 0, but a normalised score may lie below a random policy's.
+    estimate = rlexp.load("runs/alpha").estimate(task="CartPole-v1")
+    assert estimate is not None
+    assert estimate.low is not None
+    assert estimate.low < 0
+    shown = json.loads(give("show", "alpha", "--json"))["phases"][0]["cells"][0]
+    assert estimate.low == shown["estimate"]["low"]
 
 
 def test_returns_of_training_are_marked() -> None:

@@ -260,6 +260,18 @@ def test_a_difference_is_no_larger_than_returns_allow() -> None:
     assert (True, 499.0) == (difference.low >= -499.0, difference.high)
 
 
+def test_an_optimality_gap_above_its_cap_has_no_negative_end() -> None:
+    """The interval of a gap above 1, of a policy worse than random, still begins at 0."""
+    # Normalised scores -1.3, 0.5 and -0.5 have gaps 2.3, 0.5 and 1.5.
+    scores = [22.5 + 452.5 * score for score in (-1.3, 0.5, -0.5)]
+    gap = aggregates(inquiry(of_scores({("ppo", CARTPOLE): scores})))[0].intervals[
+        "optimality_gap"
+    ]
+    assert math.isclose(4.3 / 3, gap.estimate)
+    assert gap.high is not None
+    assert (0.0, True) == (gap.low, gap.high > 1)
+
+
 def test_an_optimality_gap_lies_between_zero_and_its_cap() -> None:
     """The interval of the optimality gap is clipped to 0 and its cap."""
     sample = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 22.5)})

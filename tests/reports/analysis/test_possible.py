@@ -24,6 +24,8 @@ INTERVAL = Interval(
         (-5.0, None, (-2.0, 12.0)),
         (6.0, None, (-2.0, 12.0)),
         (None, 4.0, (-2.0, 12.0)),
+        (6.0, 10.0, (-2.0, 10.0)),
+        (0.0, 4.0, (0.0, 12.0)),
     ],
 )
 def test_an_interval_is_clipped_to_possible_scores(

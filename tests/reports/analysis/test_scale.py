@@ -9,6 +9,7 @@ from evidence_samples import (
     PENDULUM,
     all_failed,
     constant,
+    inquiry,
     of_scores,
     settings,
     typical,
@@ -16,7 +17,14 @@ from evidence_samples import (
 )
 from numpy.testing import assert_allclose
 
-from rlexp.reports.analysis.scale import TaskAnchors, anchors_by_task, scale_of, task_scores
+from rlexp.reports.analysis.estimates import aggregates, bounds, per_task
+from rlexp.reports.analysis.scale import (
+    TaskAnchors,
+    anchors_by_task,
+    in_units_of_scores,
+    scale_of,
+    task_scores,
+)
 from rlexp.reports.evidence.runs import Evidence
 
 
@@ -63,6 +71,45 @@ def test_observed_anchors_are_the_least_and_the_greatest_score() -> None:
         anchors.low,
         anchors.high,
         "depends on the compared labels" in anchors.source,
+    )
+
+
+def test_normalised_scores_are_taken_as_they_are() -> None:
+    """With `normalisation=none`, aggregates over tasks are those of the recorded scores."""
+    scores = {("ppo", CARTPOLE): [0.1, 0.9, 1.3, 0.5], ("ppo", PENDULUM): [0.2, 0.4, 0.6, 0.8]}
+    sample = in_units_of_scores(of_scores(scores), settings(normalisation="none"))
+    [row] = aggregates(inquiry(sample, normalisation="none"))
+    # The middle half of the eight scores is 0.4, 0.5, 0.6 and 0.8. Capped at 1, their sum is 4.5.
+    expected = {"iqm": 2.3 / 4, "mean": 4.8 / 8, "optimality_gap": 1 - 4.5 / 8}
+    values = {name: row.intervals[name].estimate for name in expected}
+    assert_allclose(list(values.values()), list(expected.values()), rtol=1e-12)
+
+
+def test_references_in_other_units_are_not_used() -> None:
+    """Normalised scores of a task that declares returns have none of its bounds and anchors."""
+    sample = of_scores({("ppo", PENDULUM): [0.2, 0.4, 0.9], ("ppo", CARTPOLE): [0.0, 0.2, 0.9]})
+    used = in_units_of_scores(sample, settings(normalisation="none"))
+    assert ((CARTPOLE, PENDULUM), {}) == (used.unused_references, used.reference(PENDULUM))
+    intervals = [row.intervals["iqm"] for row in per_task(inquiry(used, normalisation="none"))]
+    # A return of CartPole is at least 0, but a normalised score may be below a random policy's.
+    assert all(interval.low is not None and interval.low < 0 for interval in intervals[:1])
+    assert () == bounds(inquiry(used, normalisation="none"))
+    assert sample is in_units_of_scores(sample, settings())
+
+
+def test_references_of_normalised_scores_are_used() -> None:
+    """Bounds of a task whose anchors are 0 and 1, or not declared, limit normalised scores."""
+    reference = {"random": None, "threshold": 1.0, "minimum": 0.0, "maximum": 1.0, "source": None}
+    sample = of_scores({("ppo", CARTPOLE): [0.0, 0.2, 0.9]})
+    configurations = [replace(m.configuration, reference=reference) for m in sample.members]
+    pairs = zip(sample.members, configurations, strict=True)
+    sample = replace(sample, members=tuple(replace(m, configuration=c) for m, c in pairs))
+    used = in_units_of_scores(sample, settings(normalisation="none"))
+    [row] = per_task(inquiry(used, normalisation="none"))
+    assert ((), 0.0, 1.0) == (
+        used.unused_references,
+        row.intervals["iqm"].low,
+        row.intervals["iqm"].high,
     )
 
 

@@ -9,6 +9,7 @@ from evidence_samples import (
     of_scores,
     one_run,
     one_task,
+    settings,
     task_missing,
     typical,
     typical_scores,
@@ -17,7 +18,8 @@ from evidence_samples import (
 from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.reports.analysis.estimates import aggregates
-from rlexp.reports.drawing.blocks import IntervalFigure, Tone
+from rlexp.reports.analysis.scale import in_units_of_scores
+from rlexp.reports.drawing.blocks import IntervalFigure, Table, Tone
 from rlexp.reports.sections.aggregates import AggregatesSection
 
 
@@ -27,14 +29,15 @@ def test_the_table_holds_what_was_estimated() -> None:
     estimates = {e.label: list(e.intervals.values()) for e in aggregates(inquiry(typical()))}
     assert estimates == {row[0]: list(row[2:]) for row in aggregates_table.rows}
     assert ["10 of 10: 5 on each of 2 tasks"] * 3 == column(aggregates_table, "runs")
-    titles = ["label", "runs", "IQM", "median", "mean", "optimality gap"]
+    titles = ["label", "runs", "IQM", "median of task means", "mean", "optimality gap"]
     assert titles == [c.title for c in aggregates_table.columns]
 
 
 def test_the_figure_draws_the_same_numbers() -> None:
     """The figure has a panel per metric and a mark per label, with the numbers of the table."""
     figure = of_kind(part_of(AggregatesSection(), typical()), IntervalFigure)[0]
-    assert ["IQM", "median", "mean", "optimality gap"] == [p.title for p in figure.panels]
+    expected = ["IQM", "median of task means", "mean", "optimality gap"]
+    assert expected == [p.title for p in figure.panels]
     aggregates_table = table(part_of(AggregatesSection(), typical()), "aggregates")
     for panel in figure.panels:
         assert column(aggregates_table, panel.title) == [mark.interval for mark in panel.marks]
@@ -46,6 +49,29 @@ def test_normalised_scores_have_a_table_of_anchors() -> None:
     anchors_table = table(part_of(AggregatesSection(), typical()), "anchors")
     expected = (CARTPOLE, 22.5, 475.0, "random and threshold score (measured)")
     assert expected == anchors_table.rows[0]
+
+
+def test_scores_that_are_normalised_already_are_said_to_be() -> None:
+    """With `normalisation=none` the text says so, and the table of anchors is left out."""
+    part = part_of(AggregatesSection(), typical(), normalisation="none")
+    assert "Scores are taken as normalised already (normalisation=none)" in texts(part)[0]
+    assert "If they are returns, these aggregates mean nothing." in texts(part)[0]
+    assert ["aggregates"] == [t.name for t in of_kind(part, Table)]
+    alone = part_of(AggregatesSection(), one_task(), normalisation="none")
+    assert "Scores are taken as normalised already" in texts(alone)[0]
+
+
+def test_references_in_other_units_are_warned_about() -> None:
+    """Where scores are taken as normalised, tasks that declare returns are named."""
+    used = in_units_of_scores(typical(), settings(normalisation="none"))
+    part = part_of(AggregatesSection(), used, normalisation="none")
+    expected = (
+        "CartPole-v1 and Pendulum-v1: the configuration declares a random score other than 0"
+    )
+    warned = [text for tone, text in notices(part) if tone is Tone.WARNING]
+    assert any(text.startswith(expected) for text in warned)
+    usual = notices(part_of(AggregatesSection(), typical()))
+    assert not any("declares" in text for _, text in usual)
 
 
 def test_units_of_one_task() -> None:
@@ -95,7 +121,7 @@ def test_narrow_intervals_are_warned_of() -> None:
     scores = {k: v for k, v in typical_scores(3).items() if k[1] == CARTPOLE}
     messages = notices(part_of(AggregatesSection(), of_scores(scores), interval="percentile"))
     assert [Tone.WARNING] == [tone for tone, _ in messages]
-    assert "IQM, median and mean are too narrow for ppo, a2c and dqn" in messages[0][1]
+    assert "IQM and mean are too narrow for ppo, a2c and dqn" in messages[0][1]
     assert "in 71.8 % of simulations" in messages[0][1]
     assert [] == notices(part_of(AggregatesSection(), one_task()))
 

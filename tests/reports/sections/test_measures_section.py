@@ -65,6 +65,29 @@ def test_success_stays_between_zero_and_one() -> None:
     assert value.high > 2
 
 
+def test_violations_stay_between_zero_and_one() -> None:
+    """Violations are a share of steps, so their interval ends at 1 unless a value lies outside."""
+    shares: tuple[dict[str, tuple[float, ...]], ...] = (
+        {"violations": (0.0, 0.1)},
+        {"violations": (0.9, 1.0)},
+        {"violations": (0.0, 0.1)},
+    )
+    (value,) = column(
+        table(part_of(MeasuresSection(), runs_with_measures(*shares)), "measures"), "mean"
+    )
+    assert isinstance(value, Interval)
+    assert (0.0, 1.0) == (value.low, value.high)
+    counts: list[dict[str, tuple[float, ...]]] = [
+        {"violations": (0.0, 20 * run["violations"][1])} for run in shares
+    ]
+    (value,) = column(
+        table(part_of(MeasuresSection(), runs_with_measures(*counts)), "measures"), "mean"
+    )
+    assert isinstance(value, Interval)
+    assert value.high is not None
+    assert value.high > 1
+
+
 def test_a_count_is_never_negative() -> None:
     """Intervals of cost and violations are clipped at 0, unless a value is negative."""
     sample = runs_with_measures(

@@ -96,6 +96,21 @@ def test_an_interval_ends_where_returns_do() -> None:
     assert median.low == pytest.approx((1.0 - 22.5) / (475.0 - 22.5))
 
 
+def test_a_dispersion_or_a_drawdown_has_an_interval_within_its_bounds() -> None:
+    """A drawdown is at least 0, and at most the width of the possible returns."""
+    fallen = steady_run([0.0, 1.0, 1.0, 1.0, 0.0], 2)
+    sample = evidence([steady_run([1.0] * 5), steady_run([1.0] * 5, 1), fallen])
+    risk = rows_of(sample)[0]["long-term risk ↓"]
+    assert isinstance(risk, Interval)
+    # Returns of CartPole are between 1 and 500, and 452.5 of them are one unit.
+    assert 0.0 == risk.low
+    assert risk.high == pytest.approx(499 / 452.5)
+    dispersion = rows_of(sample)[0]["dispersion across time ↓"]
+    assert isinstance(dispersion, Interval)
+    assert dispersion.low is not None
+    assert dispersion.low >= 0
+
+
 def test_metrics_of_final_policies_by_hand() -> None:
     """Normalised returns 0, 0.2, 0.4 and 1 have a middle half of 0.4 and a worst of 0."""
     sample = evidence([run([100.0], 0, returns=returns([0.4, 0.0, 1.0, 0.2]))])
