@@ -112,7 +112,7 @@ def test_groups_on_one_of_several_tasks_have_a_warning() -> None:
 
 def test_the_order_of_the_runs_does_not_matter() -> None:
     """Scores that are not sorted give the same warning."""
-    shuffled = TaskScores(np.array([498.0, 20.0, 502.0, 500.0]), (4,))
+    shuffled = TaskScores(np.array([500.0, 20.0, 502.0, 498.0]), (4,))
     expected = warning([500.0, 498.0, 502.0, 20.0], STEADY)
     assert expected == level_warning(shuffled, scores(STEADY), "ppo", "a2c")
 
