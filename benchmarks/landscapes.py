@@ -28,9 +28,8 @@ HERE = Path(__file__).parent
 CONF = HERE.parent / "conf"
 RESULTS = HERE / "results" / "landscapes.json"
 BUDGETS = (48, 96, 192)
-SCREENING = 0.75
-"""Share of a budget that two stages screen with."""
 PROMOTED = 1 / 12
+"""Share of the screened trials that two stages continue on all tuning seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +95,10 @@ class Cell:
 
 def plan(contender: Contender, runs: int, steps: int) -> SweepPlan:
     """The sweep plan with a budget of `runs` full runs."""
-    two_stage = contender.allocation == "two_stage"
     return SweepPlan(
         trials=10_000,
         full_runs=None,
-        steps=int(runs * steps * (SCREENING if two_stage else 1)),
+        steps=runs * steps,
         hours=None,
         allocation=contender.allocation,
         promoted=PROMOTED,

@@ -48,6 +48,8 @@ def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
         for pair in result.pairs:
             if pair.last_look is not None:
                 yield _decision(pair, result.design.interims)
+                if pair.warning is not None:
+                    yield f"Warning: {pair.warning}"
         yield (
             f"{result.runs} runs in {result.looks} looks; the fixed design with "
             f"{result.design.interims} × {result.design.group} seeds of every label needs "

@@ -18,6 +18,7 @@ from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import common_scale
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
+from rlexp.stats.level_warning import sequential_level_warning
 from rlexp.stats.sequential.comparison import (
     Design,
     Family,
@@ -28,6 +29,7 @@ from rlexp.stats.sequential.comparison import (
     every_pair,
     smallest_decidable_interim,
 )
+from rlexp.stats.task_scores import TaskScores
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import publish_document
@@ -219,10 +221,18 @@ def _write(paths: ExperimentPaths, ledger: DesignFile) -> DesignFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalysis:
-    """The result of all looks of a sequential comparison so far."""
+    """The result of all looks of a sequential comparison so far.
+
+    Attributes:
+        outcome: The decisions of all looks.
+        tasks: Number of tasks; each run of a look stands for one run on each task.
+        warnings: Why the decision on a pair may not hold its level, by pair; None where its
+            runs look usual.
+    """
 
     outcome: SequentialDecision
     tasks: int
+    warnings: Mapping[Pair, str | None]
 
     @property
     def looks(self) -> int:
@@ -255,7 +265,9 @@ class InterimAnalysis:
         """Every pair with its decision and the look at which it was made."""
         last = {look.pair: look for interim in self.outcome.looks for look in interim}
         return tuple(
-            _decision(pair, decision, self.outcome.interims[pair], last.get(pair))
+            _decision(
+                pair, decision, self.outcome.interims[pair], last.get(pair), self.warnings[pair]
+            )
             for pair, decision in self.outcome.decisions.items()
         )
 
@@ -273,6 +285,7 @@ class PairDecision:
         p: The p-value at that look.
         allowed: The largest p-value that decides there.
         crossed: The look at which the p-value was first small enough, if it was.
+        warning: Why the decision may not hold its level; null where the runs look usual.
     """
 
     first: str
@@ -283,10 +296,11 @@ class PairDecision:
     p: float | None
     allowed: float | None
     crossed: int | None
+    warning: str | None
 
 
 def _decision(
-    pair: Pair, decision: str, decided: int | None, last: PairLook | None
+    pair: Pair, decision: str, decided: int | None, last: PairLook | None, warning: str | None
 ) -> PairDecision:
     return PairDecision(
         first=pair[0],
@@ -297,6 +311,7 @@ def _decision(
         p=last.p if last else None,
         allowed=last.budget if last else None,
         crossed=last.crossed if last else None,
+        warning=warning,
     )
 
 
@@ -336,7 +351,23 @@ def make_design(
 def analyse(design: FrozenDesign, evidence: Evidence) -> InterimAnalysis:
     """Test the scores so far, in groups, as the design prescribes."""
     blocks = {label: _blocks(label, design, evidence) for label in design.labels}
-    return InterimAnalysis(outcome=decide(_test(design), blocks), tasks=len(design.tasks))
+    outcome = decide(_test(design), blocks)
+    warnings = {
+        pair: _level_warning(pair, interim, blocks, design.group)
+        for pair, interim in outcome.interims.items()
+    }
+    return InterimAnalysis(outcome=outcome, tasks=len(design.tasks), warnings=warnings)
+
+
+def _level_warning(
+    pair: Pair, interim: int, blocks: Mapping[str, list[NDArray[np.float64]]], group: int
+) -> str | None:
+    """A warning about the scores of a pair up to the interim that decided it."""
+    sides = [np.ravel(blocks[label][:interim]) for label in pair]
+    if not all(len(scores) for scores in sides):
+        return None
+    first, second = (TaskScores.from_tasks([scores]) for scores in sides)
+    return sequential_level_warning(first, second, *pair, group=group)
 
 
 def failed_for_good(evidence: Evidence) -> list[PlannedRun]:

@@ -27,6 +27,7 @@ from rlexp.reports.analysis.scale import (
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
 from rlexp.stats.aggregate import Negative, aggregate_of
 from rlexp.stats.difference import tasks_of_both
+from rlexp.stats.level_warning import level_warning
 from rlexp.stats.pairwise_family import Family
 from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
 from rlexp.stats.verdict import Decision, verdicts
@@ -188,6 +189,7 @@ class LabelPair:
         left_out: Tasks without a score of one label or both; the verdict does not cover them.
         decision: The verdict; `None` where the labels cannot be compared.
         reason: Why the labels cannot be compared; `None` with a decision.
+        warning: Why the verdict may not hold its level; `None` where the runs look usual.
     """
 
     first: str
@@ -196,6 +198,7 @@ class LabelPair:
     left_out: tuple[str, ...]
     decision: Decision | None = None
     reason: str | None = None
+    warning: str | None = None
 
 
 def unit(evidence: Evidence) -> str:
@@ -256,7 +259,11 @@ def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
     return tuple(
         replace(pair, reason=both)
         if isinstance(both, str)
-        else replace(pair, decision=next(decisions))
+        else replace(
+            pair,
+            decision=next(decisions),
+            warning=level_warning(*both, pair.first, pair.second),
+        )
         for pair, both in zip(joined, scored, strict=True)
     )
 

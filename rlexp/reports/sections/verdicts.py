@@ -111,6 +111,7 @@ def _answers(report: ReportContext, compared: tuple[LabelPair, ...]) -> Iterator
         yield from (_notice(pair, report) for pair in compared)
     else:
         yield from (_summary(label, compared, report) for label in report.evidence.labels)
+        yield from _warned(compared)
 
 
 def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
@@ -168,7 +169,7 @@ def _notice(pair: LabelPair, report: ReportContext) -> Callout:
         Verdict.UNDECIDED: f"Undecided between {pair.first} and {pair.second}",
     }[verdict]
     tone = Tone.GOOD if verdict in DECIDED else Tone.NOTE
-    # A verdict on incomplete data is no plain success, so its notice becomes a warning.
+    # A verdict on incomplete or unusual data is no plain success: its notice becomes a warning.
     caveats = "".join(_caveats(pair, evidence))
     if caveats and tone is Tone.GOOD:
         tone = Tone.WARNING
@@ -221,7 +222,9 @@ def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
 
 
 def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
-    """Sentences about tasks and runs without scores, which a verdict does not cover."""
+    """Sentences about what a verdict does not cover, and about runs on which it is less certain."""
+    if pair.warning:
+        yield f" {pair.warning}"
     if pair.left_out:
         yield f" It does not cover {join_names(pair.left_out)}, where one of the labels has no score."
     for label in (pair.first, pair.second):
@@ -260,6 +263,16 @@ def _summary(label: str, compared: tuple[LabelPair, ...], report: ReportContext)
     return Callout(
         tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
     )
+
+
+def _warned(compared: tuple[LabelPair, ...]) -> Iterator[Callout]:
+    """Notice about the pairs whose verdicts may not hold their level, of many pairs."""
+    warned = [pair for pair in compared if pair.warning]
+    if warned:
+        names = join_first_names([f"{pair.first} and {pair.second}" for pair in warned])
+        counts = f"{len(warned)} of {format_count(len(compared), 'pair')}"
+        text = f"Verdicts may not hold their level on {counts}: {names}. {warned[0].warning}"
+        yield Callout(tone=Tone.WARNING, text=text)
 
 
 def _relation(label: str, pair: LabelPair, report: ReportContext) -> str:

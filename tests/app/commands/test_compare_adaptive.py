@@ -113,6 +113,27 @@ def test_seeds_are_spent_on_undecided_pairs_only(
     }
 
 
+def test_runs_in_two_groups_have_a_warning(
+    empty_workspace: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The decision on a label whose runs fall into two groups has a warning, other pairs none."""
+
+    def with_failures(label: str, seed: int) -> float:
+        return 20.0 + seed % 3 if label == "dqn" and seed % 4 == 1 else 500.0 + seed * 7 % 5
+
+    trained["score"] = with_failures
+    stored(empty_workspace.layout, "alpha", PPO, A2C, DQN, test=1)
+    warnings = {
+        (p["first"], p["second"]): p["warning"] for p in document(empty_workspace, capsys)["pairs"]
+    }
+    assert warnings["ppo", "a2c"] is None
+    assert warnings["ppo", "dqn"].startswith("The runs of dqn fall into two groups")
+    assert "about 20 % of cases, not in 5 %" in warnings["ppo", "dqn"]
+    assert compare_adaptively(REQUEST, empty_workspace, Console()) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    assert lines.count("Warning: The runs of dqn fall into two groups") == 2
+
+
 def test_existing_runs_are_used(
     empty_workspace: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,33 @@ def test_better_by_hand() -> None:
     assert text.endswith(", p = 0.0286. 4 runs against 4 on 1 task.")
 
 
+def test_runs_in_two_groups_make_a_verdict_a_warning() -> None:
+    """A decided pair whose runs fall into two groups is a warning that says the error."""
+    sample = of_scores(
+        {
+            ("ppo", CARTPOLE): [475.0, 474.0, 473.0, 300.0],
+            ("a2c", CARTPOLE): [100.0, 101.0, 99.0, 102.0],
+        }
+    )
+    tone, text = verdict_notices(sample)[0]
+    assert Tone.WARNING is tone
+    assert text.startswith("ppo is better than a2c: ")
+    assert "4 runs against 4 on 1 task. The runs of ppo fall into two groups" in text
+    assert "about 24 % of cases, not in 5 %" in text
+
+
+def test_many_pairs_have_one_notice_of_unusual_runs() -> None:
+    """With one notice per label, one more names the pairs whose runs are unusual."""
+    steady = {(f"label{k}", CARTPOLE): [10.0 * k + j for j in range(4)] for k in range(6)}
+    sample = of_scores({**steady, ("odd", CARTPOLE): [475.0, 474.0, 473.0, 300.0]})
+    shown = [text for _, text in verdict_notices(sample) if "may not hold" in text]
+    assert len(shown) == 1
+    assert shown[0].startswith(
+        "Verdicts may not hold their level on 6 of 21 pairs: label0 and odd, label1 and odd, "
+    )
+    assert "The runs of odd fall into two groups" in shown[0]
+
+
 def test_worse_is_said_of_the_first_label() -> None:
     """The verdict is about the first label, in the requested order."""
     sample = evidence(m for m in reversed(APART.members))
