@@ -164,4 +164,4 @@ def _rliables_values(intervals: Iterable[Interval]) -> tuple[str, ...]:
     if not values:
         return ()
     named = join_first_names(list(values), VALUES_LISTED)
-    return (f"rliable, which cuts whole runs, gives {named}: iqm=rliable.",)
+    return (f"rliable, which cuts whole runs, gives {named} (--set iqm=rliable).",)

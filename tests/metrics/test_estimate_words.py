@@ -140,7 +140,8 @@ def test_a_table_says_what_rliable_gives() -> None:
     notes = footnotes([differing, estimate([10.0, 20.0, 400.0]), estimate([420.0, 110.0])])
     # rliable cuts none of three runs: their mean is 1,030 / 3 and 430 / 3.
     assert (
-        "rliable, which cuts whole runs, gives 343 for 382 and 143 for 82: iqm=rliable." in notes
+        "rliable, which cuts whole runs, gives 343 for 382 and 143 for 82 (--set iqm=rliable)."
+        in notes
     )
     assert not any("rliable" in note for note in footnotes([estimate([1.0, 2.0, 3.0, 9.0])]))
 
