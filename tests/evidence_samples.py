@@ -80,6 +80,7 @@ Scores = Mapping[tuple[str, str], Sequence[float]]
 def settings(**changes: Any) -> ReportSettings:
     """The settings of `conf/report.yaml`, with few resamples."""
     defaults: dict[str, Any] = {
+        "iqm": "exact",
         "interval": "t",
         "level": 0.95,
         "alpha": 0.05,
@@ -97,7 +98,7 @@ def settings(**changes: Any) -> ReportSettings:
 def inquiry(evidence: Evidence, **changes: Any) -> ReportContext:
     """The context of sections, with the four metrics of `conf/report.yaml`."""
     metrics: dict[str, Metric] = {
-        "iqm": InterquartileMean(),
+        "iqm": InterquartileMean(changes.get("iqm", "exact")),
         "median": Median(),
         "mean": Mean(),
         "optimality_gap": OptimalityGap(),

@@ -1,7 +1,7 @@
 """Estimates with intervals; every surface of rlexp computes its aggregates here and only here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from rlexp.stats.bootstrap import METHODS, intervals
 from rlexp.stats.interval import Interval, limited, too_few
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import decimals_for_span
+from rlexp.text import decimals_for_span, format_number
 
 FEW = 6
 """With fewer runs than this, the score of each run is shown beside the estimate."""
@@ -31,11 +31,14 @@ class Estimate(Interval):
             numbers are written in powers of ten.
         sizes: Runs of each task.
         runs: Value of each run, ascending, for each task; empty if there are `FEW` runs or more.
+        rliable: The interquartile mean that rliable gives, which cuts whole runs only; `None`
+            where it has the same digits, and for other metrics.
     """
 
     digits: int = 2
     sizes: tuple[int, ...] = ()
     runs: tuple[tuple[float, ...], ...] = ()
+    rliable: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +137,26 @@ def _estimate(scores: TaskScores, metric: Statistic, computed: Interval) -> Esti
     runs = tuple(tuple(values.tolist()) for values in _each_run(scores, metric))
     width = 0.0 if computed.low is None or computed.high is None else computed.high - computed.low
     every = [value for values in runs for value in values]
+    digits = decimals_for_span(width or max(every) - min(every), max(map(abs, every)))
     return Estimate(
         **{f.name: getattr(computed, f.name) for f in fields(Interval)},
-        digits=decimals_for_span(width or max(every) - min(every), max(map(abs, every))),
+        digits=digits,
         sizes=scores.sizes,
         runs=runs if scores.n < FEW else (),
+        rliable=_with_whole_runs_cut(scores, metric, computed.estimate, digits),
     )
+
+
+def _with_whole_runs_cut(
+    scores: TaskScores, metric: Statistic, estimate: float, digits: int
+) -> float | None:
+    """The value with rliable's cut, where it differs from an exact cut in the digits shown."""
+    aggregate = aggregate_of(metric)
+    if aggregate is None or aggregate.cut != "exact":
+        return None
+    value = float(replace(aggregate, centre="interquartile mean of whole runs")(scores))
+    same = format_number(value, digits) == format_number(estimate, digits)
+    return None if same else value
 
 
 def _each_run(scores: TaskScores, metric: Statistic) -> list[NDArray[np.float64]]:

@@ -4,10 +4,20 @@ from collections.abc import Iterable
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.stats.interval import Interval, too_few
-from rlexp.text import decimals_for_span, format_number, format_percentage, format_runs_by_task
+from rlexp.text import (
+    decimals_for_span,
+    format_number,
+    format_percentage,
+    format_runs_by_task,
+    join_first_names,
+)
 
 SHORT_OF_NOMINAL = 0.90
 """Expected coverage below which an interval is marked as too narrow."""
+
+
+VALUES_LISTED = 6
+"""Most values of rliable that a footnote lists."""
 
 
 def possible(interval: Interval) -> bool:
@@ -91,7 +101,16 @@ def sentence(title: str, estimate: Estimate) -> str:
     parts = [f"{shown}{count}", method_text(estimate)]
     if estimate.coverage is not None:
         parts.append(f"expected coverage {format_percentage(estimate.coverage)}")
+    if value := rliables_value(estimate):
+        parts.append(f"{value} with rliable's cut of whole runs")
     return ", ".join(parts)
+
+
+def rliables_value(interval: Interval) -> str | None:
+    """The interquartile mean of rliable as text, where its digits differ; `None` elsewhere."""
+    if not isinstance(interval, Estimate) or interval.rliable is None:
+        return None
+    return format_number(interval.rliable, interval.digits)
 
 
 def too_narrow(interval: Interval) -> bool:
@@ -115,6 +134,8 @@ def full_text(interval: Interval, digits: int) -> str:
     if possible(interval):
         lines.append(method_text(interval))
     lines.append(_count(interval))
+    if value := rliables_value(interval):
+        lines.append(f"{value} with rliable's cut of whole runs")
     if interval.coverage is not None:
         lines.append(f"expected coverage {format_percentage(interval.coverage)}")
     if possible(interval) and interval.reason:
@@ -130,11 +151,27 @@ def _count(interval: Interval) -> str:
 
 
 def footnotes(intervals: Iterable[Interval]) -> tuple[str, ...]:
-    """Footnotes of a table: the methods of its intervals, and the meaning of the mark †."""
+    """Footnotes of a table: methods of its intervals, rliable's values, and what † means."""
     every = list(intervals)
-    methods = tuple(dict.fromkeys(f"{method_text(i)}." for i in every if possible(i)))
+    methods = (
+        *dict.fromkeys(f"{method_text(i)}." for i in every if possible(i)),
+        *_rliables_values(every),
+    )
     too_low = sorted({i.coverage for i in every if i.coverage is not None and too_narrow(i)})
     if not too_low:
         return methods
     spread = " to ".join(dict.fromkeys(format_percentage(c) for c in (too_low[0], too_low[-1])))
     return (*methods, f"† Too narrow: its expected coverage is {spread}.")
+
+
+def _rliables_values(intervals: Iterable[Interval]) -> tuple[str, ...]:
+    """A footnote with the interquartile means of rliable, where their digits differ."""
+    values = dict.fromkeys(
+        f"{value} for {format_number(i.estimate, digits_of(i, 0))}"
+        for i in intervals
+        if (value := rliables_value(i))
+    )
+    if not values:
+        return ()
+    named = join_first_names(list(values), VALUES_LISTED)
+    return (f"rliable, which cuts whole runs, gives {named} (--set iqm=rliable).",)

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from rlexp.stats.task_scores import TaskScores
 
-Centre = Literal["interquartile mean", "mean", "median"]
+Centre = Literal["interquartile mean", "interquartile mean of whole runs", "mean", "median"]
+Cut = Literal["exact", "rliable"]
+"""How an interquartile mean cuts a quarter at each end: exactly, or the whole runs within it."""
 Array = NDArray[np.float64]
 
 WEIGHTS_BELOW = 2**52
@@ -33,7 +35,7 @@ class Aggregate:
     """A centre of the scores; with a cap, the cap minus the centre of the capped scores.
 
     Attributes:
-        centre: `interquartile mean` is taken over the runs of all tasks; `mean` and `median` are
+        centre: Interquartile means are taken over the runs of all tasks; `mean` and `median` are
             taken over the task means. The median of a single task is taken over its runs.
         cap: Scores above the cap are replaced by the cap.
     """
@@ -51,6 +53,11 @@ class Aggregate:
         if self.cap is None:
             return scores
         return TaskScores(np.minimum(scores.values, self.cap), scores.sizes)
+
+    @property
+    def cut(self) -> Cut | None:
+        """The cut of an interquartile mean; None for any other centre."""
+        return CUT_BY_CENTRE.get(self.centre)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +85,10 @@ def aggregate_of(statistic: Statistic) -> Aggregate | None:
 def interquartile_mean(scores: TaskScores, /) -> Array:
     """Mean of the middle half of the runs of all tasks; every task has the same weight.
 
-    If all tasks have the same number of runs, ⌊N/4⌋ runs are cut at each end, as in Agarwal et
-    al. (2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice") and in
-    `scipy.stats.trim_mean`: with three runs or fewer nothing is cut. If the numbers of runs
-    differ, a run of task j weighs 1/(m n_j), and a quarter of the total weight is cut at each
-    end: a run at the cut counts in part. In both cases the mean is monotone in every score.
+    A run of task j weighs 1/(m n_j). Exactly a quarter of the total weight is cut at each end: a
+    run at the cut counts in part. This is the interquartile mean of the distribution that puts
+    those weights on the runs, so that its limit for many runs does not depend on the remainder of
+    N/4. It is monotone in every score.
 
     Args:
         scores: Of shape (…, N).
@@ -90,13 +96,26 @@ def interquartile_mean(scores: TaskScores, /) -> Array:
     Returns:
         Of shape (…).
     """
+    return _mean_of_middle(scores, "exact")
+
+
+def interquartile_mean_of_whole_runs(scores: TaskScores, /) -> Array:
+    """Mean of the runs that remain after ⌊N/4⌋ whole runs are cut at each end.
+
+    This is the interquartile mean of Agarwal et al. (2021, "Deep Reinforcement Learning at the
+    Edge of the Statistical Precipice"), of rliable and of `scipy.stats.trim_mean`: with three runs
+    or fewer nothing is cut. They define it for equal numbers of runs only; if the numbers of runs
+    differ, it is `interquartile_mean`. Of shape (…) for scores of shape (…, N).
+    """
+    return _mean_of_middle(scores, "rliable")
+
+
+def _mean_of_middle(scores: TaskScores, cut: Cut) -> Array:
     if scores.balanced:
-        # The published definition cuts whole runs only. The weighted form below would cut N/4
-        # runs exactly and give other numbers where N is no multiple of 4.
-        cut = scores.n // 4
-        ordered = np.sort(scores.values, axis=-1)
-        return np.asarray(ordered[..., cut : scores.n - cut].mean(axis=-1))
-    ordered, weights = _ordered(scores)
+        # Equal weights need no order among equal scores, and a plain sort is much faster.
+        ordered, weights = np.sort(scores.values, axis=-1), run_weights(scores.sizes, cut)
+    else:
+        ordered, weights = _ordered(scores, cut)
     kept = middle_half(weights)
     return np.asarray((kept * ordered).sum(axis=-1) / kept.sum(axis=-1))
 
@@ -127,9 +146,17 @@ def optimality_gap(scores: TaskScores, gamma: float = 1.0) -> Array:
 
 CENTRES: dict[Centre, Statistic] = {
     "interquartile mean": interquartile_mean,
+    "interquartile mean of whole runs": interquartile_mean_of_whole_runs,
     "mean": mean,
     "median": median,
 }
+
+CUT_BY_CENTRE: dict[Centre, Cut] = {
+    "interquartile mean": "exact",
+    "interquartile mean of whole runs": "rliable",
+}
+
+CENTRE_BY_CUT: dict[Cut, Centre] = {cut: centre for centre, cut in CUT_BY_CENTRE.items()}
 
 
 def task_means(scores: TaskScores) -> Array:
@@ -137,27 +164,33 @@ def task_means(scores: TaskScores) -> Array:
     return np.stack([task.mean(axis=-1) for task in scores.by_task()], axis=-1)
 
 
-def run_weights(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+def run_weights(sizes: tuple[int, ...], cut: Cut = "exact") -> NDArray[np.int64]:
     """Integer weight of each run, inversely proportional to the number of runs of its task.
 
     Args:
         sizes: Runs of each task.
+        cut: With `rliable` all weights are 1 if all sizes are equal, so that the integer part
+            of a quarter of their sum is a number of runs.
 
     Returns:
-        Of shape (N,), task by task. All weights are 1 if all sizes are equal. Otherwise a quarter
-        of their sum is an integer. The weights are exact if four times the least common multiple
-        of the sizes is below `WEIGHTS_BELOW` / m, and are rounded to about 52 bits otherwise.
+        Of shape (N,), task by task, as small as possible. A quarter of their sum is an integer,
+        except where whole runs are cut. The weights are exact if four times the least common
+        multiple of the sizes is below `WEIGHTS_BELOW` / m, and are rounded to about 52 bits
+        otherwise.
     """
     # Integer weights make every cumulative weight exact, so that the quarter to be cut does not
-    # depend on the order of summation. The factor 4 makes the quarter itself an integer.
-    parts = 1 if len(set(sizes)) == 1 else 4
-    whole = min(parts * math.lcm(*sizes), WEIGHTS_BELOW // len(sizes))
+    # depend on the order of summation. The factor makes the quarter itself an integer.
+    multiple = math.lcm(*sizes)
+    parts = 4 // math.gcd(4, len(sizes) * multiple)
+    if cut == "rliable" and len(set(sizes)) == 1:
+        parts = 1
+    whole = min(parts * multiple, WEIGHTS_BELOW // len(sizes))
     return np.repeat([max(1, round(whole / size)) for size in sizes], sizes).astype(np.int64)
 
 
-def middle_bounds(scores: TaskScores) -> tuple[float, float]:
+def middle_bounds(scores: TaskScores, cut: Cut = "exact") -> tuple[float, float]:
     """Lowest and highest score that the interquartile mean keeps at least in part; scores (N,)."""
-    ordered, weights = _ordered(scores)
+    ordered, weights = _ordered(scores, cut)
     kept = ordered[middle_half(weights) > 0]
     return float(kept[0]), float(kept[-1])
 
@@ -171,8 +204,8 @@ def pooled_order(values: Array, weights: NDArray[np.int64]) -> NDArray[np.intp]:
     return np.lexsort((np.broadcast_to(weights, values.shape), values), axis=-1)
 
 
-def _ordered(scores: TaskScores) -> tuple[Array, NDArray[np.int64]]:
-    weights = run_weights(scores.sizes)
+def _ordered(scores: TaskScores, cut: Cut) -> tuple[Array, NDArray[np.int64]]:
+    weights = run_weights(scores.sizes, cut)
     order = pooled_order(scores.values, weights)
     return np.take_along_axis(scores.values, order, axis=-1), weights[order]
 

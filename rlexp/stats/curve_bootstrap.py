@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.aggregate import pooled_order, run_weights
+from rlexp.stats.aggregate import Cut, pooled_order, run_weights
 from rlexp.stats.bootstrap_indices import Draws, blocks, draw, rows_of_block
 from rlexp.stats.replicates import run_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
@@ -40,7 +40,12 @@ class OrderedRuns:
 
 
 def resampled_curves(
-    curves: Array, sizes: tuple[int, ...], resampling: Resampling, *, threads: int | None = None
+    curves: Array,
+    sizes: tuple[int, ...],
+    resampling: Resampling,
+    *,
+    cut: Cut = "exact",
+    threads: int | None = None,
 ) -> Array:
     """Interquartile means, at each point, of resampled runs that are drawn with whole curves.
 
@@ -53,24 +58,28 @@ def resampled_curves(
         curves: Of shape (T, N): the runs of the first task, then those of the second, and so on.
         sizes: Runs of each task, m numbers that sum to N.
         resampling: Repetitions and seed.
+        cut: The cut of the interquartile mean.
         threads: Number of threads; by default one per core if there is enough work.
 
     Returns:
         Of shape (T, repetitions).
     """
-    weights = run_weights(sizes)
+    weights = run_weights(sizes, cut)
     points = [OrderedRuns.of(values, weights) for values in curves]
 
     def means(drawn: Counts) -> Array:
         room = np.empty((len(weights) + 1, drawn.shape[1]), drawn.dtype)
         return np.stack([middle_means(runs, drawn, room) for runs in points])
 
-    return statistic_of_drawn_weights(means, len(points), sizes, resampling, threads=threads)
+    return statistic_of_drawn_weights(
+        means, len(points), weights, sizes, resampling, threads=threads
+    )
 
 
 def statistic_of_drawn_weights(
     statistic: Callable[[Counts], Array],
     count: int,
+    weights: NDArray[np.int64],
     sizes: tuple[int, ...],
     resampling: Resampling,
     *,
@@ -81,6 +90,7 @@ def statistic_of_drawn_weights(
     Args:
         statistic: Maps weights of shape (N, rows), task by task, to values of shape (count, rows).
         count: Number of values for each repetition.
+        weights: Integer weight of each run, task by task, of shape (N,).
         sizes: Runs of each task, m numbers that sum to N.
         resampling: Repetitions and seed.
         threads: Number of threads; by default one per core if there is enough work.
@@ -88,7 +98,6 @@ def statistic_of_drawn_weights(
     Returns:
         Of shape (count, repetitions).
     """
-    weights = run_weights(sizes)
     numbers = blocks(sum(sizes), resampling)
     rows = rows_of_block(sum(sizes))
     values = np.empty((count, resampling.repetitions))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlexp.stats import coverage
-from rlexp.stats.aggregate import Aggregate, interquartile_mean
+from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.bootstrap import ENDS, METHODS, ROUNDING, Resampled
 from rlexp.stats.curve_bootstrap import resampled_curves
 from rlexp.stats.resampling import Resampling
@@ -64,7 +64,11 @@ class PointwiseIntervals:
 
 
 def pointwise_intervals(
-    curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str
+    curves: Array,
+    sizes: tuple[int, ...],
+    resampling: Resampling,
+    method: str,
+    middle: Aggregate = MIDDLE,
 ) -> PointwiseIntervals:
     """The interquartile mean at each point of the curves, with an interval.
 
@@ -73,36 +77,40 @@ def pointwise_intervals(
         sizes: Runs of each task, m numbers that sum to N; if one is 0, all estimates are NaN.
         resampling: Repetitions, level and seed.
         method: A key of `bootstrap.METHODS`.
+        middle: An interquartile mean without a cap.
     """
     if 0 in sizes:
         nothing = np.full(len(curves), np.nan)
         return PointwiseIntervals(nothing, nothing, nothing, (NO_RUN,) * len(curves))
     if 1 in sizes:
-        return _without_ends(curves, sizes)
+        return _without_ends(curves, sizes, middle)
     step = max(1, CELLS // resampling.repetitions)
     blocks = [curves[first : first + step] for first in range(0, len(curves), step)]
     return PointwiseIntervals.join(
-        [_with_ends(block, sizes, resampling, method) for block in blocks]
+        [_with_ends(block, sizes, resampling, method, middle) for block in blocks]
     )
 
 
-def _without_ends(curves: Array, sizes: tuple[int, ...]) -> PointwiseIntervals:
-    estimate = interquartile_mean(TaskScores(curves, sizes))
+def _without_ends(curves: Array, sizes: tuple[int, ...], middle: Aggregate) -> PointwiseIntervals:
+    estimate = middle(TaskScores(curves, sizes))
     reasons = tuple(no_spread(TaskScores(values, sizes)) for values in curves)
     nothing = np.full(len(curves), np.nan)
     return PointwiseIntervals(estimate, nothing, nothing, reasons)
 
 
 def _with_ends(
-    curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str
+    curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str, middle: Aggregate
 ) -> PointwiseIntervals:
     """Estimates and intervals of so many points that their replicates fit into memory."""
     scores = [TaskScores(values, sizes) for values in curves]
-    replicates = resampled_curves(_resampled_values(scores, method), sizes, resampling)
-    estimate = interquartile_mean(TaskScores(curves, sizes))
+    assert middle.cut is not None
+    replicates = resampled_curves(
+        _resampled_values(scores, method), sizes, resampling, cut=middle.cut
+    )
+    estimate = middle(TaskScores(curves, sizes))
     ends = [
-        _ends(Resampled(at_point, MIDDLE, float(middle), values), resampling, method)
-        for at_point, middle, values in zip(scores, estimate, replicates, strict=True)
+        _ends(Resampled(at_point, middle, float(value), values), resampling, method)
+        for at_point, value, values in zip(scores, estimate, replicates, strict=True)
     ]
     low, high, reasons = zip(*ends, strict=True)
     return PointwiseIntervals(estimate, np.asarray(low), np.asarray(high), reasons)
@@ -249,7 +257,13 @@ def area_under_curve(steps: ArrayLike, values: ArrayLike) -> Array:
     return np.asarray(np.trapezoid(height, at, axis=-1) / (at[-1] - at[0]))
 
 
-def band(tasks: Sequence[ArrayLike], resampling: Resampling, *, method: str = "t") -> Band:
+def band(
+    tasks: Sequence[ArrayLike],
+    resampling: Resampling,
+    *,
+    method: str = "t",
+    middle: Aggregate = MIDDLE,
+) -> Band:
     """Interquartile mean over runs × tasks at each point, with intervals from whole runs.
 
     A run is resampled with its whole curve, within its task; tasks are fixed. The intervals are
@@ -270,6 +284,7 @@ def band(tasks: Sequence[ArrayLike], resampling: Resampling, *, method: str = "t
         tasks: Values of the runs of each task, of shape (n_j, T), n_j ≥ 1, NaN where missing.
         resampling: Repetitions, level and seed.
         method: A key of `bootstrap.METHODS`.
+        middle: An interquartile mean without a cap.
 
     Raises:
         ValueError: The method is unknown, there is no task, a task has no run, tasks have
@@ -285,7 +300,11 @@ def band(tasks: Sequence[ArrayLike], resampling: Resampling, *, method: str = "t
     pointwise = PointwiseIntervals.join(
         [
             pointwise_intervals(
-                values[a:b, present[a]], tuple(remaining[a].tolist()), resampling, method
+                values[a:b, present[a]],
+                tuple(remaining[a].tolist()),
+                resampling,
+                method,
+                middle,
             )
             for a, b in _segments(present)
         ]
@@ -302,7 +321,7 @@ def band(tasks: Sequence[ArrayLike], resampling: Resampling, *, method: str = "t
         n=values.shape[1],
         tasks=len(arrays),
         seed=resampling.seed if some else None,
-        coverage=_coverage(pointwise, remaining, resampling, method),
+        coverage=_coverage(pointwise, remaining, resampling, method, middle),
         reason=None if some else reasons,
         gaps=reasons if some else None,
     )
@@ -357,6 +376,7 @@ def _coverage(
     remaining: NDArray[np.int64],
     resampling: Resampling,
     method: str,
+    middle: Aggregate,
 ) -> float | None:
     """Expected coverage at the point with fewest runs that has an interval and balanced tasks.
 
@@ -369,4 +389,4 @@ def _coverage(
     if not simulated or not len(sizes):
         return None
     fewest, tasks = int(sizes.min()), remaining.shape[1]
-    return coverage.expected_coverage(method, MIDDLE.centre, fewest, tasks)
+    return coverage.expected_coverage(method, middle.centre, fewest, tasks)

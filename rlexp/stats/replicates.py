@@ -17,7 +17,15 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of, pooled_order, run_weights
+from rlexp.stats.aggregate import (
+    CUT_BY_CENTRE,
+    Aggregate,
+    Cut,
+    Statistic,
+    aggregate_of,
+    pooled_order,
+    run_weights,
+)
 from rlexp.stats.bootstrap_indices import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
@@ -124,9 +132,9 @@ class PooledRuns:
     compiled: Sums | None
 
     @classmethod
-    def of(cls, scores: TaskScores, compiled: Sums | None) -> "PooledRuns":
+    def of(cls, scores: TaskScores, compiled: Sums | None, cut: Cut = "exact") -> "PooledRuns":
         """The runs of scores of shape (N,), sorted once for all repetitions."""
-        weights = run_weights(scores.sizes)
+        weights = run_weights(scores.sizes, cut)
         order = pooled_order(scores.values, weights)
         # The argsort of a permutation is its inverse: the rank of each run.
         ranks = np.argsort(order).astype(np.int32)
@@ -139,13 +147,12 @@ class PooledRuns:
         total, low, below, high, above = middle
         kept = total - self._parts(low, below) - self._parts(high, above)
         weight = int(self.weights.sum())
-        # The quarter is a whole number of weights: the kept share of the total can be above one
-        # half.
+        # Where whole runs are cut, the kept share of the total can be above one half.
         return np.asarray(self.sums.scaled(kept) / ((weight - 2 * self.quarter) / weight))
 
     @property
     def quarter(self) -> int:
-        """Weight that is cut at each end."""
+        """Weight that is cut at each end, a whole number."""
         return int(self.weights.sum()) // 4
 
     def _parts(self, ranks: Integers, cut: Integers) -> Integers:
@@ -167,12 +174,15 @@ class PooledRuns:
         """The array that `sum_middle_halves` writes, of shape (5, rows), computed by NumPy."""
         ranks = self.ranks.take(draws.positions)
         ranks.sort(axis=-1)
-        # With equal weights no run is cut in part, so that the last four rows stay 0.
         if len(set(draws.sizes)) > 1:
             return self._weighted_sums(ranks)
-        sums = np.zeros((5, len(ranks)), np.int64)
-        middle = ranks[:, self.quarter : len(self.weights) - self.quarter]
+        # With equal weights the same sorted positions are cut in every resample.
+        whole, part = divmod(self.quarter, int(self.weights[0]))
+        middle = ranks[:, whole : len(self.weights) - whole]
+        sums = np.empty((5, len(ranks)), np.int64)
         sums[0] = self.sums.values.take(middle).sum(axis=-1)
+        sums[1], sums[3] = middle[:, 0], middle[:, -1]
+        sums[2] = sums[4] = part
         return sums
 
     def _weighted_sums(self, ranks: NDArray[np.int32]) -> Integers:
@@ -224,7 +234,8 @@ def sum_middle_halves(
         sums: Output, of shape (5, rows): the sum of the runs that are not cut completely; the rank
             of the lowest of them and the part of its weight that is cut; the same of the highest.
     """
-    counts = np.zeros(len(ranks), np.int64)
+    # Small counts take less of the first-level cache. No run is drawn 2³¹ times.
+    counts = np.zeros(len(ranks), np.int32)
     # Unsigned indices: numba then leaves out the test for negative ones in the inner loops.
     for row in range(len(bits)):
         counts[:] = 0
@@ -390,4 +401,5 @@ def _centre(aggregate: Aggregate, sums: Sums | None) -> Callable[[TaskScores], E
         return lambda scores: ExactSums.of(scores).mean
     if aggregate.centre == "median":
         return lambda scores: ExactSums.of(scores).median
-    return lambda scores: PooledRuns.of(scores, sums).interquartile_mean
+    cut = CUT_BY_CENTRE[aggregate.centre]
+    return lambda scores: PooledRuns.of(scores, sums, cut).interquartile_mean

@@ -41,8 +41,9 @@ def degrees_of_freedom(scores: TaskScores, aggregate: Aggregate | None) -> float
     if aggregate is None or (aggregate.centre == "median" and len(scores.sizes) != 2):
         return fewest
     used = aggregate.capped(scores)
-    if aggregate.centre == "interquartile mean":
-        used = TaskScores(np.clip(used.values, *middle_bounds(used)), used.sizes)
+    if aggregate.cut is not None:
+        bounds = middle_bounds(used, aggregate.cut)
+        used = TaskScores(np.clip(used.values, *bounds), used.sizes)
     width = float(np.ptp(used.values))
     if width == 0:
         return fewest

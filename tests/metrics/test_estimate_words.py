@@ -190,7 +190,8 @@ def estimate(*tasks: list[float]) -> Estimate:
 def test_few_runs_stand_beside_the_number_that_they_make() -> None:
     """Up to five runs are listed in ascending order; more runs are only counted."""
     three_runs = estimate([420.0, 110.0, 500.0])
-    assert "343 [0, 500] (n = 3: 110, 420, 500)" == with_ends(three_runs, 9)
+    # 3/4 of a run are cut at each end: (110 + 4 · 420 + 500) / 6.
+    assert "382 [0, 500] (n = 3: 110, 420, 500)" == with_ends(three_runs, 9)
     six_runs = estimate([420.0, 110.0, 500.0, 300.0, 310.0, 320.0])
     assert "n = 6" == runs_beside(six_runs)
     assert "(" not in with_ends(six_runs, 9)
@@ -206,9 +207,23 @@ def test_two_runs_have_no_interval() -> None:
 def test_a_sentence_says_how_an_estimate_was_made() -> None:
     """A sentence has the title, interval, runs, method and expected coverage on one line."""
     assert (
-        "IQM 343 [0, 500] (n = 3: 110, 420, 500), 95 % interval, method t with bootstrap standard "
-        "error, 50,000 repetitions, seed 0, expected coverage 90.2 %"
+        "IQM 382 [0, 500] (n = 3: 110, 420, 500), 95 % interval, method t with bootstrap standard "
+        "error, 50,000 repetitions, seed 0, expected coverage 90.2 %, 343 with rliable's cut of "
+        "whole runs"
     ) == sentence("IQM", estimate([420.0, 110.0, 500.0]))
+
+
+def test_a_table_says_what_rliable_gives() -> None:
+    """A footnote pairs the values with rliable's, where they differ; with four runs none does."""
+    differing = estimate([420.0, 110.0, 500.0])
+    assert "\n343 with rliable's cut of whole runs\n" in full_text(differing, 0)
+    notes = footnotes([differing, estimate([10.0, 20.0, 400.0]), estimate([420.0, 110.0])])
+    # rliable cuts none of three runs: their mean is 1,030 / 3 and 430 / 3.
+    assert (
+        "rliable, which cuts whole runs, gives 343 for 382 and 143 for 82 (--set iqm=rliable)."
+        in notes
+    )
+    assert not any("rliable" in note for note in footnotes([estimate([1.0, 2.0, 3.0, 9.0])]))
 
 
 def test_equal_runs_have_no_interval_either() -> None:

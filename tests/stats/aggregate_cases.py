@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from rlexp.stats.aggregate import Aggregate, Statistic, interquartile_mean, mean, median
+from rlexp.stats.aggregate import (
+    Aggregate,
+    Statistic,
+    interquartile_mean,
+    interquartile_mean_of_whole_runs,
+    mean,
+    median,
+)
 from rlexp.stats.task_scores import TaskScores
 
 GOLDEN: dict[str, Any] = json.loads(
@@ -35,8 +42,13 @@ def scores_of(case: dict[str, Any]) -> TaskScores:
 def statistics(gamma: float = 1.0) -> dict[str, Statistic]:
     """The aggregates by the names that the golden file gives them."""
     return {
-        "iqm": interquartile_mean,
+        "iqm": interquartile_mean_of_whole_runs,
         "mean": mean,
         "median": median,
         "optimality_gap": Aggregate("mean", cap=gamma),
     }
+
+
+def every_statistic(gamma: float = 1.0) -> dict[str, Statistic]:
+    """The aggregates of the golden file, and the interquartile mean with an exact cut."""
+    return {**statistics(gamma), "exact_iqm": interquartile_mean}

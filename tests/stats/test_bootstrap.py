@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aggregate_cases import CASES, scores_of, statistics, tasks
+from aggregate_cases import CASES, every_statistic, scores_of, statistics, tasks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -153,10 +153,10 @@ def test_the_order_of_the_runs_does_not_matter(
     """The same scores and seed give the same intervals, to the last bit."""
     resampling = Resampling(seed=seed, repetitions=100)
     shuffled = TaskScores.from_tasks([random.sample(task, len(task)) for task in runs])
-    expected = intervals(TaskScores.from_tasks(runs), statistics(), resampling, method=method)
+    expected = intervals(TaskScores.from_tasks(runs), every_statistic(), resampling, method=method)
     np.random.default_rng().random()
     np.random.seed(0)  # noqa: NPY002
-    assert expected == intervals(shuffled, statistics(), resampling, method=method)
+    assert expected == intervals(shuffled, every_statistic(), resampling, method=method)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -165,7 +165,7 @@ def test_the_order_of_the_runs_does_not_matter(
 def test_there_are_ends_or_there_is_a_reason(method: str, runs: list[list[float]]) -> None:
     """An interval has two finite ends, or no end and a reason."""
     for result in intervals(
-        TaskScores.from_tasks(runs), statistics(), FEW, method=method
+        TaskScores.from_tasks(runs), every_statistic(), FEW, method=method
     ).values():
         if result.low is None or result.high is None:
             assert result.low is result.high is None

@@ -57,7 +57,7 @@ def compared(
     return compare(test, distribution, margin=margin, furthest=furthest)
 
 
-def tests_of(comparison: PairwiseComparison) -> list[SignificanceTest]:
+def every_test(comparison: PairwiseComparison) -> list[SignificanceTest]:
     """All tests of a comparison."""
     return [
         comparison.permutation,
@@ -181,7 +181,7 @@ def test_swapping_sides_mirrors_everything(
         assert forward.mean_difference.low == -swapped.mean_difference.high
     assert forward.effect.cliffs_delta == -swapped.effect.cliffs_delta
     assert forward.sizes == swapped.sizes[::-1]
-    assert [test.p for test in tests_of(forward)] == [test.p for test in tests_of(swapped)]
+    assert [test.p for test in every_test(forward)] == [test.p for test in every_test(swapped)]
     assert forward.equivalence is not None
     assert swapped.equivalence is not None
     assert forward.equivalence.p == swapped.equivalence.p
@@ -194,14 +194,14 @@ def test_no_number_is_nan(both: tuple[Label, Label], statistic: Statistic) -> No
     for part in (
         comparison.difference,
         comparison.mean_difference,
-        *tests_of(comparison),
+        *every_test(comparison),
         comparison.effect,
         comparison.equivalence,
     ):
         assert part is not None
         values = [getattr(part, field.name) for field in fields(part)]
         assert all(np.isfinite(value) for value in values if isinstance(value, float))
-    for test in tests_of(comparison):
+    for test in every_test(comparison):
         assert (test.p is None) == (test.reason is not None)
 
 
@@ -219,7 +219,6 @@ def test_a_decided_comparison_has_an_interval_or_a_reason(
         assert np.isfinite(numbers).all()
 
 
-# Fault: scores near the largest that a comparison accepts overflow in no other test.
 def test_the_largest_scores_can_be_compared() -> None:
     """Scores up to 1e100 are compared without overflow."""
     x, y = label([1e100, 9e99, 8e99, 7e99]), label([-1e100, -9e99, -8e99, -7e99])

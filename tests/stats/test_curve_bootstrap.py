@@ -6,7 +6,7 @@ from aggregate_cases import tasks
 from hypothesis import given
 
 from rlexp.stats import bootstrap_indices, curve_bootstrap
-from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats.aggregate import CENTRES, CUT_BY_CENTRE, Centre, interquartile_mean
 from rlexp.stats.bootstrap_indices import blocks, draw
 from rlexp.stats.curve_bootstrap import resampled_curves
 from rlexp.stats.resampling import Resampling
@@ -15,16 +15,18 @@ from rlexp.stats.task_scores import TaskScores
 FEW = Resampling(seed=6, repetitions=200)
 
 
+@pytest.mark.parametrize("centre", CUT_BY_CENTRE)
 @given(tasks())
-def test_counting_gives_what_sorting_gives(runs: list[list[float]]) -> None:
+def test_counting_gives_what_sorting_gives(centre: Centre, runs: list[list[float]]) -> None:
     """Counting draws gives the interquartile means that sorting every resample gives."""
     scores = TaskScores.from_tasks(runs)
     curves = np.stack([scores.values, -scores.values, scores.values**2])
     positions = np.concatenate(
         [draw(scores.sizes, FEW, block).positions for block in blocks(scores.n, FEW)]
     )
-    expected = [interquartile_mean(TaskScores(curve[positions], scores.sizes)) for curve in curves]
-    actual = resampled_curves(curves, scores.sizes, FEW)
+    middle = CENTRES[centre]
+    expected = [middle(TaskScores(curve[positions], scores.sizes)) for curve in curves]
+    actual = resampled_curves(curves, scores.sizes, FEW, cut=CUT_BY_CENTRE[centre])
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-9)
 
 

@@ -11,6 +11,7 @@ from rlexp.stats.task_scores import TaskScores
 
 STATISTICS = {
     "iqm": Aggregate("interquartile mean"),
+    "iqm of whole runs": Aggregate("interquartile mean of whole runs"),
     "mean": Aggregate("mean"),
     "median": Aggregate("median"),
     "gap": Aggregate("mean", cap=0.5),

@@ -17,7 +17,7 @@ from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
 from rlexp.stats.pairwise_family import Verdict, decide
 
 
-def tested(x: Label, y: Label, margin: float) -> EquivalenceTest:
+def equivalence_of(x: Label, y: Label, margin: float) -> EquivalenceTest:
     """The test of equivalence of the means of two labels."""
     return equivalence_test(estimate_difference(label(*x), label(*y)), margin)
 
@@ -29,7 +29,7 @@ def test_equivalence_is_two_welch_tests_of_scipy() -> None:
     x, y = np.array([1.0, 2.0, 2.5, 4.0]), np.array([0.5, 2.2, 3.1])
     lower = ttest_ind(x + 3, y, equal_var=False, alternative="greater").pvalue
     upper = ttest_ind(x - 3, y, equal_var=False, alternative="less").pvalue
-    result = tested([list(x)], [list(y)], 3.0)
+    result = equivalence_of([list(x)], [list(y)], 3.0)
     assert (lower, upper, max(lower, upper)) == pytest.approx(
         (result.p_lower, result.p_upper, result.p), rel=1e-10
     )
@@ -38,7 +38,7 @@ def test_equivalence_is_two_welch_tests_of_scipy() -> None:
 def test_by_hand_on_two_tasks() -> None:
     """A difference of 0 with standard error 1 on 4 degrees of freedom, and t₀.₉₅ = 2.1318."""
     x = [[0.0, 2.0], [0.0, 2.0]]
-    result = tested(x, x, 2.13184678632665)
+    result = equivalence_of(x, x, 2.13184678632665)
     assert (0.05, 0.05, 0.05) == pytest.approx(
         (result.p, result.p_lower, result.p_upper), rel=1e-9
     )
@@ -50,7 +50,7 @@ def test_by_hand_on_two_tasks() -> None:
 )
 def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason: str) -> None:
     """Runs without spread have a reason instead of a p-value, even if they are equal."""
-    result = tested([x], [y], 1.0)
+    result = equivalence_of([x], [y], 1.0)
     assert EquivalenceTest(margin=1.0, p=None, reason=result.reason) == result
     assert reason in (result.reason or "")
 
@@ -69,7 +69,7 @@ def test_equivalence_agrees_with_the_90_percent_interval(
     """At level 0.05 the test rejects if and only if the 90% interval is within the margin."""
     x, y = both
     interval = difference_interval(label(*x), label(*y), level=0.9)
-    result = tested(x, y, margin)
+    result = equivalence_of(x, y, margin)
     if result.p is not None and interval.low is not None and interval.high is not None:
         within = -margin < interval.low and interval.high < margin
         assert within == (result.p < 0.05) or result.p == pytest.approx(0.05)
@@ -79,7 +79,7 @@ def test_equivalence_agrees_with_the_90_percent_interval(
 def test_swapping_sides_swaps_the_tests(both: tuple[Label, Label], margin: float) -> None:
     """Swapping the labels swaps the two one-sided p-values."""
     x, y = both
-    forward, swapped = tested(x, y, margin), tested(y, x, margin)
+    forward, swapped = equivalence_of(x, y, margin), equivalence_of(y, x, margin)
     assert (forward.p, forward.p_lower, forward.p_upper) == (
         swapped.p,
         swapped.p_upper,
@@ -119,5 +119,5 @@ def test_the_level_holds_at_the_margin() -> None:
         ([list(generator.normal(1, 1, 6))], [list(generator.normal(0, 0.5, 9))])
         for _ in range(1000)
     ]
-    wrong = sum((tested(x, y, 1.0).p or 1.0) <= 0.05 for x, y in pairs)
+    wrong = sum((equivalence_of(x, y, 1.0).p or 1.0) <= 0.05 for x, y in pairs)
     assert 20 <= wrong <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5

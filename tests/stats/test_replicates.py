@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from aggregate_cases import statistics, tasks
+from aggregate_cases import every_statistic, tasks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ def resampled(
     scores: TaskScores, resampling: Resampling, **options: int
 ) -> dict[str, list[float]]:
     """Replicates of all four aggregates."""
-    by_name = replicates.replicates(scores, statistics(), resampling, **options)
+    by_name = replicates.replicates(scores, every_statistic(), resampling, **options)
     return {name: values.tolist() for name, values in by_name.items()}
 
 
@@ -39,9 +39,9 @@ def test_whole_numbers_lose_nothing(sizes: tuple[int, ...]) -> None:
     """Sums in whole numbers equal the aggregates of the drawn scores, up to rounding."""
     # rlexp knows nothing about a partial function, so it calls it with the drawn scores
     scores, resampling = normal_scores(sizes), Resampling(repetitions=300)
-    partials = {name: partial(statistic) for name, statistic in statistics().items()}
+    partials = {name: partial(statistic) for name, statistic in every_statistic().items()}
     expected = replicates.replicates(scores, partials, resampling)
-    actual = replicates.replicates(scores, statistics(), resampling)
+    actual = replicates.replicates(scores, every_statistic(), resampling)
     for name, values in expected.items():
         assert values == pytest.approx(actual[name], rel=1e-13, abs=1e-14)
 
@@ -51,12 +51,12 @@ def test_scores_may_be_of_any_size(scale: float) -> None:
     """Very small and very large scores have the same replicates in their unit."""
     small, resampling = normal_scores((4, 3)), Resampling(repetitions=50)
     large = TaskScores(small.values * scale, small.sizes)
-    expected = replicates.replicates(small, {"": statistics()["iqm"]}, resampling)[""]
-    actual = replicates.replicates(large, {"": statistics()["iqm"]}, resampling)[""]
+    expected = replicates.replicates(small, {"": every_statistic()["iqm"]}, resampling)[""]
+    actual = replicates.replicates(large, {"": every_statistic()["iqm"]}, resampling)[""]
     assert expected == pytest.approx(actual / scale, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["iqm", "mean", "median"])
+@pytest.mark.parametrize("name", ["iqm", "exact_iqm", "mean", "median"])
 @pytest.mark.parametrize("sizes", [(5,) * 8, (4, 5, 6)])
 @pytest.mark.parametrize("far", [1e12, -1e17, 1e149])
 def test_a_score_far_away_takes_no_digits_from_the_others(
@@ -66,9 +66,9 @@ def test_a_score_far_away_takes_no_digits_from_the_others(
     scores, resampling = normal_scores(sizes), Resampling(repetitions=300)
     values_with_outlier = scores.values.copy()
     values_with_outlier[0] = far
-    expected = replicates.replicates(scores, {"": statistics()[name]}, resampling)[""]
+    expected = replicates.replicates(scores, {"": every_statistic()[name]}, resampling)[""]
     actual = replicates.replicates(
-        TaskScores(values_with_outlier, sizes), {"": statistics()[name]}, resampling
+        TaskScores(values_with_outlier, sizes), {"": every_statistic()[name]}, resampling
     )[""]
     lacks_outlier = (bootstrap_indices.draw(sizes, resampling, 0).positions > 0).all(axis=-1)
     assert 0 < lacks_outlier.sum() < 300

@@ -107,7 +107,12 @@ def aggregate_curve(
     if not len(x):
         return LabelLines(lines=(), description="no point at which half of the runs are evaluated")
     aligned = [align([(c.x, c.y) for c in curves.curves], x) for curves in tasks]
-    curve_band = band(aligned, settings.curve_resampling, method=settings.interval)
+    curve_band = band(
+        aligned,
+        settings.curve_resampling,
+        method=settings.interval,
+        middle=settings.interquartile_mean,
+    )
     shown = curve_band.runs >= FEWEST
     some = not curve_band.reason and bool(shown.any())
     low, high = _cut(curve_band, shown, ends)

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Lt
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimator
 from rlexp.reports.evidence.runs import Evidence
+from rlexp.stats.aggregate import CENTRE_BY_CUT, Aggregate, Cut
 from rlexp.stats.resampling import Resampling
 
 Open = Annotated[float, Gt(0), Lt(1)]
@@ -20,6 +21,7 @@ class ReportSettings:
     """Settings of `conf/report.yaml`, without the metrics and sections.
 
     Attributes:
+        iqm: Cut of interquartile means: exactly a quarter at each end, or as in rliable.
         interval: Method of the intervals of aggregates.
         level: Nominal coverage of every interval.
         alpha: Family-wise error of the verdicts.
@@ -35,6 +37,7 @@ class ReportSettings:
             scores that are normalised already.
     """
 
+    iqm: Cut
     interval: Literal["t", "percentile", "basic", "bca"]
     level: Open
     alpha: Open
@@ -55,6 +58,11 @@ class ReportSettings:
     def estimator(self) -> Estimator:
         """Estimator of aggregates with their intervals."""
         return Estimator(method=self.interval, resampling=self.resampling)
+
+    @property
+    def interquartile_mean(self) -> Aggregate:
+        """The interquartile mean, with the cut of the settings."""
+        return Aggregate(CENTRE_BY_CUT[self.iqm])
 
     @property
     def curve_resampling(self) -> Resampling:

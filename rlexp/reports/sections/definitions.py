@@ -10,6 +10,7 @@ from rlexp.reports.analysis.held_out_episodes import has_contexts, has_measures,
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.setting_grids import setting_grids
 from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text
+from rlexp.stats.aggregate import aggregate_of
 from rlexp.text import join_names
 
 DefinitionWords = tuple[str, str, str]
@@ -263,6 +264,13 @@ def _method(name: str) -> Callable[[ReportContext], bool]:
     return lambda report: report.settings.interval == name
 
 
+def _cut(name: str) -> Callable[[ReportContext], bool]:
+    return lambda report: any(
+        (aggregate := aggregate_of(metric)) is not None and aggregate.cut == name
+        for metric in report.metrics.values()
+    )
+
+
 def _section(name: str) -> Callable[[ReportContext], bool]:
     return lambda report: name in report.sections
 
@@ -279,6 +287,21 @@ DEFINITIONS = (
         "The recorded score itself: scores are taken as normalised already (normalisation=none).",
         "rlexp",
         _normalised_already,
+    ),
+    Definition(
+        "cut of the IQM",
+        "Exactly a quarter of the weight of all runs is cut at each end; the run at the cut counts "
+        "in part. rliable cuts whole runs, ⌊N/4⌋ at each end; its value is noted where its digits "
+        "differ.",
+        "rlexp; whole runs: " + AGARWAL,
+        _cut("exact"),
+    ),
+    Definition(
+        "cut of the IQM",
+        "⌊N/4⌋ whole runs are cut at each end, as in rliable, where all tasks have as many runs; "
+        "else a quarter of the weight, the run at the cut in part.",
+        AGARWAL,
+        _cut("rliable"),
     ),
     Definition(
         "t interval",

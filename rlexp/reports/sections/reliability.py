@@ -161,7 +161,12 @@ def _training(
     if not len(grid):
         return ()
     aligned = LearningCurves.of(grid, align(curves, grid))
-    return training_reliability(aligned, report.settings.curve_resampling, baseline=baseline)
+    return training_reliability(
+        aligned,
+        report.settings.curve_resampling,
+        baseline=baseline,
+        middle=report.settings.interquartile_mean,
+    )
 
 
 def _rollouts(
@@ -170,7 +175,12 @@ def _rollouts(
     normalised, baseline = _scaled(report, task)
     finals = [np.asarray(m.record.final.returns) for m in members if m.record.final]
     returns = [normalised(final) for final in finals]
-    return rollout_reliability(returns, report.settings.resampling, baseline=baseline)
+    return rollout_reliability(
+        returns,
+        report.settings.resampling,
+        baseline=baseline,
+        middle=report.settings.interquartile_mean,
+    )
 
 
 TRAINING = ReliabilityKind("evaluations", _has_curve, _training)

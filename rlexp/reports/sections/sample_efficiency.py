@@ -32,7 +32,6 @@ from rlexp.reports.drawing.blocks import (
     without_empty_remarks,
 )
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text
-from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.curves import area_under_curve
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import join_names
@@ -203,4 +202,4 @@ def _normalised(values: Sequence[float], scale: TaskAnchors | None) -> Sequence[
 
 def _estimate(report: ReportContext, tasks: Sequence[Sequence[float]], ends: Ends) -> Estimate:
     scores = TaskScores.from_tasks(tasks)
-    return report.settings.estimator.estimate(scores, interquartile_mean, ends)
+    return report.settings.estimator.estimate(scores, report.settings.interquartile_mean, ends)

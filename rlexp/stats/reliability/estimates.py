@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.bootstrap import interval
 from rlexp.stats.curve_bootstrap import Counts, statistic_of_drawn_weights
 from rlexp.stats.interval import Interval
@@ -94,6 +94,7 @@ def metric_of_runs(
     name: Name,
     compute: Callable[[], Array],
     resampling: Resampling,
+    middle: Aggregate,
     note: str | None = None,
 ) -> Reliability:
     """A metric of each run, summarised by the interquartile mean over runs.
@@ -105,6 +106,7 @@ def metric_of_runs(
         compute: Returns the metric of each run, of shape (n,); raises ValueError with the reason
             if it cannot be computed.
         resampling: Settings of the interval.
+        middle: An interquartile mean.
         note: A remark that is needed to interpret the metric.
     """
     try:
@@ -112,7 +114,7 @@ def metric_of_runs(
         values = np.sort(compute())
     except ValueError as error:
         return impossible(name, str(error))
-    summary = interval(TaskScores.from_tasks([values]), interquartile_mean, resampling)
+    summary = interval(TaskScores.from_tasks([values]), middle, resampling)
     if summary.low is not None and name[1] == "lower":
         summary = replace(summary, low=max(summary.low, 0.0))
     return Reliability(metric=name[0], better=name[1], interval=summary, values=values, note=note)
@@ -145,7 +147,10 @@ def metric_across_runs(
     ends, reason = (None, None), no_interval
     if not reason:
         # One thread: the NumPy calls are short and would mostly wait for the GIL.
-        drawn = statistic_of_drawn_weights(resampled, len(steps), (runs,), resampling, threads=1)
+        each_once = np.ones(runs, dtype=np.int64)
+        drawn = statistic_of_drawn_weights(
+            resampled, len(steps), each_once, (runs,), resampling, threads=1
+        )
         drawn = np.median(drawn, axis=0)
         ends = np.quantile(drawn, [resampling.tail, 1 - resampling.tail]).tolist()
         if np.ptp(drawn) == 0:

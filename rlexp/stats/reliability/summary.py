@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.curve_bootstrap import Counts, OrderedRuns
 from rlexp.stats.reliability.estimates import (
     Name,
@@ -135,6 +136,8 @@ def resampled_risk(data: Array, drawn: Counts) -> Array:
     )
 
 
+MIDDLE = Aggregate("interquartile mean")
+
 DISPERSION: Name = ("dispersion across runs", "lower")
 RISK: Name = ("risk across runs", "higher")
 
@@ -154,6 +157,7 @@ def training_reliability(
     windows: Sequence[Window] | None = None,
     points: int = 20,
     period: float | None = None,
+    middle: Aggregate = MIDDLE,
 ) -> tuple[Reliability, ...]:
     """Reliability of training: dispersion and risk across time and across runs (Chan et al. 2020).
 
@@ -169,6 +173,7 @@ def training_reliability(
             many as can have ten evaluations each, 20 at most.
         points: Number of evenly spaced evaluations at which runs are compared.
         period: Shortest period, in environment steps, that is kept before runs are compared.
+        middle: The interquartile mean that summarises metrics of single runs.
 
     Raises:
         ValueError: The baseline is not above 0, or `points` is below 1.
@@ -181,16 +186,21 @@ def training_reliability(
         ("median performance", "higher"),
         lambda: np.median(median_performance(curves, parts), axis=1),
         resampling,
+        middle,
     )
     return (
-        *_within_runs(curves, parts, ranges, resampling),
+        *_within_runs(curves, parts, ranges, resampling, middle),
         *_across_runs(lambda: _compared(curves, points, period), ranges, resampling),
         performance,
     )
 
 
 def rollout_reliability(
-    returns: Sequence[ArrayLike], resampling: Resampling, *, baseline: float | None = None
+    returns: Sequence[ArrayLike],
+    resampling: Resampling,
+    *,
+    baseline: float | None = None,
+    middle: Aggregate = MIDDLE,
 ) -> tuple[Reliability, ...]:
     """Reliability of fixed policies: dispersion and risk across rollouts (Chan et al. 2020).
 
@@ -199,6 +209,7 @@ def rollout_reliability(
         resampling: Settings of the intervals.
         baseline: Divisor to use instead of each run's median return, above 0; 1 for units of the
             return.
+        middle: The interquartile mean that summarises metrics of single runs.
 
     Raises:
         ValueError: There is no run, a run has no episode, a return is not finite, or the baseline
@@ -217,11 +228,13 @@ def rollout_reliability(
             ("dispersion across rollouts", "lower"),
             lambda: np.array([_rollout_dispersion(run) for run in runs]) / medians(),
             resampling,
+            middle,
         ),
         metric_of_runs(
             ("risk across rollouts", "higher"),
             lambda: np.array([float(cvar(run)) for run in runs]) / medians(),
             resampling,
+            middle,
             single_worst_note(fewest, "episode"),
         ),
     )
@@ -247,6 +260,7 @@ def _within_runs(
     windows: Sequence[Window],
     ranges: Callable[[], Array],
     resampling: Resampling,
+    middle: Aggregate,
 ) -> tuple[Reliability, ...]:
     """Dispersion and risks across time."""
     count = len(curves.steps)
@@ -255,17 +269,20 @@ def _within_runs(
             ("dispersion across time", "lower"),
             lambda: np.median(dispersion_across_time(curves, windows), axis=1) / ranges(),
             resampling,
+            middle,
         ),
         metric_of_runs(
             ("short-term risk", "higher"),
             lambda: short_term_risk(curves) / ranges(),
             resampling,
+            middle,
             single_worst_note(count - 1, "difference"),
         ),
         metric_of_runs(
             ("long-term risk", "lower"),
             lambda: long_term_risk(curves) / ranges(),
             resampling,
+            middle,
             single_worst_note(count, "evaluation"),
         ),
     )

@@ -28,7 +28,10 @@ def refusal(folder: Path, *overrides: str) -> str:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (["algorithm=dqn", "environment=pendulum"], "the actions of Pendulum-v1 are Box, but DQN needs Discrete"),
+        (
+            ["algorithm=dqn", "environment=pendulum"],
+            "the actions of Pendulum-v1 are Box, but DQN needs Discrete",
+        ),
         (["agent=cnn"], "agent=cnn cannot read CartPole-v1: its observations are Box"),
         (["agent=lstm"], "gives a MlpLstmPolicy, which PPO does not have"),
         (["algorithm=maskable_ppo"], "CartPole-v1 has no action_masks()"),
