@@ -180,7 +180,7 @@ def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
     code, output = study.give(*words, *seeds, f"sweep.storage='{url}'")
     assert 0 == code, output
     assert "is not up to date" in output
-    assert "1 word with a secret left out" in output
+    assert "1 override with a secret left out" in output
     assert [] == leaks(output.replace("%2F", "/"))
     check(study, output)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -199,5 +200,7 @@ class Run(RuleBasedStateMachine):
         assert expected_chunks == chunks
 
 
-TestRun = Run.TestCase
+# In the long form the process forks about a thousand times. One fork takes up to 0.4 seconds on a
+# busy machine, after the tests of other files have filled the process with a gigabyte of memory.
+TestRun = pytest.mark.timeout(1800)(Run.TestCase)
 TestRun.settings = settings(max_examples=100 if IN_FULL else 8, stateful_step_count=20)
