@@ -24,9 +24,11 @@ from scipy.stats import ttest_ind
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
 from rlexp.stats.closed_testing import closed_p_values, group_distributions
+from rlexp.stats.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.pairwise_family import holm
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.test_inversion import t_test
 
 Array = NDArray[np.float64]
 Law = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -85,7 +87,10 @@ def decided(scores: Array, statistic: Statistic) -> dict[str, set[tuple[int, int
     labels = [TaskScores.from_tasks([row]) for row in scores]
     pairs = list(combinations(range(len(labels)), 2))
     distributions, _ = group_distributions(labels, statistic, RELABELLINGS)
-    closed = closed_p_values(distributions, {pair: distributions[pair].p for pair in pairs})
+    alone = {
+        (a, b): _guarded(labels[a], labels[b], distributions[a, b].p, statistic) for a, b in pairs
+    }
+    closed = closed_p_values(distributions, alone)
     of_means = [
         group_distributions([labels[a], labels[b]], mean, RELABELLINGS)[0] for a, b in pairs
     ]
@@ -100,6 +105,13 @@ def decided(scores: Array, statistic: Statistic) -> dict[str, set[tuple[int, int
         rule: {pair for pair, p in zip(pairs, p_values, strict=True) if p <= ALPHA}
         for rule, p_values in adjusted.items()
     }
+
+
+def _guarded(x: TaskScores, y: TaskScores, p: float, statistic: Statistic) -> float:
+    """The p-value of a pair, with that of Welch's test where the spreads differ."""
+    if not spreads_differ(x, y, statistic):
+        return p
+    return max(p, t_test(estimate_metric_difference(x, y, statistic, RELABELLINGS), 0.0))
 
 
 def rows(

@@ -125,7 +125,8 @@ def _correction(freedom: int) -> float:
     return exp(lgamma(freedom / 2) - lgamma((freedom - 1) / 2) - log(freedom / 2) / 2)
 
 
-WELCH_TOO = "with unequal numbers of runs Welch's test must agree"
+UNEQUAL_RUNS = "with unequal numbers of runs Welch's test must agree"
+UNEQUAL_SPREADS = "with unequal spreads Welch's test must agree"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ class PairwiseComparison:
         effect: Effect sizes.
         equivalence: Test that the difference is within the margin, if a margin was declared.
         sizes: Runs of each task, of the first label and of the second.
+        guard: Why Welch's test must agree with the permutation test; None where it need not.
     """
 
     difference: Interval
@@ -156,6 +158,7 @@ class PairwiseComparison:
     effect: EffectSize
     equivalence: EquivalenceTest | None
     sizes: tuple[tuple[int, ...], tuple[int, ...]]
+    guard: str | None = None
 
     @property
     def replicated(self) -> bool:
@@ -163,9 +166,9 @@ class PairwiseComparison:
         return any(min(both) > 1 for both in zip(*self.sizes, strict=True))
 
     @property
-    def guarded(self) -> bool:
-        """Whether Welch's test must agree with the permutation test."""
-        return self.sizes[0] != self.sizes[1]
+    def balanced(self) -> bool:
+        """Whether both labels have the same numbers of runs."""
+        return self.sizes[0] == self.sizes[1]
 
 
 def compare(
@@ -190,17 +193,21 @@ def compare(
     """
     x, y, level = test.x, test.y, test.resampling.level
     least = None if furthest is None else -furthest
+    guard = None
+    if test.guard is not None:
+        guard = UNEQUAL_SPREADS if x.sizes == y.sizes else UNEQUAL_RUNS
     permutation, welch = _permutation_test(test, distribution), welch_test(x, y)
     return PairwiseComparison(
         difference=_without_interval(test),
         mean_difference=limited(difference_interval(x, y, level=level), least, furthest),
         permutation=permutation,
-        deciding=permutation if test.guard is None else _guarded(permutation, test.guard),
+        deciding=_guarded(permutation, test.guard, guard) if test.guard and guard else permutation,
         welch=welch,
         mann_whitney=mann_whitney_test(x, y),
         effect=effect_size(x, y),
         equivalence=None if margin is None else _equivalence(test, margin),
         sizes=(x.sizes, y.sizes),
+        guard=guard,
     )
 
 
@@ -224,15 +231,21 @@ def _permutation_test(
     )
 
 
-def _guarded(permutation: SignificanceTest, difference: Difference) -> SignificanceTest:
+def _guarded(
+    permutation: SignificanceTest, difference: Difference, guard: str
+) -> SignificanceTest:
     """The permutation test, with the p-value of Welch's test where that is larger.
 
     A permutation test does not keep its level if both the variances and the numbers of runs
     differ: for 5 runs against 20 with a fifth of the standard deviation, its error rate is 28 %
     instead of 5 %, and 8 % with a studentised difference. A difference is significant only if
     both tests agree, so that the error rate is at most that of either test.
+
+    A permutation test of interquartile means has the same fault with equal numbers of runs: with
+    spreads of 3 to 1 it errs in 14 % of cases with 20 normal scores each, and in 23 % with bimodal
+    ones, for more runs do not help. With Welch's test both are at most 6 %.
     """
-    reason = difference.reason and f"{WELCH_TOO}: {difference.reason}"
+    reason = difference.reason and f"{guard}: {difference.reason}"
     p = None if reason else max(permutation.p or 0.0, t_test(difference, 0.0))
     return replace(
         permutation, method=f"{permutation.method} with Welch's test", p=p, reason=reason

@@ -15,7 +15,7 @@ from rlexp.stats.closed_testing import (
     stretch_p_values,
 )
 from rlexp.stats.comparison import PairwiseComparison, compare
-from rlexp.stats.difference import estimate_metric_difference
+from rlexp.stats.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.interval import limited
 from rlexp.stats.permutation import (
     PermutationDistribution,
@@ -207,8 +207,9 @@ def decide(family: Family) -> list[FamilyMember]:
 
 def _test(family: Family, x: TaskScores, y: TaskScores, repetitions: int) -> DifferenceTest:
     statistic, resampling = family.statistic, family.resampling
-    # With unequal numbers of runs a permutation test alone does not keep its level.
-    guard = None if x.sizes == y.sizes else estimate_metric_difference(x, y, statistic, resampling)
+    # A permutation test alone does not keep its level there.
+    needs_guard = x.sizes != y.sizes or spreads_differ(x, y, statistic)
+    guard = estimate_metric_difference(x, y, statistic, resampling) if needs_guard else None
     return DifferenceTest(
         x=x,
         y=y,
@@ -255,7 +256,7 @@ def _adjusted(
         adjusted = closed_p_values(distributions, counted)
     else:
         adjusted = stretch_p_values(family.scores(), family.statistic, family.resampling, counted)
-    if any(c.guarded for c in compared):
+    if not all(c.balanced for c in compared):
         # The permutation tests of three labels or more have no guard: Holm's adjustment of the
         # guarded p-values takes its place.
         guarded = _by_holm([counted[pair] for pair in pairs])

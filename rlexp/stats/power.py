@@ -18,8 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.aggregate import Statistic, interquartile_mean
+from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of, interquartile_mean
 from rlexp.stats.closed_testing import Group, partitions
+from rlexp.stats.difference import SPREAD_RATIO
 from rlexp.stats.permutation import BLOCK, TIE, every_order, squared_error
 from rlexp.stats.reach import (
     MOST_LABELS,
@@ -41,6 +42,8 @@ ENUMERATED = 300
 """Largest number of relabellings of a pair that a simulation enumerates."""
 NULL_SAMPLES = 10_000
 """Simulated families without an effect, for the critical values."""
+BOOTSTRAPS = 200
+"""Resamples of the standard error of a simulated metric."""
 LARGEST_EFFECT = 1_000.0
 """An effect in standard deviations that counts as infinite."""
 COLLAPSED = 0.3
@@ -187,6 +190,8 @@ class _SimulatedFamilies:
         differences: Differences of the metric between labels, of shape (samples, labels, labels).
         errors: Their standard errors, of the same shape.
         critical: Critical value of each partition with the first two labels in one group.
+        guard: Smallest difference of the pair that its Welch test rejects, where the spreads of
+            the pair differ, and 0 elsewhere; of shape (samples,).
     """
 
     plan: ComparisonPlan
@@ -194,13 +199,14 @@ class _SimulatedFamilies:
     differences: Array
     errors: Array
     critical: dict[tuple[Group, ...], float]
+    guard: Array
 
     def decided(self, effect: float) -> NDArray[np.bool_]:
         """Samples in which every partition but that of the pair alone is rejected."""
         shift = np.zeros(self.differences.shape[1:])
         shift[0], shift[:, 0] = effect, -effect
         ratios = np.abs(self.differences + shift) / self.errors
-        rejected = np.ones(len(ratios), bool)
+        rejected = np.abs(self.differences[:, 0, 1] + effect) >= self.guard
         for partition, critical in self.critical.items():
             largest = _largest(ratios, partition)
             rejected &= largest >= critical
@@ -267,7 +273,43 @@ def _simulated(plan: ComparisonPlan, n: int) -> _SimulatedFamilies:
         _differences(scores, plan.statistic),
         _errors(scores),
         critical,
+        _guard(scores[0], scores[1], plan, resampling.generator(2, n)),
     )
+
+
+def _guard(
+    x: TaskScores, y: TaskScores, plan: ComparisonPlan, generator: np.random.Generator
+) -> Array:
+    """Smallest differences that Welch's test rejects, 0 where the verdict does without it."""
+    from scipy.special import stdtrit
+
+    distances = np.zeros(len(x.values))
+    if aggregate_of(plan.statistic) == Aggregate("mean"):
+        return distances
+    squares = np.stack([squared_error(x), squared_error(y)])
+    differ = squares.max(axis=0) >= SPREAD_RATIO**2 * squares.min(axis=0)
+    errors = sum(_bootstrap_variance(label, differ, plan.statistic, generator) for label in (x, y))
+    spread = squares[:, differ]
+    freedom = spread.sum(axis=0) ** 2 / (spread**2).sum(axis=0) * (x.n - len(x.sizes))
+    distances[differ] = stdtrit(freedom, 1 - plan.alpha / 2) * np.sqrt(errors)
+    return distances
+
+
+def _bootstrap_variance(
+    label: TaskScores,
+    chosen: NDArray[np.bool_],
+    statistic: Statistic,
+    generator: np.random.Generator,
+) -> Array:
+    """Squared bootstrap standard errors of a metric of the chosen samples."""
+    n = label.sizes[0]
+    drawn = np.concatenate(
+        [generator.integers(0, n, (BOOTSTRAPS, n)) + task * n for task in range(len(label.sizes))],
+        axis=1,
+    )
+    values = [statistic(TaskScores(row[drawn], label.sizes)).var() for row in label.values[chosen]]
+    # A resample of n runs has (n − 1)/n of the variance of a sample.
+    return np.asarray(values) * n / (n - 1)
 
 
 def _draw(

@@ -49,7 +49,7 @@ def smallest_adjusted_p(p: float, correction: Correction, pairs: int, labels: in
 def smallest_p_of_seeds(n: int, tasks: int) -> float:
     """Smallest p-value of a permutation test of two labels with n seeds each on each task."""
     # A relabelling and its mirror image have the same statistic.
-    return 2 / comb(2 * n, n) ** tasks
+    return float(2 / comb(2 * n, n) ** tasks)
 
 
 def seeds_to_decide(

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from math import ceil
 
-from rlexp.stats.comparison import WELCH_TOO
 from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import (
     Family,
@@ -166,7 +165,7 @@ def _measured(difference: Interval) -> str:
 def _primary_p(member: FamilyMember) -> str:
     """The p-value that decided, with a remark if Welch's test contributed to it."""
     comparison, p = member.comparison, _p(member.adjusted_p, member)
-    return f"{p} ({WELCH_TOO})" if comparison.guarded else p
+    return f"{p} ({comparison.guard})" if comparison.guard else p
 
 
 def _p(p: float | None, member: FamilyMember) -> str:

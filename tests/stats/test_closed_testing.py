@@ -13,21 +13,25 @@ from in_full import IN_FULL
 
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic, interquartile_mean, mean
 from rlexp.stats.closed_testing import (
-    MOST_LABELS,
     Pair,
     closed_p_values,
     group_distributions,
     groups_of,
     partitions,
-    regw,
     stretch_p_values,
 )
-from rlexp.stats.pairwise_family import Correction, FamilyMember, Verdict, decide
-from rlexp.stats.permutation import PermutationDistribution
+from rlexp.stats.pairwise_family import FamilyMember, Verdict, decide
+from rlexp.stats.permutation import (
+    PermutationDistribution,
+    permutation_distribution,
+    random_relabellings,
+    smallest_p,
+)
+from rlexp.stats.reach import MOST_LABELS, Correction, regw, smallest_adjusted_p
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
-FAMILIES = 1500 if IN_FULL else 300
+FAMILIES = 1500 if IN_FULL else 250
 BOUND = 0.05 + 3 * (0.05 * 0.95 / FAMILIES) ** 0.5
 Distributions = Mapping[tuple[int, ...], PermutationDistribution]
 
@@ -37,16 +41,21 @@ def by_pair(members: list[FamilyMember], labels: int) -> dict[Pair, FamilyMember
     return dict(zip(every_pair(labels), members, strict=True))
 
 
-def decided(labels: list[TaskScores], seed: int = 0, statistic: Statistic = mean) -> set[Pair]:
-    """The pairs of labels whose verdict is better or worse."""
+def rejected(labels: list[TaskScores], seed: int = 0, statistic: Statistic = mean) -> set[Pair]:
+    """The pairs of labels with an adjusted p-value of at most 0.05, without their intervals."""
     # Each family has a seed: otherwise all families would share their random relabellings.
     resampling = Resampling(seed=seed, repetitions=199)
-    members = decide(family_of(labels, statistic, resampling))
-    return {
-        pair
-        for pair, member in by_pair(members, len(labels)).items()
-        if member.verdict is not Verdict.UNDECIDED
-    }
+    pairs = every_pair(len(labels))
+    if len(labels) <= MOST_LABELS:
+        distributions, _ = group_distributions(labels, statistic, resampling)
+        adjusted = closed_p_values(distributions, {pair: distributions[pair].p for pair in pairs})
+    else:
+        p = {
+            (a, b): permutation_distribution([labels[a], labels[b]], statistic, resampling, 199).p
+            for a, b in pairs
+        }
+        adjusted = stretch_p_values(labels, statistic, resampling, p)
+    return {pair for pair, p in adjusted.items() if p <= 0.05}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_five_labels_far_apart_are_all_decided(runs: int, statistic: Statistic) 
 def test_seven_labels_far_apart_are_all_decided() -> None:
     """The largest number of labels with closed testing, five runs each, is decided."""
     labels = normal_labels(np.random.default_rng(0), [100.0 * k for k in range(7)], 5)
-    assert set(every_pair(7)) == decided(labels)
+    assert set(every_pair(7)) == rejected(labels)
 
 
 def test_a_noisy_label_does_not_hide_a_difference() -> None:
@@ -175,7 +184,7 @@ def test_a_noisy_label_does_not_hide_a_difference() -> None:
     generator = np.random.default_rng(4)
     for seed in range(10):
         labels = normal_labels(generator, [0, 5, 0], 6, spreads=[1, 1, 1000])
-        assert (0, 1) in decided(labels, seed)
+        assert (0, 1) in rejected(labels, seed)
 
 
 @pytest.mark.parametrize("statistic", [mean, interquartile_mean])
@@ -187,7 +196,7 @@ def test_the_family_wise_error_holds_under_the_full_null(
     generator = np.random.default_rng(2)
     false_families = sum(
         bool(
-            decided(
+            rejected(
                 [label(*generator.exponential(size=(tasks, runs))) for _ in range(labels)],
                 seed,
                 statistic,
@@ -214,7 +223,7 @@ def test_the_family_wise_error_holds_under_partial_nulls(
     generator = np.random.default_rng(6)
     false_families = 0
     for seed in range(FAMILIES):
-        pairs = decided(normal_labels(generator, means, 5), seed)
+        pairs = rejected(normal_labels(generator, means, 5), seed)
         false_families += bool(pairs & equal)
         if max(means) == 100:
             assert set(every_pair(len(means))) - equal <= pairs
@@ -249,7 +258,7 @@ def test_levels_of_stretches_by_hand(size: int, count: int, expected: float) -> 
 STRETCHES = MOST_LABELS + 2
 
 
-def test_beyond_seven_labels_clear_differences_are_decided() -> None:
+def test_beyond_seven_labels_clear_differences_are_rejected() -> None:
     """Nine labels a hundred standard deviations apart are all told apart by five runs each."""
     labels = normal_labels(np.random.default_rng(0), [100.0 * k for k in range(STRETCHES)], 5)
     members = decide(family_of(labels))
@@ -288,7 +297,7 @@ def test_the_level_of_stretches_holds_under_the_full_null(runs: int, tasks: int)
     generator = np.random.default_rng(7)
     families = FAMILIES // 3
     false_families = sum(
-        bool(decided(normal_labels(generator, [0] * STRETCHES, runs, tasks), seed))
+        bool(rejected(normal_labels(generator, [0] * STRETCHES, runs, tasks), seed))
         for seed in range(families)
     )
     assert false_families / families <= 0.05 + 3 * (0.05 * 0.95 / families) ** 0.5
@@ -300,7 +309,7 @@ def test_the_level_of_stretches_holds_under_a_partial_null() -> None:
     families = FAMILIES // 3
     false_families = 0
     for seed in range(families):
-        pairs = decided(normal_labels(generator, [0, 0, 0, 0, *range(100, 600, 100)], 5), seed)
+        pairs = rejected(normal_labels(generator, [0, 0, 0, 0, *range(100, 600, 100)], 5), seed)
         false_families += bool(pairs & set(every_pair(4)))
     assert false_families / families <= 0.05 + 3 * (0.05 * 0.95 / families) ** 0.5
 
@@ -346,9 +355,6 @@ def test_a_cap_above_all_scores_changes_no_p_value_of_stretches() -> None:
 # the level of a pair, and more resamples are asked for in vain.
 def test_a_hundred_and_ten_labels_are_within_reach() -> None:
     """The smallest adjusted p-value of 110 labels with 10 runs each is at most 0.05."""
-    from rlexp.stats.pairwise_family import smallest_adjusted_p
-    from rlexp.stats.permutation import random_relabellings, smallest_p
-
     labels, runs = 110, 10
     repetitions = random_relabellings(comb(labels, 2) * 2 * runs, Resampling())
     scores = label(np.arange(float(runs)))

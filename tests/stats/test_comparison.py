@@ -26,10 +26,10 @@ from rlexp.stats.equivalence import equivalence_test
 from rlexp.stats.hypothesis_tests import SignificanceTest, mann_whitney_test, welch_test
 from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import decide
-from rlexp.stats.permutation import permutation_distribution
+from rlexp.stats.permutation import difference_of, permutation_distribution
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import DifferenceTest
+from rlexp.stats.test_inversion import DifferenceTest, t_test
 
 FEW = Resampling(seed=5, repetitions=200, level=0.9)
 X, Y = label([1.0, 2.0, 4.0], [3.0, 5.0]), label([0.0, 1.0], [2.0, 2.5, 7.0])
@@ -74,14 +74,15 @@ def test_a_comparison_has_every_part() -> None:
     permutation = SignificanceTest(
         method="permutation test (exact)",
         p=distribution.p,
-        statistic=pytest.approx((7 / 3 - 0.5 + 4 - 11.5 / 3) / 2),
+        statistic=difference_of(X, Y, mean),
         smallest_p=1 / 100,
     )
     comparison = compared(X, Y)
-    assert welch.p is not None
+    # By hand: the task means are 7/3 and 4, and 1/2 and 11.5/3.
+    assert (7 / 3 - 0.5 + 4 - 11.5 / 3) / 2 == pytest.approx(permutation.statistic)
     assert comparison == PairwiseComparison(
         difference=Interval(
-            estimate=comparison.permutation.statistic or 0.0,
+            estimate=difference_of(X, Y, mean),
             low=None,
             high=None,
             level=0.9,
@@ -94,7 +95,7 @@ def test_a_comparison_has_every_part() -> None:
         permutation=permutation,
         deciding=SignificanceTest(
             method="permutation test (exact) with Welch's test",
-            p=pytest.approx(max(distribution.p, welch.p)),
+            p=max(distribution.p, t_test(estimate_difference(X, Y), 0.0)),
             statistic=permutation.statistic,
             smallest_p=1 / 100,
         ),
@@ -158,6 +159,7 @@ def test_the_interval_of_the_means_is_cut_at_the_largest_difference() -> None:
     assert (-3.0, 3.0) == (interval.low, interval.high)
 
 
+# Fault: `difference_of` takes the metric of the runs in the order in which they are passed.
 @given(two_labels(), STATISTICS, st.randoms())
 def test_the_order_of_the_runs_does_not_matter(
     both: tuple[Label, Label], statistic: Statistic, random: Random
@@ -190,7 +192,7 @@ def test_swapping_sides_mirrors_everything(
 @given(two_labels(), STATISTICS)
 def test_no_number_is_nan(both: tuple[Label, Label], statistic: Statistic) -> None:
     """A value that cannot be computed is missing with a reason, and is never NaN."""
-    comparison = compared(*(label(*side) for side in both), statistic)
+    comparison = compared(label(*both[0]), label(*both[1]), statistic)
     for part in (
         comparison.difference,
         comparison.mean_difference,

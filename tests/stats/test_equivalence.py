@@ -101,7 +101,7 @@ def test_equivalence_is_about_the_metric_of_the_verdict(runs: tuple[int, int]) -
     """Labels whose middle runs agree are equivalent by that metric, and not by their means."""
     x = [float(k % 3) for k in range(5 * runs[0])]
     y = [*x[: 5 * runs[1] - 3], *[-40.0] * 3]
-    labels = [label(x), label(y)]
+    labels = (label(x), label(y))
 
     def verdict(statistic: Statistic) -> Verdict:
         return decide(family_of(labels, statistic, margin=2.0))[0].verdict

@@ -1,36 +1,100 @@
 """Families of comparisons: adjusted p-values, verdicts, and the seeds that they need."""
 
+from math import comb
+
 import numpy as np
 import pytest
-from comparison_cases import label
+from comparison_cases import (
+    FEW,
+    Label,
+    every_pair,
+    family_of,
+    family_of_pairs,
+    label,
+    normal_labels,
+)
 from in_full import IN_FULL
 
-from rlexp.stats.comparison import PairwiseComparison, PrimaryTest, compare
-from rlexp.stats.pairwise_family import FamilyMember, Verdict, family, seeds_to_decide
+from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
+from rlexp.stats.difference import estimate_metric_difference
+from rlexp.stats.pairwise_family import Family, FamilyMember, Verdict, decide, holm
+from rlexp.stats.permutation import permutation_distribution
+from rlexp.stats.reach import (
+    MOST_LABELS,
+    Correction,
+    correction_of,
+    seeds_to_decide,
+    smallest_adjusted_p,
+    smallest_p_of_seeds,
+)
 from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.test_inversion import t_test
 
-FEW = Resampling(repetitions=200)
-SAMPLES = 1500 if IN_FULL else 400
+SAMPLES = 1500 if IN_FULL else 300
 LOW, HIGH = label([1.0, 2.0, 3.0, 4.0, 5.0]), label([11.0, 12.0, 13.0, 14.0, 15.0])
 ONE_RUN = label([3.0])
+OTHER = label([101.0, 103.0, 104.0, 105.0, 109.0])
 
 
-def members(*comparisons: PairwiseComparison, alpha: float = 0.05) -> list[FamilyMember]:
-    """Members of a family of comparisons, judged by the permutation test."""
-    return family(comparisons, primary=PrimaryTest.PERMUTATION, alpha=alpha)
+def single(x: TaskScores, y: TaskScores, statistic: Statistic = mean) -> FamilyMember:
+    """The decision on a single pair."""
+    return decide(family_of([x, y], statistic))[0]
 
 
-def test_p_values_are_adjusted_by_holm() -> None:
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (2, Correction.NONE),
+        (3, Correction.CLOSED),
+        (MOST_LABELS, Correction.CLOSED),
+        (MOST_LABELS + 1, Correction.STRETCHES),
+    ],
+)
+def test_the_number_of_labels_decides_about_the_correction(
+    count: int, expected: Correction
+) -> None:
+    """Up to seven labels are tested by all partitions, and more by stretches."""
+    family = family_of([LOW] * count)
+    assert (expected, count) == (family.correction, family.labels)
+    assert expected is correction_of(count)
+
+
+def test_pairs_on_different_tasks_are_corrected_by_holm() -> None:
+    """Pairs without numbers of labels are corrected by Holm, but a single pair is not."""
+    assert Correction.HOLM is family_of_pairs([(LOW, HIGH)] * 2).correction
+    assert Correction.NONE is family_of_pairs([(LOW, HIGH)]).correction
+    assert 2 == family_of_pairs([(LOW, HIGH)]).labels
+
+
+def test_a_family_has_the_scores_of_each_label() -> None:
+    """Scores are those of labels 0, 1, 2, whatever the order of the pairs."""
+    members = [(2, 1), (0, 2), (1, 0)]
+    labels = [LOW, HIGH, OTHER]
+    family = Family(
+        pairs=[(labels[a], labels[b]) for a, b in members],
+        members=members,
+        statistic=mean,
+        resampling=FEW,
+    )
+    assert labels == family.scores()
+    verdicts = [member.verdict for member in decide(family)]
+    assert [Verdict.BETTER, Verdict.WORSE, Verdict.BETTER] == verdicts
+
+
+def test_p_values_of_pairs_on_different_tasks_are_adjusted_by_holm() -> None:
     """Three equal p-values of 2 / 252 are each multiplied by three."""
-    results = members(compare(HIGH, LOW, FEW), compare(LOW, HIGH, FEW), compare(HIGH, LOW, FEW))
+    results = decide(family_of_pairs([(HIGH, LOW), (LOW, HIGH), (HIGH, LOW)]))
     assert [6 / 252] * 3 == pytest.approx([member.adjusted_p for member in results])
     assert [6 / 252] * 3 == pytest.approx([member.adjusted_smallest_p for member in results])
     assert [Verdict.BETTER, Verdict.WORSE, Verdict.BETTER] == [m.verdict for m in results]
+    # The interval is at the level of Holm's first step.
+    assert 1 - 0.05 / 3 == pytest.approx(results[0].comparison.difference.level)
 
 
-def test_a_pair_without_a_test_counts_all_the_same() -> None:
+def test_a_pair_without_a_test_counts_in_holms_correction() -> None:
     """A pair without a test stays undecided, but the other pair is adjusted for two pairs."""
-    results = members(compare(HIGH, LOW, FEW), compare(ONE_RUN, LOW, FEW))
+    results = decide(family_of_pairs([(HIGH, LOW), (ONE_RUN, LOW)]))
     assert pytest.approx(4 / 252) == results[0].adjusted_p
     assert (None, 1.0, True, Verdict.UNDECIDED) == (
         results[1].adjusted_p,
@@ -40,11 +104,19 @@ def test_a_pair_without_a_test_counts_all_the_same() -> None:
     )
 
 
-def test_more_pairs_put_a_decision_out_of_reach() -> None:
+def test_a_label_without_a_test_leaves_the_other_labels_decided() -> None:
+    """Beside a label with one run, two other labels are decided; its own pairs are not."""
+    results = dict(zip(every_pair(3), decide(family_of([LOW, HIGH, ONE_RUN])), strict=True))
+    assert Verdict.WORSE is results[0, 1].verdict
+    for pair in [(0, 2), (1, 2)]:
+        assert (None, True) == (results[pair].adjusted_p, results[pair].out_of_reach)
+        assert Verdict.UNDECIDED is results[pair].verdict
+
+
+def test_more_pairs_put_a_decision_by_holm_out_of_reach() -> None:
     """At 5 runs the smallest p-value is 2 / 252: six pairs can be decided, seven cannot."""
-    pair = compare(HIGH, LOW, FEW)
-    assert not members(*[pair] * 6)[0].out_of_reach
-    assert members(*[pair] * 7)[0].out_of_reach
+    assert not decide(family_of_pairs([(HIGH, LOW)] * 6))[0].out_of_reach
+    assert decide(family_of_pairs([(HIGH, LOW)] * 7))[0].out_of_reach
 
 
 @pytest.mark.parametrize(
@@ -54,6 +126,7 @@ def test_more_pairs_put_a_decision_out_of_reach() -> None:
         (0.05, None, -1, Verdict.WORSE),
         (0.051, None, 1, Verdict.UNDECIDED),
         (None, None, 1, Verdict.UNDECIDED),
+        (0.01, None, 0, Verdict.UNDECIDED),
         (0.05, 0.051, -1, Verdict.WORSE),
         (0.05, 0.05, 1, Verdict.EQUIVALENT),
         (0.5, 0.05, 1, Verdict.EQUIVALENT),
@@ -63,12 +136,13 @@ def test_more_pairs_put_a_decision_out_of_reach() -> None:
 def test_the_verdict_follows_from_the_p_values(
     p: float | None, equivalence_p: float | None, sign: int, expected: Verdict
 ) -> None:
-    """A p-value of exactly alpha decides, and equivalence takes precedence over a difference."""
-    pair = compare(HIGH, LOW, FEW) if sign > 0 else compare(LOW, HIGH, FEW)
+    """A p-value of alpha decides, equivalence comes first, and a difference of 0 has no side."""
+    pair = {1: (HIGH, LOW), -1: (LOW, HIGH), 0: (LOW, LOW)}[sign]
     member = FamilyMember(
-        comparison=pair,
-        primary=PrimaryTest.PERMUTATION,
+        comparison=single(*pair).comparison,
+        correction=Correction.NONE,
         pairs=1,
+        labels=2,
         alpha=0.05,
         adjusted_p=p,
         adjusted_smallest_p=0.0,
@@ -77,98 +151,186 @@ def test_the_verdict_follows_from_the_p_values(
     assert expected is member.verdict
 
 
-def normal_scores(generator: np.random.Generator, runs: int, spread: float) -> list[float]:
-    """Normal scores of mean 0."""
-    return [float(score) for score in generator.normal(0, spread, runs)]
+# Fault: p = 1 / 20 is rounded to a number above alpha = 0.05.
+def test_a_p_value_of_exactly_alpha_decides() -> None:
+    """With 19 random relabellings the clearest difference has p = 0.05, which decides."""
+    labels = [label(np.arange(20.0)), label(np.arange(20.0) + 100)]
+    (member,) = decide(family_of(labels, resampling=Resampling(repetitions=19)))
+    assert not member.out_of_reach
+    assert Verdict.WORSE is member.verdict
 
 
+@pytest.mark.parametrize("statistic", [mean, interquartile_mean])
 @pytest.mark.parametrize("spreads", [(3.0, 1.0), (1.0, 3.0), (1.0, 1.0)])
-def test_the_level_holds_with_unequal_numbers_of_runs(spreads: tuple[float, float]) -> None:
+def test_the_level_holds_with_unequal_numbers_of_runs(
+    spreads: tuple[float, float], statistic: Statistic
+) -> None:
     """Four runs and ten runs of the same mean are told apart about as rarely as alpha."""
     generator = np.random.default_rng(8)
-    results = [
-        members(
-            compare(
-                label(normal_scores(generator, 4, spreads[0])),
-                label(normal_scores(generator, 10, spreads[1])),
-                FEW,
-            )
-        )[0]
-        for _ in range(SAMPLES)
-    ]
-    false_verdicts = sum(member.verdict is not Verdict.UNDECIDED for member in results)
-    # With spreads of 3 to 1 the permutation test alone has a level of 16 %, Welch's test of 6 %.
-    assert false_verdicts / SAMPLES <= 0.06 + 2 * (0.06 * 0.94 / SAMPLES) ** 0.5
+    false_verdicts = 0
+    for _ in range(SAMPLES):
+        x, y = (
+            label(generator.normal(0, spread, n))
+            for spread, n in zip(spreads, (4, 10), strict=True)
+        )
+        guard = estimate_metric_difference(x, y, statistic, FEW)
+        p = permutation_distribution([x, y], statistic, FEW).p
+        false_verdicts += max(p, t_test(guard, 0.0)) <= 0.05
+    # With spreads of 3 to 1 Welch's test has a level of 6 %.
+    assert false_verdicts / SAMPLES <= 0.06 + 3 * (0.06 * 0.94 / SAMPLES) ** 0.5
+
+
+GUARDED: tuple[list[float], list[float]] = (
+    [0.0, 10.0, 20.0, 30.0],
+    [0.1 * k for k in range(12)],
+)
 
 
 def test_with_unequal_numbers_of_runs_the_larger_p_value_counts() -> None:
     """Welch's p-value counts if it is the larger, here against a significant permutation test."""
-    pair = compare(label([0.0, 10.0, 20.0, 30.0]), label([0.1 * k for k in range(12)]), FEW)
-    member = members(pair)[0]
+    member = single(label(GUARDED[0]), label(GUARDED[1]))
+    pair = member.comparison
     assert pair.permutation.p is not None
-    assert pair.permutation.p <= 0.05
-    assert pair.welch.p == member.adjusted_p
+    assert pair.welch.p is not None
+    assert pair.permutation.p < pair.welch.p
+    assert pair.welch.p == pytest.approx(member.adjusted_p, rel=1e-12)
     assert Verdict.UNDECIDED is member.verdict
-    assert "permutation test (exact) with Welch t test" == pair.deciding(member.primary).method
+    assert "permutation test (exact) with Welch's test" == pair.deciding.method
 
 
 def test_with_unequal_numbers_of_runs_welchs_test_must_be_possible() -> None:
     """With unequal numbers of runs a pair stays undecided if Welch's test is impossible."""
     low, high = [1.0] * 5, [2.0] * 5
-    assert Verdict.BETTER is members(compare(label(high), label(low), FEW))[0].verdict
-    member = members(compare(label([*high, 2.0]), label(low), FEW))[0]
+    assert Verdict.BETTER is single(label(high), label(low)).verdict
+    member = single(label([*high, 2.0]), label(low))
     assert (None, Verdict.UNDECIDED) == (member.adjusted_p, member.verdict)
-    reason = member.comparison.deciding(member.primary).reason or ""
+    reason = member.comparison.deciding.reason or ""
     assert reason.startswith("with unequal numbers of runs Welch's test must agree: within each")
 
 
-def test_the_sign_is_that_of_the_primary_test() -> None:
-    """The rank test decides by ranks, even if an outlier reverses the sign of the difference."""
-    high, low = [*(10.0 + k for k in range(9)), -1e4], [float(k) for k in range(10)]
-    pair = compare(label(high), label(low), FEW)
-    assert pair.difference.estimate < 0
-    ranked, mirrored = (
-        family([c], primary=PrimaryTest.MANN_WHITNEY, alpha=0.05)[0].verdict
-        for c in (pair, compare(label(low), label(high), FEW))
-    )
-    assert (Verdict.BETTER, Verdict.WORSE) == (ranked, mirrored)
+@pytest.mark.parametrize("count", [3, MOST_LABELS + 1])
+def test_guarded_p_values_in_a_family_are_at_least_those_of_holm(count: int) -> None:
+    """If numbers of runs differ, adjusted p-values are at least Holm's of the guarded tests."""
+    generator = np.random.default_rng(2)
+    labels = [label(generator.normal(k, 1 + k % 2, 4 + k % 2)) for k in range(count)]
+    members = decide(family_of(labels))
+    guarded = holm([member.comparison.deciding.p or 0.0 for member in members])
+    for member, p in zip(members, guarded, strict=True):
+        assert member.adjusted_p is not None
+        assert member.adjusted_p >= p
+    assert len({member.comparison.guarded for member in members}) == 2
 
 
-def test_a_difference_of_0_is_undecided() -> None:
-    """A pair whose difference is 0 is undecided, even with a p-value of 0.01."""
-    member = FamilyMember(
-        comparison=compare(LOW, LOW, FEW),
-        primary=PrimaryTest.WELCH,
-        pairs=1,
-        alpha=0.05,
-        adjusted_p=0.01,
-        adjusted_smallest_p=0.0,
-        adjusted_equivalence_p=None,
+def test_a_guard_hides_no_clear_difference() -> None:
+    """Three labels with 4, 5 and 6 runs, far apart, are all decided."""
+    generator = np.random.default_rng(3)
+    labels = [label(generator.normal(100 * k, 1, 4 + k)) for k in range(3)]
+    assert {Verdict.WORSE} == {member.verdict for member in decide(family_of(labels))}
+
+
+def test_equivalence_is_corrected_by_holm() -> None:
+    """Three pairs of equal labels within the margin have three times the p-value of one pair."""
+    runs = label(np.linspace(0, 1, 20))
+    single_p = decide(family_of([runs, runs], margin=0.4))[0].adjusted_equivalence_p
+    assert single_p is not None
+    members = decide(family_of([runs] * 3, margin=0.4))
+    assert [3 * single_p] * 3 == pytest.approx([m.adjusted_equivalence_p for m in members])
+    assert {Verdict.EQUIVALENT} == {member.verdict for member in members}
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [([[500.0] * 15 + [100.0] * 5], [[475.0 + k / 2 for k in range(20)]])],
+)
+def test_the_verdict_is_about_the_declared_metric(x: Label, y: Label) -> None:
+    """15 runs solved and 5 collapsed are better by the middle half, and not better by the mean."""
+    resampling = Resampling(repetitions=1999)
+    labels = [label(*x), label(*y)]
+    by_middle, by_mean = (
+        decide(family_of(labels, statistic, resampling))[0]
+        for statistic in (interquartile_mean, mean)
     )
-    assert Verdict.UNDECIDED is member.verdict
+    assert Verdict.BETTER is by_middle.verdict
+    # By hand: the middle half of the first is 500, and its mean 400; the second has 479.75.
+    assert 500 - 479.75 == pytest.approx(by_middle.comparison.difference.estimate)
+    assert 400 - 479.75 == pytest.approx(by_mean.comparison.difference.estimate)
+    assert by_mean.verdict in {Verdict.WORSE, Verdict.UNDECIDED}
+    for member, sign in ((by_middle, 1), (by_mean, -1)):
+        interval = member.comparison.difference
+        assert interval.low is not None
+        assert interval.high is not None
+        assert (interval.low <= 0 <= interval.high) == (not member.different)
+        assert sign * interval.estimate > 0
 
 
 def test_no_pairs_make_no_family() -> None:
     """A family without pairs is empty and raises no error."""
-    assert [] == members()
+    assert [] == decide(family_of_pairs([]))
 
 
 @pytest.mark.parametrize(
-    ("tasks", "pairs", "alpha", "expected"),
+    ("correction", "pairs", "labels", "expected"),
     [
-        (1, 1, 0.05, 4),
-        (1, 1, 0.1, 3),
-        (1, 1, 0.01, 5),
-        (1, 3, 0.05, 5),
-        (1, 6, 0.05, 5),
-        (1, 7, 0.05, 6),
-        (2, 1, 0.05, 3),
-        (26, 21, 0.05, 2),
-        (1000, 1, 0.05, 2),
+        (Correction.NONE, 1, 2, 0.01),
+        (Correction.CLOSED, 21, 7, 0.01),
+        (Correction.HOLM, 6, 4, 0.06),
+        (Correction.HOLM, 200, 20, 1.0),
+        (Correction.STRETCHES, 45, 10, 1 - 0.99**5),
+    ],
+)
+def test_the_smallest_adjusted_p_value(
+    correction: Correction, pairs: int, labels: int, expected: float
+) -> None:
+    """Closed testing needs no adjustment of a pair, Holm multiplies, stretches take the root."""
+    assert expected == pytest.approx(smallest_adjusted_p(0.01, correction, pairs, labels))
+
+
+@pytest.mark.parametrize("runs", [4, 5])
+@pytest.mark.parametrize("count", [2, 3, 5, MOST_LABELS + 1])
+def test_the_clearest_difference_reaches_the_smallest_adjusted_p_value(
+    count: int, runs: int
+) -> None:
+    """Labels far apart have adjusted p-values equal to the smallest possible one."""
+    labels = normal_labels(np.random.default_rng(1), [1000.0 * k for k in range(count)], runs)
+    for member in decide(family_of(labels)):
+        assert member.adjusted_smallest_p == pytest.approx(member.adjusted_p, rel=1e-9)
+        assert member.out_of_reach == (member.verdict is Verdict.UNDECIDED)
+
+
+@pytest.mark.parametrize(("n", "tasks"), [(2, 1), (3, 1), (5, 1), (2, 3)])
+def test_the_smallest_p_value_of_seeds_is_that_of_their_runs(n: int, tasks: int) -> None:
+    """The smallest p-value that is promised for seeds is that of the test of their runs."""
+    low, high = (label(*[np.arange(float(n)) + far] * tasks) for far in (0, 1e6))
+    assert smallest_p_of_seeds(n, tasks) == pytest.approx(single(high, low).adjusted_p)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "correction", "pairs", "labels", "alpha", "expected"),
+    [
+        (1, Correction.NONE, 1, 2, 0.05, 4),
+        (1, Correction.NONE, 1, 2, 0.1, 3),
+        (1, Correction.NONE, 1, 2, 0.01, 5),
+        (1, Correction.HOLM, 3, 3, 0.05, 5),
+        (1, Correction.HOLM, 6, 4, 0.05, 5),
+        (1, Correction.HOLM, 7, 4, 0.05, 6),
+        (1, Correction.CLOSED, 3, 3, 0.05, 4),
+        (1, Correction.CLOSED, 21, 7, 0.05, 4),
+        (1, Correction.STRETCHES, 28, 8, 0.05, 5),
+        (1, Correction.STRETCHES, 190, 20, 0.05, 6),
+        (2, Correction.NONE, 1, 2, 0.05, 3),
+        (26, Correction.HOLM, 21, 7, 0.05, 2),
+        (1000, Correction.NONE, 1, 2, 0.05, 2),
     ],
 )
 def test_the_fewest_seeds_that_could_decide(
-    tasks: int, pairs: int, alpha: float, expected: int
+    tasks: int, correction: Correction, pairs: int, labels: int, alpha: float, expected: int
 ) -> None:
     """By hand: 2 to 6 runs per side have 6, 20, 70, 252 and 924 relabellings."""
-    assert expected == seeds_to_decide(tasks, pairs, alpha)
+    assert expected == seeds_to_decide(tasks, pairs, alpha, correction, labels)
+
+
+def test_the_fewest_seeds_reach_the_level_and_one_less_does_not() -> None:
+    """The fewest seeds of stretches: 2 / 252 of a pair among 8 is 0.031, 2 / 70 is 0.11."""
+    p = [1 - (1 - 2 / comb(2 * n, n)) ** 4 for n in (4, 5)]
+    assert p[0] > 0.05 >= p[1]
+    assert 5 == seeds_to_decide(1, 28, 0.05, Correction.STRETCHES, 8)
