@@ -4,6 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlexp.metrics.estimate_text import too_narrow
 from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
@@ -22,7 +25,14 @@ from rlexp.reports.drawing.blocks import (
     Tone,
     Value,
 )
-from rlexp.text import decimals_for_span, format_percentage, join_names
+from rlexp.stats.two_groups import two_groups
+from rlexp.text import (
+    decimals_for_span,
+    format_number,
+    format_percentage,
+    join_first_names,
+    join_names,
+)
 
 MARKED = ("random", "threshold")
 """Known scores of a task that figures show as lines."""
@@ -38,7 +48,7 @@ class TasksSection:
         estimates = per_task(replace(report, metrics={name: report.metrics[name]}))
         if not estimates:
             return None
-        blocks: list[Block] = [*_narrow(name, estimates)]
+        blocks: list[Block] = [*_narrow(name, estimates), *_groups(name, estimates)]
         if any(cell_estimates.intervals for cell_estimates in estimates):
             blocks.append(_figure(name, estimates, report))
         blocks.append(_table(name, estimates, report))
@@ -70,6 +80,29 @@ def _narrow(name: str, estimates: Sequence[LabelEstimates]) -> Iterator[Callout]
             f"{format_percentage(shares[0])} of simulations."
         )
         yield Callout(tone=Tone.WARNING, text=text)
+
+
+def _groups(name: str, estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
+    """Warning about labels whose runs form two groups on a task, as solved and failed ones do."""
+    described = [
+        f"{cell.label} on {cell.tasks[0]} ({len(groups[0])} of {_span(groups[0])}, "
+        f"{len(groups[1])} of {_span(groups[1])})"
+        for cell in estimates
+        if name in cell.intervals and (groups := two_groups(cell.scores))
+    ]
+    if described:
+        yield Callout(
+            tone=Tone.WARNING,
+            text=f"Runs form two groups with a clear gap: {join_first_names(described, 4)}. "
+            "Intervals of such runs hold the true value less often than expected: read the runs, "
+            "and add seeds.",
+        )
+
+
+def _span(scores: NDArray[np.float64]) -> str:
+    digits = decimals_for_span(float(scores[-1] - scores[0])) if scores[-1] > scores[0] else 1
+    ends = dict.fromkeys(format_number(float(end), digits) for end in (scores[0], scores[-1]))
+    return " to ".join(ends)
 
 
 def _figure(

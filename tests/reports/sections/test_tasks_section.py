@@ -126,3 +126,13 @@ def test_one_run_has_a_mark_without_an_interval() -> None:
 def test_an_experiment_without_runs_has_no_part() -> None:
     """An experiment without planned runs has no task."""
     assert None is TasksSection().part(inquiry(empty()))
+
+
+def test_two_groups_of_runs_are_told() -> None:
+    """A notice names the label whose runs are solved or failed, with both groups."""
+    scores = {("ppo", CARTPOLE): [496.0, 28.0, 42.0, 500.0, 62.0], ("a2c", CARTPOLE): [1.0, 2.0]}
+    every = [text for _, text in notices(part_of(TasksSection(), of_scores(scores)))]
+    told = [text for text in every if "two groups" in text]
+    assert 1 == len(told)
+    assert f"ppo on {CARTPOLE} (3 of 28 to 62, 2 of 496.0 to 500.0)." in told[0]
+    assert "a2c" not in told[0]
