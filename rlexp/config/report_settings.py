@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rlexp.config.overrides import REPORT_GROUPS
 from rlexp.config.validate import build_named, validate_settings
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.report_context import ReportSettings
+from rlexp.stats.aggregate import Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,11 @@ class ReportParts:
     metrics: dict[str, Any]
     sections: dict[str, Any]
     composed: str
+
+
+def _with_cut(metric: Any, cut: Cut) -> Any:
+    """The metric; one with a field `cut`, as the interquartile mean, gets that of the settings."""
+    return replace(metric, cut=cut) if getattr(metric, "cut", cut) != cut else metric
 
 
 def read_report(
@@ -49,9 +55,10 @@ def read_report(
         raise ConfigError(
             "metric is empty: write one or more metrics, the main one first: metric=[iqm,mean]"
         )
+    validated = validate_settings(ReportSettings, settings)
     return ReportParts(
-        settings=validate_settings(ReportSettings, settings),
-        metrics=metrics,
+        settings=validated,
+        metrics={name: _with_cut(metric, validated.iqm) for name, metric in metrics.items()},
         sections=sections,
         composed=composed,
     )

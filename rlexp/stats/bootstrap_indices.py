@@ -1,8 +1,10 @@
 """The runs that each repetition of a bootstrap draws, block by block."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +62,46 @@ def blocks(n: int, resampling: Resampling) -> range:
     return range(-(-resampling.repetitions // rows_of_block(n)))
 
 
-def draw(sizes: tuple[int, ...], resampling: Resampling, block: int) -> Draws:
-    """The draws of one block; each block has its own generator, so that order is irrelevant."""
+Fill = Callable[[NDArray[np.uint64], NDArray[np.uint64]], None]
+"""The compiled `fill_words`."""
+
+
+def fill_words(state: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
+    """Fill an array with the words of NumPy's SFC64 generator, which this function repeats.
+
+    Compiled, it takes three quarters of the time of NumPy, which calls a function for each word.
+
+    Args:
+        state: The generator's state, of shape (4,): three words and a counter.
+        words: Output, of any length.
+    """
+    a, b, c, counter = state[0], state[1], state[2], state[3]
+    for k in range(len(words)):
+        word = a + b + counter
+        counter += np.uint64(1)
+        a = b ^ (b >> np.uint64(11))
+        b = c + (c << np.uint64(3))
+        c = ((c << np.uint64(24)) | (c >> np.uint64(40))) + word
+        words[k] = word
+
+
+def _words(generator: np.random.Generator, count: int, fill: Fill | None) -> NDArray[np.uint64]:
+    """The next 64-bit words of a new SFC64 generator, of shape (count,)."""
+    if fill is None:
+        return generator.integers(0, 2**64, size=count, dtype=np.uint64)
+    state: Any = generator.bit_generator.state["state"]
+    words = np.empty(count, np.uint64)
+    fill(state["state"].astype(np.uint64), words)
+    return words
+
+
+def draw(
+    sizes: tuple[int, ...], resampling: Resampling, block: int, fill: Fill | None = None
+) -> Draws:
+    """The draws of one block; each block has its own generator, so that order is irrelevant.
+
+    `fill` is the compiled `fill_words`, which gives the same bits faster.
+    """
     n = sum(sizes)
     rows = rows_of_block(n)
     rows = min(rows, resampling.repetitions - block * rows)
@@ -69,7 +109,7 @@ def draw(sizes: tuple[int, ...], resampling: Resampling, block: int) -> Draws:
     generator = resampling.generator(block)
     # Each 64-bit number gives two 32-bit words. The explicit little-endian order makes every
     # machine split it in the same way, and so draw the same runs.
-    bits = generator.integers(0, 2**64, size=pairs, dtype=np.uint64).astype("<u8", copy=False)
+    bits = _words(generator, pairs, fill).astype("<u8", copy=False)
     halves = bits.view("<u4").astype(np.uint32, copy=False)
     return Draws(halves[: rows * n].reshape(rows, n), sizes)
 

@@ -271,10 +271,8 @@ def band(
 
     The default method is t with the bootstrap standard error (see `bootstrap.intervals`). The
     percentile interval of the literature is too narrow for few runs, because it never leaves the
-    range of the runs. In simulations on Atari 100k, 95 % intervals contained the true value in
-    90, 93 and 95 % of cases (t) and in 72, 87 and 93 % (percentile) with 3, 5 and 10 runs of one
-    task, and in 95 % or more and 87, 91 and 94 % with 26 tasks. With three tasks of 5 runs the t
-    interval still reaches only 89 %. The field `coverage` gives the value for the band.
+    range of the runs. The field `coverage` gives the share of such intervals that contained the
+    true value in simulations (see `stats.coverage`).
 
     A run that has ended has no value. From there on the band is computed from the remaining runs
     only, and `runs` counts them. If runs end because they perform badly, the remaining runs are

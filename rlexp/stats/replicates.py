@@ -26,7 +26,16 @@ from rlexp.stats.aggregate import (
     pooled_order,
     run_weights,
 )
-from rlexp.stats.bootstrap_indices import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
+from rlexp.stats.bootstrap_indices import (
+    BLOCK,
+    Draws,
+    Fill,
+    blocks,
+    distinct_draws,
+    draw,
+    fill_words,
+    rows_of_block,
+)
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -107,12 +116,24 @@ Sums = Callable[..., None]
 @cache
 def compiled() -> Sums | None:
     """`sum_middle_halves`, compiled; None if numba is missing or does not work."""
+    return _compiled_anyhow(sum_middle_halves, SIGNATURE)
+
+
+@cache
+def compiled_words() -> Fill | None:
+    """`fill_words`, compiled; None if numba is missing or does not work."""
+    return _compiled_anyhow(fill_words, "void(uint64[::1], uint64[::1])")
+
+
+def _compiled_anyhow(function: Sums, signature: str) -> Sums | None:
     if find_spec("numba") is None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # The cache of numba needs a writable folder; without one the second attempt succeeds.
-        return _compiled(cache=True) or _compiled(cache=False)
+        return _compiled(function, signature, cache=True) or _compiled(
+            function, signature, cache=False
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +292,12 @@ def kernel(cells: int) -> Sums | None:
     return compiled() if cells >= WORTH_COMPILING else None
 
 
-def _compiled(*, cache: bool) -> Sums | None:
+def _compiled(function: Sums, signature: str, *, cache: bool) -> Sums | None:
     try:
         from numba import njit
 
         # With a signature numba compiles here, and not at the first call outside of this `try`.
-        made: Sums = njit(SIGNATURE, nogil=True, cache=cache)(sum_middle_halves)
+        made: Sums = njit(signature, nogil=True, cache=cache)(function)
     except Exception:  # noqa: BLE001 - numba raises many types on platforms it does not support
         return None
     return made
@@ -322,11 +343,12 @@ def replicates(
     sums = kernel(cells)
     evaluations = {name: _evaluation(s, scores, sums) for name, s in statistics.items()}
     values = {name: np.empty(resampling.repetitions) for name in statistics}
+    fill_compiled = compiled_words() if sums else None
     rows = rows_of_block(scores.n)
     _keep_freed_memory()
 
     def fill(block: int) -> None:
-        draws = draw(scores.sizes, resampling, block)
+        draws = draw(scores.sizes, resampling, block, fill_compiled)
         for name, evaluate in evaluations.items():
             values[name][block * rows : (block + 1) * rows] = evaluate(draws)
 

@@ -208,7 +208,7 @@ def test_a_sentence_says_how_an_estimate_was_made() -> None:
     """A sentence has the title, interval, runs, method and expected coverage on one line."""
     assert (
         "IQM 382 [0, 500] (n = 3: 110, 420, 500), 95 % interval, method t with bootstrap standard "
-        "error, 50,000 repetitions, seed 0, expected coverage 90.2 %, 343 with rliable's cut of "
+        "error, 50,000 repetitions, seed 0, expected coverage 93.4 %, 343 with rliable's cut of "
         "whole runs"
     ) == sentence("IQM", estimate([420.0, 110.0, 500.0]))
 

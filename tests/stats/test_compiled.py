@@ -11,7 +11,7 @@ from aggregate_cases import every_statistic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlexp.stats import replicates
+from rlexp.stats import bootstrap_indices, replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -63,6 +63,18 @@ def test_compiling_changes_no_byte(
     scores = TaskScores.from_tasks([np.random.default_rng(s).normal(size=s) for s in sizes])
     expected = resampled(scores, None, monkeypatch)
     assert expected == resampled(scores, sums, monkeypatch)
+
+
+@needs_numba
+@pytest.mark.parametrize("repetitions", [1, 7, 40_000])
+def test_the_compiled_generator_gives_the_same_words(repetitions: int) -> None:
+    """The compiled SFC64 draws the same runs as NumPy's, in every block."""
+    sizes, resampling = (5, 6, 4), Resampling(seed=3, repetitions=repetitions)
+    for block in bootstrap_indices.blocks(sum(sizes), resampling):
+        expected = bootstrap_indices.draw(sizes, resampling, block).bits
+        fill = replicates.compiled_words()
+        actual = bootstrap_indices.draw(sizes, resampling, block, fill).bits
+        assert expected.tobytes() == actual.tobytes()
 
 
 def test_little_work_imports_no_compiler() -> None:
@@ -124,7 +136,8 @@ def test_without_a_cache_folder_the_kernel_is_compiled_each_time() -> None:
         "import numba.core.caching as caching\n"
         "caching.CacheImpl._locator_classes = []\n"
         "from rlexp.stats import replicates\n"
-        "assert replicates._compiled(cache=True) is None\n"
+        "sums, signature = replicates.sum_middle_halves, replicates.SIGNATURE\n"
+        "assert replicates._compiled(sums, signature, cache=True) is None\n"
         "print(replicates.compiled() is not None)\n"
     )
     process = subprocess.run(

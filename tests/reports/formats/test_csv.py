@@ -31,9 +31,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.formats.as_csv import EXECUTED, render
 
-INTERVAL = (
-    "estimate,low,high,level,method,repetitions,n,tasks,seed,coverage,reason,digits,sizes,runs"
-)
+INTERVAL = "estimate,low,high,level,method,repetitions,n,tasks,seed,coverage,reason,digits,sizes,runs,rliable"
 
 
 def _file(block: Table | Figure) -> str:
@@ -57,8 +55,8 @@ def test_a_table_is_written_in_full() -> None:
     assert expected == _file(Table(name="t", title="", columns=columns, rows=rows))
 
 
-def test_an_interval_takes_fourteen_columns() -> None:
-    """A column with an interval becomes fourteen columns, and other values are estimates."""
+def test_an_interval_takes_fifteen_columns() -> None:
+    """A column with an interval becomes fifteen columns, and other values are estimates."""
     table = Table(
         name="t",
         title="",
@@ -67,10 +65,10 @@ def test_an_interval_takes_fourteen_columns() -> None:
     )
     expected = (
         "label," + ",".join(f"IQM {name}" for name in INTERVAL.split(",")) + "\r\n"
-        "ppo,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,,,,\r\n"
-        "a2c,2.0,,,0.95,t,0,1,1,,,one run has no spread; a second seed would give an interval,,,\r\n"
-        "dqn,3.0,,,,,,,,,,,,,\r\n"
-        "x,,,,,,,,,,,,,,\r\n"
+        "ppo,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,,,,,\r\n"
+        "a2c,2.0,,,0.95,t,0,1,1,,,one run has no spread; a second seed would give an interval,,,,\r\n"
+        "dqn,3.0,,,,,,,,,,,,,,\r\n"
+        "x,,,,,,,,,,,,,,,\r\n"
     )
     assert expected == _file(table)
 
@@ -106,9 +104,9 @@ def test_panels_are_written_with_their_runs() -> None:
     panel = Panel(title="IQM", axis=Axis(title=""), marks=(mark,), marked=(("solved", 2.0),))
     expected = (
         f"kind,panel,label,{INTERVAL}\r\n"
-        "interval,IQM,ppo,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,,,,\r\n"
-        "run,IQM,ppo,0.75,,,,,,,,,,,,,\r\n"
-        "mark,IQM,solved,2.0,,,,,,,,,,,,,\r\n"
+        "interval,IQM,ppo,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,,,,,\r\n"
+        "run,IQM,ppo,0.75,,,,,,,,,,,,,,\r\n"
+        "mark,IQM,solved,2.0,,,,,,,,,,,,,,\r\n"
     )
     assert expected == _file(IntervalFigure(name="f", title="", panels=(panel,)))
 
@@ -118,7 +116,7 @@ def test_a_matrix_is_written_pair_by_pair() -> None:
     matrix = Matrix(
         name="f", title="", labels=("a", "b"), values=((None, interval(1.0, 0.5)), (None, None))
     )
-    expected = f"row,column,{INTERVAL}\r\na,b,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,,,,\r\n"
+    expected = f"row,column,{INTERVAL}\r\na,b,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,,,,,\r\n"
     assert expected == _file(matrix)
 
 
@@ -206,4 +204,4 @@ def test_any_text_comes_back(text: str) -> None:
 def test_a_single_run_says_why_it_has_no_interval() -> None:
     """The column `reason` explains the missing interval."""
     rows = _cells(render(one_run())["aggregates-figure.csv"].decode())
-    assert "one run has no spread; a second seed would give an interval" == rows[1][-4]
+    assert "one run has no spread; a second seed would give an interval" == rows[1][-5]
