@@ -15,7 +15,7 @@ labels that are equal. `wide` has no differences and three times the spread in t
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 
 import numpy as np
@@ -96,7 +96,7 @@ def decided(scores: Array, statistic: Statistic) -> dict[str, set[tuple[int, int
     ]
     with np.errstate(all="ignore"):
         welch = [ttest_ind(scores[a], scores[b], equal_var=False).pvalue for a, b in pairs]
-    adjusted = {
+    adjusted: dict[str, Iterable[float]] = {
         "closed": [closed[pair] for pair in pairs],
         "holm": holm([distribution[0, 1].p for distribution in of_means]),
         "welch": holm(np.nan_to_num(welch, nan=1.0)),

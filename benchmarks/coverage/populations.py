@@ -8,6 +8,7 @@ import csv
 import gzip
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def _modes(generator: np.random.Generator, solved: float) -> Array:
     return np.asarray(modes + 0.05 * generator.normal(size=SIZE))
 
 
-LAWS = {
+LAWS: dict[str, Callable[[np.random.Generator], Array]] = {
     "normal": lambda g: g.normal(size=SIZE),
     "lognormal": lambda g: g.lognormal(sigma=1, size=SIZE),
     "ceiling, half of the runs": lambda g: np.minimum(g.normal(size=SIZE), 0),

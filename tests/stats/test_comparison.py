@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean, median
-from rlexp.stats.comparison import PairwiseComparison, compare, effect_size
+from rlexp.stats.comparison import UNEQUAL_RUNS, PairwiseComparison, compare, effect_size
 from rlexp.stats.difference import (
     difference_interval,
     estimate_difference,
@@ -104,6 +104,7 @@ def test_a_comparison_has_every_part() -> None:
         effect=effect_size(X, Y),
         equivalence=equivalence_test(estimate_difference(X, Y), 1.0),
         sizes=((3, 2), (2, 3)),
+        guard=UNEQUAL_RUNS,
     )
 
 
@@ -116,8 +117,8 @@ def test_with_equal_numbers_of_runs_the_permutation_test_decides() -> None:
     """With equal numbers of runs on each task, no other test must agree."""
     comparison = compared(label([1.0, 2.0], [3.0, 4.0, 9.0]), label([5.0, 7.0], [1.0, 2.0, 3.0]))
     assert comparison.permutation == comparison.deciding
-    assert not comparison.guarded
-    assert compared(X, Y).guarded
+    assert comparison.guard is None
+    assert UNEQUAL_RUNS == compared(X, Y).guard
 
 
 @pytest.mark.parametrize(
