@@ -129,6 +129,8 @@ def seeds_for_power(plan: ComparisonPlan, effect: float, chance: float = 0.8) ->
     return seeds
 
 
+# Many pairs of a family ask for the same plan and number of seeds.
+@lru_cache(maxsize=256)
 def detectable_effect(plan: ComparisonPlan, n: int, chance: float = 0.8) -> float | None:
     """Smallest true difference, in standard deviations, that n seeds per label detect.
 

@@ -16,11 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean, median
-from rlexp.stats.comparison import UNEQUAL_RUNS, PairwiseComparison, compare, effect_size
+from rlexp.stats.comparison import (
+    UNEQUAL_RUNS,
+    UNEQUAL_SPREADS,
+    PairwiseComparison,
+    compare,
+    effect_size,
+)
 from rlexp.stats.difference import (
     difference_interval,
     estimate_difference,
     estimate_metric_difference,
+    spreads_differ,
 )
 from rlexp.stats.equivalence import equivalence_test
 from rlexp.stats.hypothesis_tests import SignificanceTest, mann_whitney_test, welch_test
@@ -44,14 +51,14 @@ def compared(
     furthest: float | None = None,
 ) -> PairwiseComparison:
     """The comparison of two labels, without the interval of the difference."""
-    unequal = x.sizes != y.sizes
+    needs_guard = x.sizes != y.sizes or spreads_differ(x, y, statistic)
     test = DifferenceTest(
         x=x,
         y=y,
         statistic=statistic,
         resampling=FEW,
         repetitions=FEW.repetitions,
-        guard=estimate_metric_difference(x, y, statistic, FEW) if unequal else None,
+        guard=estimate_metric_difference(x, y, statistic, FEW) if needs_guard else None,
     )
     distribution = permutation_distribution([x, y], statistic, FEW, FEW.repetitions)
     return compare(test, distribution, margin=margin, furthest=furthest)
@@ -113,12 +120,28 @@ def test_without_a_margin_there_is_no_equivalence() -> None:
     assert compared(X, Y, margin=None).equivalence is None
 
 
-def test_with_equal_numbers_of_runs_the_permutation_test_decides() -> None:
-    """With equal numbers of runs on each task, no other test must agree."""
+def test_with_equal_numbers_of_runs_the_permutation_test_decides_about_means() -> None:
+    """With equal numbers of runs on each task, no other test of means must agree."""
     comparison = compared(label([1.0, 2.0], [3.0, 4.0, 9.0]), label([5.0, 7.0], [1.0, 2.0, 3.0]))
     assert comparison.permutation == comparison.deciding
     assert comparison.guard is None
     assert UNEQUAL_RUNS == compared(X, Y).guard
+    assert comparison.balanced
+    assert not compared(X, Y).balanced
+
+
+def test_with_unequal_spreads_welchs_test_must_agree_about_other_metrics() -> None:
+    """Welch's test must agree if the spreads are 2 to 1 or more, and the metric is not the mean."""
+    x, y = label([0.0, 1.0, 2.0, 3.0]), label([0.0, 2.0, 4.0, 6.0])
+    nearly = label([0.0, 2.0, 4.0, 5.9])
+    assert compared(x, y).guard is None
+    assert compared(x, nearly, interquartile_mean).guard is None
+    for both in ((x, y), (y, x)):
+        guarded = compared(both[0], both[1], interquartile_mean)
+        assert UNEQUAL_SPREADS == guarded.guard
+        assert "permutation test (exact) with Welch's test" == guarded.deciding.method
+        welch = t_test(estimate_metric_difference(x, y, interquartile_mean, FEW), 0.0)
+        assert max(guarded.permutation.p or 0.0, welch) == guarded.deciding.p
 
 
 @pytest.mark.parametrize(

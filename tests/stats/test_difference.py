@@ -26,6 +26,7 @@ from rlexp.stats.difference import (
     estimate_difference,
     estimate_metric_difference,
     spread,
+    spreads_differ,
     variance,
 )
 from rlexp.stats.resampling import Resampling
@@ -216,3 +217,21 @@ def test_equal_middles_have_too_little_spread() -> None:
     below = Negative(Aggregate("mean", cap=-5.0))
     result = estimate_metric_difference(x, y, below, Resampling())
     assert (None, TOO_LITTLE_SPREAD) == (result.standard_error, result.reason)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        ([[0.0, 1.0, 2.0]], [[0.0, 2.0, 4.0]], True),
+        ([[0.0, 1.0, 2.0]], [[0.0, 1.9, 3.8]], False),
+        ([[5.0, 5.0, 5.0]], [[0.0, 0.0, 1e-6]], True),
+        ([[5.0, 5.0, 5.0]], [[7.0, 7.0, 7.0]], False),
+        ([[0.0, 1.0], [0.0, 9.0]], [[0.0, 9.0], [0.0, 1.0]], False),
+        ([[1.0]], [[2.0]], False),
+    ],
+)
+def test_spreads_differ_from_two_to_one(x: Label, y: Label, expected: bool) -> None:
+    """Standard errors of 2 to 1 or more differ, for every metric other than the mean."""
+    for a, b in ((label(*x), label(*y)), (label(*y), label(*x))):
+        assert expected is spreads_differ(a, b, interquartile_mean)
+        assert not spreads_differ(a, b, mean)

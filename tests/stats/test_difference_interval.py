@@ -402,11 +402,12 @@ def test_the_difference_of_a_capped_metric_is_that_of_the_metric(
     ids=["five equal runs", "four equal runs", "the same pattern"],
 )
 @pytest.mark.parametrize("statistic", [mean, interquartile_mean])
-def test_a_decided_pair_with_spread_has_an_interval(
+def test_a_pair_with_spread_and_within_reach_has_an_interval(
     x: list[float], y: list[float], statistic: Statistic
 ) -> None:
-    """A pair with a verdict has an interval without 0, also if a label's runs are all equal."""
+    """A pair that can be decided has an interval, also if a label's runs are all equal."""
     member = member_of([x], [y], statistic)
-    assert member.different
+    assert not member.out_of_reach
     low, high = ends(member.comparison.difference)
-    assert 0 < low <= member.comparison.difference.estimate <= high
+    assert low <= member.comparison.difference.estimate <= high
+    assert (low <= 0 <= high) == (not member.different)

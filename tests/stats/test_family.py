@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from comparison_cases import (
     FEW,
-    Label,
     every_pair,
     family_of,
     family_of_pairs,
@@ -15,8 +14,8 @@ from comparison_cases import (
 )
 from in_full import IN_FULL
 
-from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
-from rlexp.stats.difference import estimate_metric_difference
+from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean
+from rlexp.stats.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.pairwise_family import Family, FamilyMember, Verdict, decide, holm
 from rlexp.stats.permutation import permutation_distribution
 from rlexp.stats.reach import (
@@ -238,29 +237,62 @@ def test_equivalence_is_corrected_by_holm() -> None:
     assert {Verdict.EQUIVALENT} == {member.verdict for member in members}
 
 
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [([[500.0] * 15 + [100.0] * 5], [[475.0 + k / 2 for k in range(20)]])],
-)
-def test_the_verdict_is_about_the_declared_metric(x: Label, y: Label) -> None:
-    """15 runs solved and 5 collapsed are better by the middle half, and not better by the mean."""
+def test_the_verdict_is_about_the_declared_metric() -> None:
+    """A label is better by the middle half of its runs, and worse by their mean."""
+    # Of each label 15 runs are steady. Five runs of the first collapse, five of the other excel.
+    steady = np.linspace(-2, 2, 15)
+    labels = [label([*steady + 500, *[0.0] * 5]), label([*steady + 480, *[900.0] * 5])]
     resampling = Resampling(repetitions=1999)
-    labels = [label(*x), label(*y)]
+    for statistic, expected in (
+        (interquartile_mean, Verdict.BETTER),
+        (mean, Verdict.WORSE),
+        (Negative(mean), Verdict.BETTER),
+    ):
+        (member,) = decide(family_of(labels, statistic, resampling))
+        assert expected is member.verdict
+        interval = member.comparison.difference
+        assert interval.low is not None
+        assert interval.high is not None
+        assert (interval.low > 0) == (expected is Verdict.BETTER)
+        assert (interval.high < 0) == (expected is Verdict.WORSE)
+        # By hand: 15/20 · 500 − 15/20 · 480 − 5/20 · 900.
+        assert -210 == pytest.approx(member.comparison.mean_difference.estimate)
+
+
+def test_a_few_collapsed_runs_do_not_turn_the_verdict_around() -> None:
+    """15 runs solved and 5 collapsed are not worse by the middle half than a steady label."""
+    labels = [label([500.0] * 15 + [100.0] * 5), label([475.0 + k / 2 for k in range(20)])]
     by_middle, by_mean = (
-        decide(family_of(labels, statistic, resampling))[0]
+        decide(family_of(labels, statistic, Resampling(repetitions=1999)))[0]
         for statistic in (interquartile_mean, mean)
     )
-    assert Verdict.BETTER is by_middle.verdict
     # By hand: the middle half of the first is 500, and its mean 400; the second has 479.75.
     assert 500 - 479.75 == pytest.approx(by_middle.comparison.difference.estimate)
     assert 400 - 479.75 == pytest.approx(by_mean.comparison.difference.estimate)
-    assert by_mean.verdict in {Verdict.WORSE, Verdict.UNDECIDED}
-    for member, sign in ((by_middle, 1), (by_mean, -1)):
+    assert by_middle.verdict is not Verdict.WORSE
+    assert by_mean.verdict is not Verdict.BETTER
+    for member in (by_middle, by_mean):
         interval = member.comparison.difference
         assert interval.low is not None
         assert interval.high is not None
         assert (interval.low <= 0 <= interval.high) == (not member.different)
-        assert sign * interval.estimate > 0
+
+
+@pytest.mark.parametrize("runs", [5, 15])
+def test_the_level_of_interquartile_means_holds_with_unequal_spreads(runs: int) -> None:
+    """With spreads of 3 to 1 and equal numbers of runs, few labels of equal middles differ."""
+    generator = np.random.default_rng(4)
+    samples, false_verdicts = SAMPLES // 2, 0
+    for seed in range(samples):
+        x, y = normal_labels(generator, [0, 0], runs, spreads=[3.0, 1.0])
+        resampling = Resampling(seed=seed, repetitions=199)
+        p = permutation_distribution([x, y], interquartile_mean, resampling, 199).p
+        if spreads_differ(x, y, interquartile_mean):
+            guard = estimate_metric_difference(x, y, interquartile_mean, resampling)
+            p = max(p, t_test(guard, 0.0))
+        false_verdicts += p <= 0.05
+    # The permutation test alone has a level of 14 % for many runs, and both tests of 6 %.
+    assert false_verdicts / samples <= 0.06 + 3 * (0.06 * 0.94 / samples) ** 0.5
 
 
 def test_no_pairs_make_no_family() -> None:
