@@ -268,26 +268,26 @@ def sum_middle_halves(
                 counts[ranks[run]] += 1
             start = end
         for side in range(2):
-            step, run, room = 1 - 2 * side, side * last, quarter
+            step, rank, room = 1 - 2 * side, side * last, quarter
             # The compiler sums a stride at once; the last one is walked run by run.
-            while 0 <= run + step * STRIDE <= last:
-                weight = np.int64(0)
-                first = np.uint64(run - side * (STRIDE - 1))
-                for rank in range(first, first + np.uint64(STRIDE)):
-                    weight += counts[rank] * weights[rank]
+            while 0 <= rank + step * STRIDE <= last:
+                weight = 0
+                first = np.uint64(rank - side * (STRIDE - 1))
+                for k in range(first, first + np.uint64(STRIDE)):
+                    weight += counts[k] * weights[k]
                 if weight > room:
                     break
                 room -= weight
-                run += step * STRIDE
-            while counts[run] * weights[run] <= room:
-                room -= counts[run] * weights[run]
-                run += step
+                rank += step * STRIDE
+            while counts[rank] * weights[rank] <= room:
+                room -= counts[rank] * weights[rank]
+                rank += step
             # Of a run that is drawn several times, some copies can be cut, and one in part.
-            counts[run] -= room // weights[run]
-            sums[1 + 2 * side, row], sums[2 + 2 * side, row] = run, room % weights[run]
+            counts[rank] -= room // weights[rank]
+            sums[1 + 2 * side, row], sums[2 + 2 * side, row] = rank, room % weights[rank]
         total = np.int64(0)
-        for rank in range(np.uint64(sums[1, row]), np.uint64(sums[3, row] + 1)):
-            total += counts[rank] * contributions[rank]
+        for k in range(np.uint64(sums[1, row]), np.uint64(sums[3, row] + 1)):
+            total += counts[k] * contributions[k]
         sums[0, row] = total
 
 

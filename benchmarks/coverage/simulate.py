@@ -1,6 +1,6 @@
 """Coverage and width of 95 % intervals, simulated over pools of real runs and over laws.
 
-`python benchmarks/coverage table` simulates the sources that make the printed table, `check` those
+`python benchmarks/coverage/simulate.py table` simulates the sources that make the printed table, `check` those
 that were kept aside, and `laws` distributions. It writes `benchmarks/results/coverage_PART.json`:
 for each source, tasks, runs and statistic, for each method the share of the intervals that held
 the value of the population, and the median of its width over that of the percentile interval.
