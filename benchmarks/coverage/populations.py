@@ -79,12 +79,12 @@ def _modes(generator: np.random.Generator, solved: float) -> Array:
 
 
 LAWS: dict[str, Callable[[np.random.Generator], Array]] = {
-    "normal": lambda g: g.normal(size=SIZE),
-    "lognormal": lambda g: g.lognormal(sigma=1, size=SIZE),
-    "ceiling, half of the runs": lambda g: np.minimum(g.normal(size=SIZE), 0),
-    "heavy left tail": lambda g: -np.abs(g.standard_t(2, size=SIZE)),
-    "solved : failed 70 : 30": lambda g: _modes(g, 0.7),
-    "solved : failed 80 : 20": lambda g: _modes(g, 0.8),
+    "normal": lambda generator: generator.normal(size=SIZE),
+    "lognormal": lambda generator: generator.lognormal(sigma=1, size=SIZE),
+    "ceiling, half of the runs": lambda generator: np.minimum(generator.normal(size=SIZE), 0),
+    "heavy left tail": lambda generator: -np.abs(generator.standard_t(2, size=SIZE)),
+    "solved : failed 70 : 30": lambda generator: _modes(generator, 0.7),
+    "solved : failed 80 : 20": lambda generator: _modes(generator, 0.8),
 }
 
 

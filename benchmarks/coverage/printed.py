@@ -51,11 +51,11 @@ def main() -> None:
                 print(f"        {m}: {{{row}}},")
             print("    },")
     for source, cells in parts["check"].items():
-        for cell, shares_by_method in cells.items():
+        for cell, shares_by_key in cells.items():
             printed = worst(parts["table"], cell, "iqm t")
             if printed is not None:
-                difference = 100 * (printed - shares_by_method["iqm t"])
-                print(f"{source}, {cell}: printed − actual {difference:.1f}")
+                excess = 100 * (printed - shares_by_key["iqm t"])
+                print(f"{source}, {cell}: printed − actual {excess:.1f}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ PEER = HERE.parent / ".peer" / "statistics"
 PEER_PACKAGES = ("rliable==1.2.0", "arch<8", "pandas<3")
 TARGETS = {
     ("iqm", 5): 150,
-    ("iqm", 10): 150,
+    ("iqm", 10): 100,
     ("iqm", 100): 40,
     ("improvement", 5): 1_000,
     ("improvement", 10): 1_000,

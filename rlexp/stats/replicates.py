@@ -226,6 +226,9 @@ SIGNATURE = (
 )
 
 
+STRIDE = 16
+"""Runs whose weight is summed at once on the walk from each end."""
+
 WORTH_COMPILING = 6_000_000
 """Drawn runs from which on the compiled function saves more time than its import takes."""
 
@@ -241,9 +244,8 @@ def sum_middle_halves(
 ) -> None:
     """Sum the middle half of the runs that each row draws, into `sums`.
 
-    The runs are sorted once. Each row counts how often it draws each run, and walks the counts
-    from both ends until the next run weighs more than the rest of the quarter to be cut. No row
-    is sorted, and the integer sums are exact in any order.
+    The runs are sorted once. Each row counts how often it draws each run, and walks the counts from
+    both ends until the quarter is cut. No row is sorted, and integer sums are exact in any order.
 
     Args:
         bits: Random 32-bit words, of shape (rows, N); each draws a run of its task.
@@ -256,7 +258,7 @@ def sum_middle_halves(
             of the lowest of them and the part of its weight that is cut; the same of the highest.
     """
     # Small counts take less of the first-level cache. No run is drawn 2³¹ times.
-    counts = np.zeros(len(ranks), np.int32)
+    counts, last = np.zeros(len(ranks), np.int32), len(ranks) - 1
     # Unsigned indices: numba then leaves out the test for negative ones in the inner loops.
     for row in range(len(bits)):
         counts[:] = 0
@@ -268,22 +270,27 @@ def sum_middle_halves(
                 run = start + ((np.uint64(drawn[cell]) * np.uint64(size)) >> np.uint64(32))
                 counts[ranks[run]] += 1
             start = end
-        low, room = np.uint64(0), quarter
-        while counts[low] * weights[low] <= room:
-            room -= counts[low] * weights[low]
-            low += np.uint64(1)
-        # A run that is drawn several times can be cut in some of its copies, and in part of one.
-        counts[low] -= room // weights[low]
-        sums[1, row], sums[2, row] = np.int64(low), room % weights[low]
-        high, room = np.uint64(len(counts) - 1), quarter
-        while counts[high] * weights[high] <= room:
-            room -= counts[high] * weights[high]
-            high -= np.uint64(1)
-        counts[high] -= room // weights[high]
-        sums[3, row], sums[4, row] = np.int64(high), room % weights[high]
+        for side in range(2):
+            step, rank, room = 1 - 2 * side, side * last, quarter
+            # The compiler sums a stride at once; the last one is walked run by run.
+            while 0 <= rank + step * STRIDE <= last:
+                weight = 0
+                first = np.uint64(rank - side * (STRIDE - 1))
+                for k in range(first, first + np.uint64(STRIDE)):
+                    weight += counts[k] * weights[k]
+                if weight > room:
+                    break
+                room -= weight
+                rank += step * STRIDE
+            while counts[rank] * weights[rank] <= room:
+                room -= counts[rank] * weights[rank]
+                rank += step
+            # Of a run that is drawn several times, some copies can be cut, and one in part.
+            counts[rank] -= room // weights[rank]
+            sums[1 + 2 * side, row], sums[2 + 2 * side, row] = rank, room % weights[rank]
         total = np.int64(0)
-        for rank in range(low, high + np.uint64(1)):
-            total += counts[rank] * contributions[rank]
+        for k in range(np.uint64(sums[1, row]), np.uint64(sums[3, row] + 1)):
+            total += counts[k] * contributions[k]
         sums[0, row] = total
 
 

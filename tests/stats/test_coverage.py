@@ -65,9 +65,7 @@ def test_the_exact_cut_covers_on_real_runs_kept_aside() -> None:
     """
     scores = np.load(GOLDEN / "dopamine_late_runs.npz")["IQN"].astype(np.float64)
     generator = np.random.default_rng(0)
-    statistics: dict[str, Statistic] = {
-        cut: Aggregate(centre) for cut, centre in CENTRE_BY_CUT.items()
-    }
+    statistics: dict[str, Statistic] = {c: Aggregate(k) for c, k in CENTRE_BY_CUT.items()}
     hits: dict[str, list[bool]] = {cut: [] for cut in statistics}
     for seed in range(SAMPLES):
         pools = scores[:, generator.permutation(scores.shape[1])[:3]].swapaxes(0, 1).reshape(3, -1)
