@@ -27,7 +27,7 @@ def faults(study: StudyFolder) -> None:
 
 
 @pytest.mark.usefixtures("faults")
-def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
+def test_each_fault_of_a_process_is_recorded_with_its_kind(study: StudyFolder) -> None:
     """An exit, a crash and bad numbers are told apart, and the healthy run completes."""
     runs_by_fault = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
     assert {

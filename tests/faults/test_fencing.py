@@ -197,7 +197,7 @@ ACTIONS: Mapping[str, Callable[[RunListener], object]] = {
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 @pytest.mark.parametrize("happens", ["superseded", "removed"])
-def test_a_process_of_an_attempt_that_was_given_up_ends(
+def test_a_process_of_a_superseded_or_removed_attempt_ends(
     paths: RunPaths, capfd: pytest.CaptureFixture[str], action: str, happens: str
 ) -> None:
     """A process of a superseded or removed attempt writes nothing, says why and ends with 0."""

@@ -100,7 +100,7 @@ def test_a_killed_command_doubles_and_loses_nothing(study: StudyFolder) -> None:
 
 
 @long
-def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> None:
+def test_the_printed_command_mirrors_a_run_later(study: StudyFolder) -> None:
     """A run completes without its service, and the printed command mirrors it later."""
     (study.folder / "tensorboard").write_text("a file where the folder should be")
     code, output = study.give("run", *WORDS, TENSORBOARD)

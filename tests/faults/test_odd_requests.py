@@ -58,7 +58,7 @@ def test_a_huge_configuration_is_handled_in_seconds(tmp_path: Path) -> None:
         assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - start < 20
 
 
-def test_the_size_on_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_a_dry_run_shows_the_size_on_disk(tmp_path: Path) -> None:
     """A dry run shows a rough size on disk at first, and later the size by earlier runs."""
     with new_study(tmp_path / "study", quick=True, warm=True) as study:
         arguments = (*RUN, "experiment=x")

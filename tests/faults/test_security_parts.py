@@ -48,7 +48,7 @@ def test_parts_that_name_code_are_not_built(study: ForeignStudy, what: str) -> N
 
 
 @pytest.mark.parametrize("what", ["imports", "algorithm os.system", "wrapper"])
-def test_further_commands_refuse_them_alike(study: ForeignStudy, what: str) -> None:
+def test_compare_and_reproduce_refuse_parts_that_name_code(study: ForeignStudy, what: str) -> None:
     """`compare --adaptive` and `reproduce` refuse code of the records and name the option."""
     name = f"further-{what.rsplit(maxsplit=1)[-1]}"
     redefine(study.copy(name), with_marks(PARTS[what], study))

@@ -171,7 +171,7 @@ def test_nothing_that_looks_at_a_run_tells_a_secret(study: StudyFolder) -> None:
 
 
 @long
-def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
+def test_passwords_of_databases_are_not_printed(study: StudyFolder) -> None:
     """A sweep whose database is away says so and prints no password."""
     login, query = SECRETS["storage login"].replace("/", "%2F"), SECRETS["storage query"]
     url = f"postgresql://me:{login}@127.0.0.1:9/x?sslpassword={query}"

@@ -65,7 +65,7 @@ def test_a_run_without_checkpoints_has_none(paths: RunPaths) -> None:
         read_whole(paths, 100)
 
 
-def test_the_newest_two_are_kept_in_order_of_step(paths: RunPaths) -> None:
+def test_the_two_checkpoints_with_the_most_steps_stay(paths: RunPaths) -> None:
     """Checkpoints are ordered by step and not by name: 1000 comes after 900."""
     publish_up_to(paths, 1000)
     assert [1000, 900] == usable(paths)

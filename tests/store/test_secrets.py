@@ -73,7 +73,7 @@ def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:
 
 
 @given(st.text(), st.text())
-def test_a_known_value_is_masked_wherever_it_stands(before: str, after: str) -> None:
+def test_a_secret_is_masked_inside_any_text(before: str, after: str) -> None:
     """A known secret is masked inside any text."""
     assert SECRET not in mask(before + SECRET + after, frozenset({SECRET}))
 

@@ -95,7 +95,7 @@ def assert_unreachable(backend: ServerBackend, mode: Mode, act: Callable[[], Any
 @pytest.mark.parametrize(
     "kind", ["500", *(kind for kind in TEMPORARY_FAULTS if kind not in ANSWERS)]
 )
-def test_it_may_work_later(
+def test_each_method_succeeds_when_the_server_is_back(
     kind: str, backend: ServerBackend, experiment: TrackedExperiment
 ) -> None:
     """Each method fails soon during a fault, and succeeds when the server is back."""

@@ -175,7 +175,7 @@ def test_shaping_does_not_touch_the_score(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ars"])
-def test_the_fault_of_one_of_several_processes_is_seen(algorithm: str, tmp_path: Path) -> None:
+def test_a_fault_in_environment_processes_ends_the_run(algorithm: str, tmp_path: Path) -> None:
     """A fault of environments in three processes ends the run, with PPO and with ARS."""
     words = (*ODD, "environment.arguments.fault=raise", "environment.vector.kind=subprocess")
     vector_words = ("environment.vector.count=3", *SHORT)
