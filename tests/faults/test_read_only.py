@@ -45,9 +45,7 @@ def test_a_folder_without_permission_is_refused_before_anything_starts(
 
 
 @needs_setpriv
-def test_a_folder_that_loses_its_permission_stops_the_command_and_a_repeat_completes(
-    study: StudyFolder,
-) -> None:
+def test_lost_permission_stops_the_command_and_a_repeat_completes(study: StudyFolder) -> None:
     """When a folder loses its permission, no further run begins, and a repeat completes all."""
     arguments = (*WORDS, "seeds.test=4", "executor.workers=1")
     command = study.start(

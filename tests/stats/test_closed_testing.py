@@ -10,6 +10,7 @@ from comparison_cases import FEW, every_pair, family_of, label, normal_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_full import IN_FULL
+from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic, interquartile_mean, mean
 from rlexp.stats.closed_testing import (
@@ -317,6 +318,45 @@ def test_the_level_of_stretches_holds_under_a_partial_null() -> None:
 def stretch_p(labels: list[TaskScores], statistic: Statistic = mean) -> dict[Pair, float]:
     """Adjusted p-values by stretches, for pairs that are certain to differ alone."""
     return stretch_p_values(labels, statistic, FEW, dict.fromkeys(every_pair(len(labels)), 0.0))
+
+
+def largest_differences(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Largest |difference| of two labels in standard errors, for scores (…, labels, runs)."""
+    centres, squares = scores.mean(axis=-1), scores.var(axis=-1, ddof=1) / scores.shape[-1]
+    ratios = [
+        np.abs(centres[..., a] - centres[..., b]) / np.sqrt(squares[..., a] + squares[..., b])
+        for a, b in combinations(range(scores.shape[-2]), 2)
+    ]
+    return np.asarray(np.max(ratios, axis=0))
+
+
+def test_adjusted_p_values_of_stretches_agree_with_their_definition() -> None:
+    """Each pair has the largest p-value of all stretches around it, at the level of its length."""
+    generator, runs = np.random.default_rng(20), 5
+    scores = generator.normal(np.linspace(0, 6, STRETCHES)[:, None], 1, (STRETCHES, runs))
+    scores = scores[np.argsort(scores.mean(axis=1))]
+    null = {
+        length: largest_differences(generator.normal(size=(10_000, length, runs)))
+        for length in range(3, STRETCHES + 1)
+    }
+
+    def p_of_stretch(low: int, high: int) -> float:
+        length = high - low + 1
+        p = float(np.mean(null[length] >= largest_differences(scores[low : high + 1])))
+        return p if length >= STRETCHES - 1 else 1 - (1 - p) ** (STRETCHES / length)
+
+    result = stretch_p([label(runs_of_label) for runs_of_label in scores])
+    for a, b in every_pair(STRETCHES):
+        expected = max(
+            p_of_stretch(low, high)
+            for low in range(a + 1)
+            for high in range(b, STRETCHES)
+            if high - low >= 2
+        )
+        # A p-value of 1,999 samples; the level of three of nine labels triples its error.
+        error = 3 * (max(expected * (1 - expected), 0.001) / 1_999) ** 0.5
+        assert expected == pytest.approx(result[a, b], abs=4 * error), (a, b)
+    assert min(result.values()) < 0.05 < max(result.values())
 
 
 def test_the_order_of_many_labels_does_not_matter() -> None:
