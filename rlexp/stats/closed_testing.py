@@ -89,6 +89,8 @@ def closed_p_values(
 def _partition_p(groups: Sequence[PermutationDistribution]) -> float:
     """The p-value of the largest statistic among independent groups."""
     largest = max(group.observed for group in groups)
+    if len(groups) == 1:
+        return groups[0].tail(largest)
     return 1 - prod(1 - group.tail(largest) for group in groups)
 
 
@@ -128,17 +130,21 @@ def stretch_p_values(
     """
     count = len(labels)
     centres = np.array([float(statistic(label)) for label in labels])
-    order = np.argsort(centres, kind="stable")
     squares = np.array([float(squared_error(label)) for label in labels])
+    order = np.lexsort((squares, centres))
     levels = _stretch_p(
         _statistics_of_stretches(centres[order], squares[order]),
         _null(min(label.sizes for label in labels), count, statistic, resampling),
     )
-    position = np.argsort(order)
+    # Labels with the same numbers have no order: each of their positions counts for all of them.
+    positions: dict[tuple[float, float], list[int]] = {}
+    for place, label in enumerate(order):
+        positions.setdefault((centres[label], squares[label]), []).append(place)
     adjusted = {}
     for (a, b), p in pair_p.items():
-        low, high = sorted((position[a], position[b]))
-        adjusted[a, b] = max(regw(p, 2, count), float(levels[low, high]))
+        first, second = (positions[centres[label], squares[label]] for label in (a, b))
+        largest = max(levels[min(i, j), max(i, j)] for i in first for j in second if i != j)
+        adjusted[a, b] = max(regw(p, 2, count), float(largest))
     return adjusted
 
 

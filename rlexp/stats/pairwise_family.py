@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import ceil
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.aggregate import Statistic
+from rlexp.stats.aggregate import Aggregate, Negative, Statistic, aggregate_of
 from rlexp.stats.closed_testing import (
     Pair,
     closed_p_values,
@@ -175,6 +176,7 @@ def decide(family: Family) -> list[FamilyMember]:
         ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or the margin is not
             above 0.
     """
+    family = _without_cap(family)
     distributions, repetitions = _distributions(family)
     tests = [_test(family, x, y, repetitions) for x, y in family.pairs]
     furthest = family.furthest or [None] * len(tests)
@@ -205,6 +207,24 @@ def decide(family: Family) -> list[FamilyMember]:
     ]
 
 
+def _without_cap(family: Family) -> Family:
+    """The same family with capped scores and a metric without a cap, which moves with the scores."""
+    negative = isinstance(family.statistic, Negative)
+    inner = (
+        family.statistic.statistic if isinstance(family.statistic, Negative) else family.statistic
+    )
+    aggregate = aggregate_of(inner)
+    if aggregate is None or aggregate.cap is None:
+        return family
+    # A capped aggregate is the cap minus the centre: its negative rises with the centre.
+    centre = Aggregate(aggregate.centre)
+    return replace(
+        family,
+        pairs=[(aggregate.capped(x), aggregate.capped(y)) for x, y in family.pairs],
+        statistic=centre if negative else Negative(centre),
+    )
+
+
 def _test(family: Family, x: TaskScores, y: TaskScores, repetitions: int) -> DifferenceTest:
     statistic, resampling = family.statistic, family.resampling
     # A permutation test alone does not keep its level there.
@@ -228,7 +248,10 @@ def _distributions(family: Family) -> tuple[Distributions, int]:
     if family.correction is Correction.CLOSED:
         return group_distributions(family.scores(), family.statistic, family.resampling)
     runs = sum(x.n + y.n for x, y in family.pairs)
-    repetitions = random_relabellings(runs, family.resampling)
+    least = 2 * ceil(len(family.pairs) / family.alpha)
+    if family.correction is Correction.STRETCHES:
+        least = ceil(family.labels / family.alpha)
+    repetitions = random_relabellings(runs, family.resampling, least)
     return {
         (position,): permutation_distribution(
             pair, family.statistic, family.resampling, repetitions
@@ -286,6 +309,9 @@ def _with_interval(
     else:
         # At this level the test of the pair alone rejects if and only if the family rejects.
         alpha = member.alpha * (p / adjusted if adjusted > p else 1.0)
+        if p > test.smallest_p > alpha:
+            # A smaller level would exclude nothing; at this one, 0 is not excluded either.
+            alpha = test.smallest_p
         ends = test.interval(alpha, rejected=adjusted <= member.alpha)
         low, high = (None, None) if isinstance(ends, str) else ends
         difference = replace(

@@ -60,7 +60,8 @@ class PermutationDistribution:
     def tail(self, statistic: float) -> float:
         """Fraction of the relabellings whose statistic is at least this large."""
         threshold = statistic * (1 - TIE)
-        return 1 - int(np.searchsorted(self.values, threshold)) / len(self.values)
+        # One division: 1 − 19/20 would be above 0.05 in its last bit.
+        return (len(self.values) - int(np.searchsorted(self.values, threshold))) / len(self.values)
 
     def critical(self, alpha: float) -> float:
         """The smallest statistic with a p-value of at most alpha; infinite if there is none."""
@@ -81,15 +82,16 @@ def relabellings(x: TaskScores, y: TaskScores) -> int:
     return prod(comb(n + k, n) for n, k in zip(x.sizes, y.sizes, strict=True))
 
 
-def random_relabellings(runs: int, resampling: Resampling) -> int:
+def random_relabellings(runs: int, resampling: Resampling, least: int = 0) -> int:
     """Number of random relabellings of a family of hypotheses.
 
     Args:
         runs: Number of runs of all hypotheses; a run counts once for each hypothesis.
         resampling: Its repetitions are the upper limit.
+        least: Relabellings without which no pair of the family could be decided.
     """
-    affordable = max(FEWEST_RANDOM, CELLS // max(runs, 1))
-    return min(resampling.repetitions, affordable, MOST_RANDOM)
+    affordable = min(MOST_RANDOM, max(FEWEST_RANDOM, CELLS // max(runs, 1)))
+    return min(resampling.repetitions, max(affordable, least))
 
 
 def smallest_p(x: TaskScores, y: TaskScores, repetitions: int) -> float:
@@ -136,6 +138,8 @@ def permutation_distribution(
 
 def difference_of(x: TaskScores, y: TaskScores, statistic: Statistic) -> float:
     """The metric of x minus that of y; exactly 0 if all scores are equal."""
+    # Equal runs in another order must give the same bits.
+    x, y = (TaskScores.from_tasks(label.by_task()) for label in (x, y))
     # A common origin near the scores keeps digits that a large offset would cost.
     origin = float(min(x.values.min(), y.values.min()))
     return float(statistic(moved(x, -origin)) - statistic(moved(y, -origin)))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of, interquartile_mean
 from rlexp.stats.closed_testing import Group, partitions
-from rlexp.stats.difference import SPREAD_RATIO
+from rlexp.stats.difference import FEWEST_FOR_GUARD, SPREAD_RATIO
 from rlexp.stats.permutation import BLOCK, TIE, every_order, squared_error
 from rlexp.stats.reach import (
     MOST_LABELS,
@@ -286,7 +286,7 @@ def _guard(
     from scipy.special import stdtrit
 
     distances = np.zeros(len(x.values))
-    if aggregate_of(plan.statistic) == Aggregate("mean"):
+    if aggregate_of(plan.statistic) == Aggregate("mean") or sum(x.sizes) < FEWEST_FOR_GUARD:
         return distances
     squares = np.stack([squared_error(x), squared_error(y)])
     differ = squares.max(axis=0) >= SPREAD_RATIO**2 * squares.min(axis=0)

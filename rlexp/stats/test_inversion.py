@@ -5,7 +5,7 @@ only if the pair is undecided.
 """
 
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 
 from rlexp.stats.aggregate import Statistic
 from rlexp.stats.difference import Difference
@@ -20,6 +20,8 @@ from rlexp.stats.permutation import (
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
+START = 4.0
+"""Distance from the estimate, in standard errors, at which the search for an end begins."""
 ITERATIONS = 6
 """Steps of the iteration for an end; each takes the error down to about a tenth."""
 BISECTIONS = 20
@@ -87,12 +89,15 @@ class DifferenceTest:
         the critical value at the end. The critical value hardly depends on d, so that iterating
         converges.
         """
-        end, least = estimate, self._guard_distance(alpha)
+        end, least = estimate + START * error, self._guard_distance(alpha)
         for _ in range(ITERATIONS):
             distance = max(self._distribution(end).critical(alpha) * abs(error), least)
             if not isfinite(distance):
-                return distance
+                # The moved scores of both labels tie here; further away they do not.
+                distance = 2 * abs(end - estimate)
             end = estimate + (distance if error > 0 else -distance)
+        if self._p(end + (end - estimate)) > alpha:
+            return inf if error > 0 else -inf
         return end if self._distribution(end).random else self._refined(estimate, end, alpha)
 
     def _refined(self, estimate: float, end: float, alpha: float) -> float:

@@ -142,6 +142,9 @@ class Place:
         lifetimes: dict[str, list[tuple[float, float]]] = {}
         for run in ExperimentPaths(self.folder).runs():
             for attempt in run.attempts():
+                # An attempt that is killed before its first event leaves no journal.
+                if not attempt.journal.exists():
+                    continue
                 start = json.loads(attempt.journal.read_text().splitlines()[0])["time"]
                 lifetime = start, attempt.progress.stat().st_mtime
                 lifetimes.setdefault(run.folder.name, []).append(lifetime)

@@ -219,19 +219,23 @@ def test_equal_middles_have_too_little_spread() -> None:
     assert (None, TOO_LITTLE_SPREAD) == (result.standard_error, result.reason)
 
 
+SEVEN = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
 @pytest.mark.parametrize(
     ("x", "y", "expected"),
     [
-        ([[0.0, 1.0, 2.0]], [[0.0, 2.0, 4.0]], True),
-        ([[0.0, 1.0, 2.0]], [[0.0, 1.9, 3.8]], False),
-        ([[5.0, 5.0, 5.0]], [[0.0, 0.0, 1e-6]], True),
-        ([[5.0, 5.0, 5.0]], [[7.0, 7.0, 7.0]], False),
-        ([[0.0, 1.0], [0.0, 9.0]], [[0.0, 9.0], [0.0, 1.0]], False),
+        ([SEVEN], [[2 * score for score in SEVEN]], True),
+        ([SEVEN], [[1.9 * score for score in SEVEN]], False),
+        ([SEVEN[:6]], [[2 * score for score in SEVEN[:6]]], False),
+        ([[5.0] * 7], [[*[0.0] * 6, 1e-6]], True),
+        ([[5.0] * 7], [[7.0] * 7], False),
+        ([[0.0, 1.0] * 2, [0.0, 9.0] * 2], [[0.0, 9.0] * 2, [0.0, 1.0] * 2], False),
         ([[1.0]], [[2.0]], False),
     ],
 )
 def test_spreads_differ_from_two_to_one(x: Label, y: Label, expected: bool) -> None:
-    """Standard errors of 2 to 1 or more differ, for every metric other than the mean."""
+    """Of seven runs or more, standard errors of 2 to 1 differ, for metrics other than the mean."""
     for a, b in ((label(*x), label(*y)), (label(*y), label(*x))):
         assert expected is spreads_differ(a, b, interquartile_mean)
         assert not spreads_differ(a, b, mean)

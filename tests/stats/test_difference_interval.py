@@ -100,7 +100,6 @@ DRAWN: list[tuple[Label, Label]] = [
 ]
 
 
-# Fault: for 400 relabellings p = 20 / 400 is rounded to a number above alpha = 0.05.
 @pytest.mark.parametrize("both", DRAWN, ids=range(len(DRAWN)))
 @pytest.mark.parametrize("alpha", [0.05, 0.1])
 def test_the_ends_are_where_the_test_begins_to_reject(
@@ -373,7 +372,6 @@ def test_a_declared_level_decides_about_0() -> None:
     assert not rejected[0] <= 0 <= rejected[1]
 
 
-# Fault: the scores are moved before the metric caps them, so that the cap moves too.
 @pytest.mark.parametrize(
     ("x", "y", "expected"),
     [
@@ -390,8 +388,6 @@ def test_the_difference_of_a_capped_metric_is_that_of_the_metric(
     assert expected == pytest.approx(interval.estimate, abs=1e-12)
 
 
-# Fault: at the estimate the moved scores tie, so that the critical value is infinite there, and the
-# iteration for the ends stops.
 @pytest.mark.parametrize(
     ("x", "y"),
     [

@@ -150,7 +150,6 @@ def test_the_verdict_follows_from_the_p_values(
     assert expected is member.verdict
 
 
-# Fault: p = 1 / 20 is rounded to a number above alpha = 0.05.
 def test_a_p_value_of_exactly_alpha_decides() -> None:
     """With 19 random relabellings the clearest difference has p = 0.05, which decides."""
     labels = [label(np.arange(20.0)), label(np.arange(20.0) + 100)]

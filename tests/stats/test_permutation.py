@@ -385,7 +385,6 @@ def test_without_a_significant_value_the_critical_value_is_infinite() -> None:
     assert result.observed == result.critical(0.1)
 
 
-# Fault: 1 - 19 / 20 is rounded to a number above 0.05, so that p = alpha does not reject.
 @pytest.mark.parametrize("repetitions", [19, 9_999])
 def test_a_p_value_is_the_nearest_number_to_its_fraction(repetitions: int) -> None:
     """A p-value of one in twenty is exactly 0.05, so that it rejects at the level 0.05."""

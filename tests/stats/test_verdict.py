@@ -149,7 +149,6 @@ def test_equal_runs_of_different_labels_are_decided() -> None:
     assert "(no interval: within each task all runs are equal" in decision.reason
 
 
-# Fault: at the estimate the moved scores tie, and the search for the ends of the interval stops.
 def test_a_solved_label_is_better_by_an_interval() -> None:
     """The reason of a decided pair is not that the test rejects no difference, however large."""
     decision = verdict([[500.0] * 5], [[100.0, 200.0, 300.0, 400.0, 450.0]])
@@ -207,7 +206,6 @@ def test_among_more_labels_or_pairs_a_difference_must_be_larger() -> None:
     assert sizes[2] < sizes[3]
 
 
-# Fault: with 19 relabellings p = 1 / 20 is rounded to a number above 0.05.
 def test_too_few_relabellings_are_not_blamed_on_the_seeds() -> None:
     """If relabellings are too few to decide, the reason names how many are needed."""
     x, y = [list(np.arange(20.0))], [list(np.arange(20.0) + 100)]
