@@ -50,14 +50,14 @@ def test_the_verdict_comes_first_and_then_each_task(
     assert "Every planned run has a score: 10 of 10." in text
 
 
-def test_an_undecided_verdict_names_the_seeds_needed(
+def test_an_undecided_verdict_names_what_could_be_found(
     empty_workspace: Workspace, output_of: Callable[..., str]
 ) -> None:
-    """An undecided verdict names the further seeds that it needs."""
+    """An undecided verdict names the difference that its seeds could find."""
     with_scores(empty_workspace, NEAR)
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
-    assert "further seeds" in text
+    assert "is found with 80% power" in text
 
 
 def test_equal_records_give_equal_output(

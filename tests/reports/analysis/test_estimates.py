@@ -249,13 +249,13 @@ def test_no_number_depends_on_the_order_of_the_runs(name: str, seed: int) -> Non
 
 
 def test_a_difference_is_no_larger_than_returns_allow() -> None:
-    """The interval of a difference of returns in [1, 500] is clipped to ±499."""
+    """The interval of a difference of means of returns in [1, 500] is clipped to ±499."""
     sample = of_scores(
         {("ppo", CARTPOLE): (500.0, 500.0, 1.0), ("a2c", CARTPOLE): (1.0, 1.0, 500.0)}
     )
     (pair,) = pairs(inquiry(sample))
     assert pair.decision is not None
-    difference = pair.decision.member.comparison.difference
+    difference = pair.decision.member.comparison.mean_difference
     assert difference.low is not None
     assert (True, 499.0) == (difference.low >= -499.0, difference.high)
 

@@ -52,7 +52,7 @@ def test_only_the_method_of_interval_that_is_used_is_defined(method: str, name: 
 
 def test_comparisons_are_defined_where_labels_are_compared() -> None:
     """A report with a single label defines no tests."""
-    tests = {"permutation test", "p after Holm", "interval of a difference"}
+    tests = {"permutation test", "adjusted p", "interval of a difference", "difference of means"}
     assert tests <= set(defined_statistics(typical()))
     assert not tests & set(defined_statistics(one_label()))
 

@@ -33,9 +33,13 @@ def test_every_number_of_a_pair() -> None:
     assert ("ppo", "a2c", "5 and 5", 1.0, "better") == tuple(
         row[title] for title in ("first", "second", "runs", "Cliff's delta", "verdict")
     )
-    for title in ("permutation p", "Mann–Whitney p", "p after Holm"):
+    for title in ("permutation p", "Mann–Whitney p", "adjusted p"):
         assert 2 / 252 == pytest.approx(row[title])
-    difference = row["difference"]
+    inverted = row["difference"]
+    assert isinstance(inverted, Interval)
+    assert inverted.low is not None
+    assert 0 < inverted.low < 80 < (inverted.high or 0)
+    difference = row["difference of means"]
     assert isinstance(difference, Interval)
     assert 80.0 == pytest.approx(difference.estimate)
     # Both variances are 2.5, so t = 80 with 8 degrees of freedom, whose 97.5 % point is 2.306.
@@ -56,17 +60,17 @@ def test_the_other_order_reverses_the_pair() -> None:
     assert forward["permutation p"] == reversed_row["permutation p"]
 
 
-def test_holm_counts_all_pairs() -> None:
-    """The smallest p of three pairs is tripled, and the note states the number of pairs."""
+def test_clear_pairs_of_three_labels_keep_their_p() -> None:
+    """Closed testing leaves the smallest p of a clear pair as it is, and the note names the rule."""
     scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW, ("dqn", CARTPOLE): LOW[::-1]}
     rows = rows_of(of_scores(scores))
     assert [("ppo", "a2c"), ("ppo", "dqn"), ("a2c", "dqn")] == [
         (row["first"], row["second"]) for row in rows
     ]
-    expected = [6 / 252, 6 / 252, 1.0]
-    assert expected == pytest.approx([row["p after Holm"] for row in rows])
+    expected = [2 / 252, 2 / 252, 1.0]
+    assert expected == pytest.approx([row["adjusted p"] for row in rows])
     note = table_of(of_scores(scores)).note
-    assert "family-wise level 0.05 over 3 pairs, by Holm." in note
+    assert "family-wise level 0.05 over 3 pairs, by closed testing." in note
     assert "Permutation test (exact)." in note
 
 
@@ -93,7 +97,7 @@ def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
     for row in rows_of(SAMPLES[name]()):
         if row["difference"] is None:
             assert len(str(row["verdict"])) > 20
-            assert row["permutation p"] is row["p after Holm"] is None
+            assert row["permutation p"] is row["adjusted p"] is None
         else:
             assert "undecided" == row["verdict"] or row["permutation p"] is not None
 

@@ -66,8 +66,8 @@ def test_the_question_suits_the_number_of_labels(sample: Evidence, words: str) -
 def test_the_rule_says_what_decides() -> None:
     """The rule states unit, test, level and margin."""
     rule = texts(part_of(VerdictsSection(), typical(), alpha=0.01))[1]
-    assert "mean normalised score, averaged over the tasks" in rule
-    assert "permutation test at level 0.01" in rule
+    assert "the difference of the IQM over all tasks (normalised score)" in rule
+    assert "permutation test at family-wise level 0.01" in rule
     assert "No margin was declared" in rule
     assert (
         "within ±5 are declared irrelevant"
@@ -134,12 +134,13 @@ def test_equivalent_needs_a_margin() -> None:
     assert text.startswith("ppo and a2c are equivalent: the difference of -0.5")
 
 
-def test_undecided_says_how_many_seeds_would_decide() -> None:
-    """An undecided pair gives a note with the number of seeds that would decide."""
+def test_an_undecided_pair_has_the_difference_that_could_be_found() -> None:
+    """An undecided pair gives a note with the difference that its seeds could find."""
     tone, text = verdict_notices(one_task())[-1]
     assert Tone.NOTE is tone
     assert text.startswith("Undecided between a2c and dqn: ")
-    assert "further seeds per label and task" in text
+    assert "with 5 seeds a difference of about " in text
+    assert "is found with 80% power; with 10 seeds: about " in text
 
 
 def test_a_label_that_beats_all_others_is_named_first() -> None:
