@@ -119,7 +119,8 @@ def permutation_distribution(
         resampling: Its seed draws the random relabellings.
         repetitions: Number of random relabellings, if there are too many to enumerate.
     """
-    # The order of the labels must not change a bit: those with fewer runs come first.
+    # The order of the runs and of the labels must not change a bit: both are sorted.
+    labels = [TaskScores.from_tasks(label.by_task()) for label in labels]
     ordered = sorted(labels, key=lambda label: label.sizes)
     pools, sizes = _pools(ordered), [label.sizes for label in ordered]
     floor = _Floor.of(ordered)
