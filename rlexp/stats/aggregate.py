@@ -50,14 +50,17 @@ class Aggregate:
 
     def capped(self, scores: TaskScores) -> TaskScores:
         """The scores, with those above the cap replaced by the cap."""
-        if self.cap is None:
-            return scores
-        return TaskScores(np.minimum(scores.values, self.cap), scores.sizes)
+        return scores if self.cap is None else capped(scores, self.cap)
 
     @property
     def cut(self) -> Cut | None:
         """The cut of an interquartile mean; None for any other centre."""
         return CUT_BY_CENTRE.get(self.centre)
+
+
+def capped(scores: TaskScores, cap: float) -> TaskScores:
+    """The scores, with those above the cap replaced by the cap."""
+    return TaskScores(np.minimum(scores.values, cap), scores.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,21 @@ def aggregate_of(statistic: Statistic) -> Aggregate | None:
             return Aggregate(name)
     declared = getattr(statistic, "aggregate", None)
     return declared if isinstance(declared, Aggregate) else None
+
+
+def without_cap(statistic: Statistic) -> tuple[Statistic, float | None]:
+    """A statistic that moves with the scores, and the cap that the scores need for it.
+
+    Of capped scores, differences of the two statistics are equal.
+    """
+    negative = isinstance(statistic, Negative)
+    inner = statistic.statistic if isinstance(statistic, Negative) else statistic
+    aggregate = aggregate_of(inner)
+    if aggregate is None or aggregate.cap is None:
+        return statistic, None
+    # A capped aggregate is the cap minus the centre: its negative rises with the centre.
+    centre = Aggregate(aggregate.centre)
+    return (centre if negative else Negative(centre)), aggregate.cap
 
 
 def interquartile_mean(scores: TaskScores, /) -> Array:

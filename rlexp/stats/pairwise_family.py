@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.aggregate import Aggregate, Negative, Statistic, aggregate_of
+from rlexp.stats.aggregate import Statistic, capped, without_cap
 from rlexp.stats.closed_testing import (
     Pair,
     closed_p_values,
@@ -166,6 +166,14 @@ class Family:
         }
         return [by_number[number] for number in sorted(by_number)]
 
+    def without_cap(self) -> "Family":
+        """The same family with capped scores and a metric without a cap, which moves with them."""
+        statistic, cap = without_cap(self.statistic)
+        if cap is None:
+            return self
+        pairs = [(capped(x, cap), capped(y, cap)) for x, y in self.pairs]
+        return replace(self, pairs=pairs, statistic=statistic)
+
 
 def decide(family: Family) -> list[FamilyMember]:
     """The pairs of a family, with adjusted p-values and the intervals that agree with them.
@@ -176,7 +184,7 @@ def decide(family: Family) -> list[FamilyMember]:
         ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or the margin is not
             above 0.
     """
-    family = _without_cap(family)
+    family = family.without_cap()
     distributions, repetitions = _distributions(family)
     tests = [_test(family, x, y, repetitions) for x, y in family.pairs]
     furthest = family.furthest or [None] * len(tests)
@@ -205,24 +213,6 @@ def decide(family: Family) -> list[FamilyMember]:
         _with_interval(member, test, far)
         for member, test, far in zip(members, tests, furthest, strict=True)
     ]
-
-
-def _without_cap(family: Family) -> Family:
-    """The same family with capped scores and a metric without a cap, which moves with the scores."""
-    negative = isinstance(family.statistic, Negative)
-    inner = (
-        family.statistic.statistic if isinstance(family.statistic, Negative) else family.statistic
-    )
-    aggregate = aggregate_of(inner)
-    if aggregate is None or aggregate.cap is None:
-        return family
-    # A capped aggregate is the cap minus the centre: its negative rises with the centre.
-    centre = Aggregate(aggregate.centre)
-    return replace(
-        family,
-        pairs=[(aggregate.capped(x), aggregate.capped(y)) for x, y in family.pairs],
-        statistic=centre if negative else Negative(centre),
-    )
 
 
 def _test(family: Family, x: TaskScores, y: TaskScores, repetitions: int) -> DifferenceTest:

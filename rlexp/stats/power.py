@@ -50,14 +50,15 @@ COLLAPSED = 0.3
 """Share of the runs in the lower cluster of bimodal scores."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# A metric need not have a hash. A plan is its own key in the caches of simulations.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComparisonPlan:
     """The comparison whose power is computed.
 
     Attributes:
         labels: Number of labels that are compared with each other.
         tasks: Number of tasks, with the same number of seeds each.
-        statistic: The metric that is compared.
+        statistic: The metric that is compared, without a cap.
         alpha: Family-wise level.
         shape: Distribution of the scores: `normal`, or `bimodal` with `COLLAPSED` of the runs far
             below the others. Both have a standard deviation of 1.

@@ -102,9 +102,13 @@ class DifferenceTest:
 
     def _refined(self, estimate: float, end: float, alpha: float) -> float:
         """The end by bisection: few relabellings have few critical values, far from each other."""
-        accepted, rejected = estimate, end
+        rejected = end
         while self._p(rejected) > alpha:
             rejected += rejected - estimate
+        return self._bisected(estimate, rejected, alpha)
+
+    def _bisected(self, accepted: float, rejected: float, alpha: float) -> float:
+        """The accepted difference next to the first rejected one, between two differences."""
         for _ in range(BISECTIONS):
             middle = (accepted + rejected) / 2
             if self._p(middle) > alpha:
@@ -135,16 +139,7 @@ class DifferenceTest:
         self, low: float, high: float, estimate: float, alpha: float, *, rejected: bool
     ) -> tuple[float, float]:
         """The interval with the end beside 0 moved to the side on which the verdict puts it."""
-        end = 0.0
-        if rejected:
-            accepted = estimate
-            for _ in range(BISECTIONS):
-                middle = (accepted + end) / 2
-                if self._p(middle) > alpha:
-                    accepted = middle
-                else:
-                    end = middle
-            end = accepted
+        end = self._bisected(estimate, 0.0, alpha) if rejected else 0.0
         return (end, high) if estimate > 0 else (low, end)
 
 

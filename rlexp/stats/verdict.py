@@ -58,14 +58,27 @@ def verdicts(family: Family, *, power: float = 0.8) -> tuple[Decision, ...]:
             the margin is out of range.
     """
     check_levels(family.alpha, power)
+    family = family.without_cap()
+    plans = {tasks: _plan(family, tasks) for tasks in {len(x.sizes) for x, _ in family.pairs}}
     return tuple(
-        _decide(member, x, y, family, power)
+        _decide(member, x, y, plans[len(x.sizes)], power)
         for member, (x, y) in zip(decide(family), family.pairs, strict=True)
     )
 
 
+def _plan(family: Family, tasks: int) -> ComparisonPlan:
+    by_holm = family.correction is Correction.HOLM
+    return ComparisonPlan(
+        labels=2 if by_holm else family.labels,
+        tasks=tasks,
+        statistic=family.statistic,
+        alpha=family.alpha / len(family.pairs) if by_holm else family.alpha,
+        samples=QUICK,
+    )
+
+
 def _decide(
-    member: FamilyMember, x: TaskScores, y: TaskScores, family: Family, power: float
+    member: FamilyMember, x: TaskScores, y: TaskScores, plan: ComparisonPlan, power: float
 ) -> Decision:
     if member.verdict is not Verdict.UNDECIDED:
         return Decision(verdict=member.verdict, reason=_why_decided(member), member=member)
@@ -73,24 +86,16 @@ def _decide(
         verdict=member.verdict,
         reason=_why_undecided(member),
         member=member,
-        detectable=_detectable(member, x, y, family, power),
+        detectable=_detectable(member, x, y, plan, power),
     )
 
 
 def _detectable(
-    member: FamilyMember, x: TaskScores, y: TaskScores, family: Family, power: float
+    member: FamilyMember, x: TaskScores, y: TaskScores, plan: ComparisonPlan, power: float
 ) -> DetectableDifferences | None:
     if member.out_of_reach and member.comparison.permutation.repetitions:
         # More relabellings are needed, and not more seeds.
         return None
-    by_holm = member.correction is Correction.HOLM
-    plan = ComparisonPlan(
-        labels=2 if by_holm else member.labels,
-        tasks=len(x.sizes),
-        statistic=family.statistic,
-        alpha=member.alpha / member.pairs if by_holm else member.alpha,
-        samples=QUICK,
-    )
     return detectable_differences(x, y, plan, floor=_floor(member), chance=power)
 
 

@@ -1,5 +1,6 @@
 """Verdicts in words have the right sign, keep their level, and always have a reason."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from numpy.typing import NDArray
 
-from rlexp.stats.aggregate import Statistic, interquartile_mean, mean, median
+from rlexp.stats.aggregate import (
+    Aggregate,
+    Negative,
+    Statistic,
+    interquartile_mean,
+    mean,
+    median,
+)
 from rlexp.stats.pairwise_family import Verdict, decide
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
@@ -185,6 +193,41 @@ def test_chance_is_undecided_and_says_what_could_be_found() -> None:
     # For a t test of 10 and 10 runs it is 1.325 standard deviations of √2.5, by Cohen's tables.
     assert 1.325 * 2.5**0.5 == pytest.approx(later, rel=0.1)
     assert later < now
+
+
+def test_a_capped_metric_is_planned_by_its_capped_scores() -> None:
+    """What the optimality gap could find is what the mean of the capped scores could find."""
+    labels = [label([0.5, 0.8, 0.9, 1.4, 2.0]), label([0.4, 0.9, 0.95, 0.8, 7.0])]
+    below_1 = [label([0.5, 0.8, 0.9, 1.0, 1.0]), label([0.4, 0.9, 0.95, 0.8, 1.0])]
+    gap, capped = (
+        verdicts(family)[0].detectable
+        for family in (
+            family_of(labels, Negative(Aggregate("mean", cap=1.0))),
+            family_of(below_1, mean),
+        )
+    )
+    assert gap is not None
+    assert capped is not None
+    assert capped.differences == pytest.approx(gap.differences)
+
+
+@dataclass
+class UnhashableMean:
+    """A metric of a user: a dataclass that can be changed has no hash."""
+
+    weight: float = 1.0
+
+    def __call__(self, scores: TaskScores, /) -> Any:
+        """Return the weighted mean."""
+        return self.weight * mean(scores)
+
+
+def test_a_metric_without_a_hash_is_compared_and_planned() -> None:
+    """A metric need not be hashable: what could be found is the same as for the mean."""
+    labels = [label([1.0, 2.0, 3.0, 4.0, 5.0]), label([2.0, 3.0, 4.0, 5.0, 6.0])]
+    theirs, ours = (verdicts(family_of(labels, m))[0] for m in (UnhashableMean(), mean))
+    assert ours.reason == theirs.reason
+    assert ours.detectable == theirs.detectable
 
 
 def test_among_more_labels_or_pairs_a_difference_must_be_larger() -> None:

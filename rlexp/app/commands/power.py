@@ -16,6 +16,7 @@ from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import common_scale, task_scores
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
+from rlexp.stats.aggregate import without_cap
 from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot
 from rlexp.stats.power import ComparisonPlan, Shape, detectable_effect, seeds_for_power
 from rlexp.stats.power import power as power_of
@@ -177,7 +178,7 @@ def power(request: PowerRequest, workspace: Workspace) -> EffectPlan | PilotPlan
     name, metric = next(iter(parts.metrics.items()))
     plan = ComparisonPlan(
         labels=request.labels or 2,
-        statistic=metric,
+        statistic=without_cap(metric)[0],
         alpha=parts.settings.alpha,
         shape=_shape(request.scores),
         samples=SAMPLES,

@@ -31,8 +31,9 @@ def missing_reach(specs: Iterable[RunSpec]) -> str | None:
     for spec in specs:
         if spec.phase is not Phase.TEST:
             return None
+        if spec.fingerprint not in runs:
+            labels_by_task.setdefault(canonical(spec.environment), set()).add(spec.fingerprint)
         runs[spec.fingerprint] += 1
-        labels_by_task.setdefault(canonical(spec.environment), set()).add(spec.fingerprint)
     labels = max(map(len, labels_by_task.values()), default=0)
     if labels < 2:
         return None
