@@ -26,6 +26,9 @@ GAP = 2
 LONGEST_UNFOLDED = 20
 """Width of a text cell, in characters, above which its words may be folded to several lines."""
 
+MOST_ROWS = 200
+"""Rows of a table that are printed: a report and `--json` have them all."""
+
 Rows = Sequence[Sequence[str]]
 
 
@@ -69,7 +72,7 @@ def _table(out: RichConsole, block: Table) -> None:
             safe_for_terminal(cell(value, column))
             for value, column in zip(row, block.columns, strict=True)
         ]
-        for row in block.rows
+        for row in block.rows[:MOST_ROWS]
     ]
     numeric = [_numeric([row[i] for row in block.rows]) for i in range(len(titles))]
     widths = _widths(titles, rows, numeric, out.width)
@@ -80,6 +83,8 @@ def _table(out: RichConsole, block: Table) -> None:
             if position:
                 out.print()
             out.print(part)
+    if left_out := len(block.rows) - len(rows):
+        _paragraph(out, f"{left_out:,} more rows are not printed here; add --json for all rows.")
     for note in _notes(block):
         _paragraph(out, note, "dim")
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Protocol
 
 import numpy as np
@@ -131,11 +132,20 @@ def interquartile_mean_of_whole_runs(scores: TaskScores, /) -> Array:
 def _mean_of_middle(scores: TaskScores, cut: Cut) -> Array:
     if scores.balanced:
         # Equal weights need no order among equal scores, and a plain sort is much faster.
-        ordered, weights = np.sort(scores.values, axis=-1), run_weights(scores.sizes, cut)
+        ordered, kept = (
+            np.sort(scores.values, axis=-1),
+            _middle_of_equal_weights(scores.sizes, cut),
+        )
     else:
         ordered, weights = _ordered(scores, cut)
-    kept = middle_half(weights)
+        kept = middle_half(weights)
     return np.asarray((kept * ordered).sum(axis=-1) / kept.sum(axis=-1))
+
+
+# A comparison of many labels asks for the same weights thousands of times.
+@lru_cache(maxsize=64)
+def _middle_of_equal_weights(sizes: tuple[int, ...], cut: Cut) -> NDArray[np.int64]:
+    return middle_half(run_weights(sizes, cut))
 
 
 def mean(scores: TaskScores, /) -> Array:

@@ -1,7 +1,6 @@
 """Comparison of two labels: the difference of a metric, all tests and all effect sizes."""
 
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import exp, lgamma, log, sqrt
 
 import numpy as np
@@ -10,21 +9,19 @@ from rlexp.stats.difference import (
     TOO_LITTLE_SPREAD,
     Difference,
     Pair,
-    difference_interval,
+    estimate_difference,
     estimate_metric_difference,
-    mean_difference,
-    no_spread,
+    t_interval,
     tasks_of_both,
-    variance,
 )
 from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
 from rlexp.stats.hypothesis_tests import (
     SignificanceTest,
     mann_whitney_test,
-    welch_test,
+    welch_test_of,
 )
 from rlexp.stats.interval import Interval, limited
-from rlexp.stats.permutation import PermutationDistribution, difference_of
+from rlexp.stats.permutation import PermutationDistribution
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.test_inversion import DifferenceTest, t_test
 
@@ -84,16 +81,17 @@ def hedges_g(x: TaskScores, y: TaskScores) -> float | None:
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
     """
-    pairs = tasks_of_both(x, y)
-    samples = list(chain.from_iterable(pairs))
-    if no_spread(samples):
-        return None
-    freedom = sum(len(sample) - 1 for sample in samples)
+    means = estimate_difference(x, y)
+    return None if means.standard_error is None else _standardised(means, x, y)
+
+
+def _standardised(means: Difference, x: TaskScores, y: TaskScores) -> float | None:
+    """Hedges' g of labels whose difference has a standard error."""
+    tasks = list(zip(x.sizes, x.variances, y.sizes, y.variances, strict=True))
+    freedom = sum(n + k - 2 for n, _, k, _ in tasks)
     # Sum both labels of a task first: swapping the labels then changes no bit.
-    squares = sum((len(a) - 1) * variance(a) + (len(b) - 1) * variance(b) for a, b in pairs)
-    if not squares > 0:
-        return None
-    return mean_difference(pairs) / sqrt(squares / freedom) * _correction(freedom)
+    squares = sum((n - 1) * v + (k - 1) * w for n, v, k, w in tasks)
+    return means.value / sqrt(squares / freedom) * _correction(freedom) if squares > 0 else None
 
 
 def effect_size(x: TaskScores, y: TaskScores) -> EffectSize:
@@ -102,13 +100,17 @@ def effect_size(x: TaskScores, y: TaskScores) -> EffectSize:
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
     """
-    g = hedges_g(x, y)
-    samples = list(chain.from_iterable(tasks_of_both(x, y)))
+    return _effect_size(estimate_difference(x, y), x, y)
+
+
+def _effect_size(means: Difference, x: TaskScores, y: TaskScores) -> EffectSize:
+    g = None if means.standard_error is None else _standardised(means, x, y)
+    delta = cliffs_delta(x, y)
     return EffectSize(
-        cliffs_delta=cliffs_delta(x, y),
-        vargha_delaney=vargha_delaney(x, y),
+        cliffs_delta=delta,
+        vargha_delaney=(1 + delta) / 2,
         hedges_g=g,
-        reason=None if g is not None else no_spread(samples) or TOO_LITTLE_SPREAD,
+        reason=None if g is not None else means.reason or TOO_LITTLE_SPREAD,
     )
 
 
@@ -196,15 +198,15 @@ def compare(
     guard = None
     if test.guard is not None:
         guard = UNEQUAL_SPREADS if x.sizes == y.sizes else UNEQUAL_RUNS
-    permutation, welch = _permutation_test(test, distribution), welch_test(x, y)
+    permutation, means = _permutation_test(test, distribution), estimate_difference(x, y)
     return PairwiseComparison(
         difference=_without_interval(test),
-        mean_difference=limited(difference_interval(x, y, level=level), least, furthest),
+        mean_difference=limited(t_interval(means, x, y, level), least, furthest),
         permutation=permutation,
         deciding=_guarded(permutation, test.guard, guard) if test.guard and guard else permutation,
-        welch=welch,
+        welch=welch_test_of(means, len(x.sizes)),
         mann_whitney=mann_whitney_test(x, y),
-        effect=effect_size(x, y),
+        effect=_effect_size(means, x, y),
         equivalence=None if margin is None else _equivalence(test, margin),
         sizes=(x.sizes, y.sizes),
         guard=guard,
@@ -224,7 +226,7 @@ def _permutation_test(
     return SignificanceTest(
         method=f"permutation test ({'Monte Carlo' if distribution.random else 'exact'})",
         p=distribution.p,
-        statistic=difference_of(test.x, test.y, test.statistic),
+        statistic=test.estimate,
         smallest_p=test.smallest_p,
         repetitions=distribution.random,
         seed=test.resampling.seed if distribution.random else None,
@@ -254,7 +256,7 @@ def _guarded(
 
 def _without_interval(test: DifferenceTest) -> Interval:
     return Interval(
-        estimate=difference_of(test.x, test.y, test.statistic),
+        estimate=test.estimate,
         low=None,
         high=None,
         level=test.resampling.level,

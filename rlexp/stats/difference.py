@@ -14,7 +14,7 @@ from rlexp.stats.permutation import difference_of, squared_error
 from rlexp.stats.replicates import replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.standard_error import unbiased
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.task_scores import TaskScores, variance
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Sorted scores of both labels on one task, of shapes (n,) and (k,)."""
@@ -76,16 +76,10 @@ def tasks_of_both(x: TaskScores, y: TaskScores) -> list[Pair]:
         raise ValueError(
             "a comparison needs two labels, not batches of labels: pass values of shape (N,)"
         )
-    for values in (x.values, y.values):
-        if not (np.abs(values) <= LARGEST_SCORE).all():
-            raise ValueError("a score must be a finite number up to 1e100: leave out failed runs")
-    return [(np.sort(a), np.sort(b)) for a, b in zip(x.by_task(), y.by_task(), strict=True)]
-
-
-def variance(scores: NDArray[np.float64]) -> float:
-    """Sample variance of scores of shape (n,), n ≥ 2; exactly 0 if all are equal."""
-    # Rounding of the mean of equal scores would leave a tiny variance; their differences are 0.
-    return float(np.var(scores - scores[0], ddof=1))
+    # Written in this way the test refuses NaN too: each comparison with NaN is False.
+    if not (x.largest <= LARGEST_SCORE and y.largest <= LARGEST_SCORE):
+        raise ValueError("a score must be a finite number up to 1e100: leave out failed runs")
+    return list(zip(x.sorted_tasks, y.sorted_tasks, strict=True))
 
 
 def difference_of_means(pair: Pair) -> float:
@@ -143,7 +137,7 @@ def estimate_difference(x: TaskScores, y: TaskScores) -> Difference:
     value = mean_difference(pairs)
     if reason := no_spread([*chain.from_iterable(pairs)]):
         return Difference(value=value, reason=reason)
-    squares = np.array([[variance(side) / len(side) for side in pair] for pair in pairs])
+    squares = np.array([x.variances, y.variances]).T / np.array([x.sizes, y.sizes]).T
     if not _total(squares) > 0:
         return Difference(value=value, reason=TOO_LITTLE_SPREAD)
     return Difference(
@@ -230,7 +224,7 @@ def spread(*labels: TaskScores) -> Spread | str:
     tasks = [pair[: len(labels)] for pair in tasks_of_both(labels[0], labels[-1])]
     if reason := no_spread([*chain.from_iterable(tasks)]):
         return reason
-    variances = np.array([[variance(side) for side in task] for task in tasks])
+    variances = np.array([label.variances for label in labels]).T
     if not _total(variances) > 0:
         return TOO_LITTLE_SPREAD
     # One label stands for both sides: its variance counts twice.
@@ -253,9 +247,13 @@ def difference_interval(x: TaskScores, y: TaskScores, *, level: float = 0.95) ->
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
     """
+    return t_interval(estimate_difference(x, y), x, y, level)
+
+
+def t_interval(difference: Difference, x: TaskScores, y: TaskScores, level: float) -> Interval:
+    """The t interval of a difference of the means of two labels."""
     from scipy.special import stdtrit
 
-    difference = estimate_difference(x, y)
     error, half = difference.standard_error, None
     if error is not None:
         half = error * float(stdtrit(difference.degrees_of_freedom, (1 + level) / 2))

@@ -1,12 +1,13 @@
 """Tests of whether two labels differ: Welch's t test and the Mann–Whitney test."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.difference import Pair, estimate_difference, tasks_of_both
+from rlexp.stats.difference import Difference, Pair, estimate_difference, tasks_of_both
 from rlexp.stats.task_scores import TaskScores
 
 
@@ -45,10 +46,14 @@ def welch_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`).
     """
+    return welch_test_of(estimate_difference(x, y), len(x.sizes))
+
+
+def welch_test_of(difference: Difference, tasks: int) -> SignificanceTest:
+    """Welch's t test of a difference of means on so many tasks."""
     from scipy.special import stdtr
 
-    method = "Welch t test" if len(x.sizes) == 1 else "stratified Welch t test"
-    difference = estimate_difference(x, y)
+    method = "Welch t test" if tasks == 1 else "stratified Welch t test"
     if difference.standard_error is None:
         return SignificanceTest(method=method, p=None, statistic=None, reason=difference.reason)
     statistic = difference.value / difference.standard_error
@@ -78,33 +83,49 @@ def mann_whitney_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
 
 
 def _ranks_of_one_task(pair: Pair) -> SignificanceTest:
-    a, b = pair
-    pool = np.concatenate(pair)
-    _, where, counts = np.unique(pool, return_inverse=True, return_counts=True)
-    u = _wins(where[: len(a)], counts)
+    n, k = map(len, pair)
+    u = _wins(pair)
+    pool = np.sort(np.concatenate(pair))
     # SciPy's `mannwhitneyu` applies the same rule with method="auto".
-    exact = min(len(a), len(b)) <= 8 and len(counts) == len(pool)
+    exact = min(n, k) <= 8 and bool((pool[1:] > pool[:-1]).all())
     return SignificanceTest(
         method=f"Mann–Whitney U test ({'exact' if exact else 'asymptotic'})",
-        # The continuity correction can move a central U past the middle: twice the tail is above
-        # 1.
-        p=min(_exact_p(pair) if exact else _normal_p(u, len(a), len(b), counts), 1.0),
+        # Twice the tail of a central U is above 1.
+        p=min(2 * _exact_tail(u, n, k) if exact else _normal_p(u, pool, n, k), 1.0),
         statistic=u,
-        smallest_p=2 / comb(len(pool), len(a)) if exact else 0.0,
+        smallest_p=2 / comb(n + k, n) if exact else 0.0,
     )
 
 
-def _exact_p(pair: Pair) -> float:
-    from scipy.stats import mannwhitneyu
+def _exact_tail(u: float, n: int, k: int) -> float:
+    """Probability of a U at least as far from the middle on the same side, without ties."""
+    counts = _counts_of_u(*sorted((n, k)))
+    return sum(counts[max(int(u), n * k - int(u)) :]) / comb(n + k, n)
 
-    return float(mannwhitneyu(*pair, method="exact").pvalue)
+
+# SciPy has these counts, too, but importing its statistics takes longer than a whole comparison.
+@lru_cache(maxsize=64)
+def _counts_of_u(n: int, k: int) -> list[int]:
+    """Number of orders of n and k runs with each value of U, from 0 to n k.
+
+    The counts are the coefficients of the Gaussian binomial coefficient, the product over i of
+    (1 − q^(k + i)) / (1 − q^i) for i = 1 … n (Mann and Whitney 1947).
+    """
+    counts = [1] + [0] * (n * k)
+    for i in range(1, n + 1):
+        for u in range(n * k, k + i - 1, -1):
+            counts[u] -= counts[u - k - i]
+        for u in range(i, n * k + 1):
+            counts[u] += counts[u - i]
+    return counts
 
 
-def _normal_p(u: float, n: int, k: int, counts: NDArray[np.intp]) -> float:
+def _normal_p(u: float, pool: NDArray[np.float64], n: int, k: int) -> float:
     """Two-sided p-value by the normal approximation, equal to `scipy.stats.mannwhitneyu`."""
     # SciPy's function needs more time to check its arguments than to compute.
     from scipy.special import ndtr
 
+    _, counts = np.unique(pool, return_counts=True)
     total = n + k
     ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (total * (total - 1))
     deviation = sqrt(n * k / 12 * (total + 1 - ties))
@@ -113,16 +134,11 @@ def _normal_p(u: float, n: int, k: int, counts: NDArray[np.intp]) -> float:
     return 2 * float(ndtr(-far))
 
 
-def _wins(where: NDArray[np.intp], counts: NDArray[np.intp]) -> float:
-    """The statistic U of some runs.
-
-    Args:
-        where: Index of each of these runs among the distinct scores of both labels.
-        counts: Number of runs of both labels with each distinct score.
-    """
-    # Tied runs share the mean of the ranks that they occupy.
-    midranks = np.cumsum(counts) - (counts - 1) / 2
-    return float(midranks[where].sum()) - len(where) * (len(where) + 1) / 2
+def _wins(pair: Pair) -> float:
+    """The statistic U of the first label: pairs of runs that it wins; a tied pair counts half."""
+    a, b = pair
+    # Two integers: swapping the labels changes no bit.
+    return float(np.searchsorted(b, a).sum() + np.searchsorted(b, a, side="right").sum()) / 2
 
 
 def _ranks_of_tasks(pairs: list[Pair]) -> SignificanceTest:
@@ -142,8 +158,8 @@ def _rank_moments(pair: Pair) -> tuple[float, float]:
     """U / (n k) - ½, and its variance under the null hypothesis, corrected for ties."""
     n, k = map(len, pair)
     total = n + k
-    _, where, counts = np.unique(np.concatenate(pair), return_inverse=True, return_counts=True)
-    u = _wins(where[:n], counts)
+    u = _wins(pair)
+    _, counts = np.unique(np.concatenate(pair), return_counts=True)
     ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (total * (total - 1))
     # A quotient of two integers: swapping the labels changes the sign and no bit.
     return (2 * u - n * k) / (2 * n * k), (total + 1 - ties) / (12 * n * k)

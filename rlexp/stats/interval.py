@@ -56,7 +56,7 @@ def limited(
         return replace(
             interval, low=None, high=None, repetitions=0, seed=None, coverage=None, reason=reason
         )
-    if interval.low is None or interval.high is None:
+    if interval.low is None or interval.high is None or (least is None and greatest is None):
         return interval
     low, high = interval.low, interval.high
     if least is not None and least <= interval.estimate:

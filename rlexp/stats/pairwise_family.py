@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -20,7 +21,7 @@ from rlexp.stats.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.interval import limited
 from rlexp.stats.permutation import (
     PermutationDistribution,
-    permutation_distribution,
+    pair_distributions,
     random_relabellings,
 )
 from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
@@ -121,7 +122,8 @@ class FamilyMember:
         return Verdict.BETTER if self.comparison.difference.estimate > 0 else Verdict.WORSE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: the number of labels is computed once.
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """Pairs of labels that are decided together.
 
@@ -144,7 +146,7 @@ class Family:
     margin: float | None = None
     furthest: Sequence[float | None] | None = None
 
-    @property
+    @cached_property
     def labels(self) -> int:
         """Number of labels; two for a single pair."""
         return max(map(max, self.members)) + 1 if self.members else 2
@@ -242,12 +244,10 @@ def _distributions(family: Family) -> tuple[Distributions, int]:
     if family.correction is Correction.STRETCHES:
         least = ceil(family.labels / family.alpha)
     repetitions = random_relabellings(runs, family.resampling, least)
-    return {
-        (position,): permutation_distribution(
-            pair, family.statistic, family.resampling, repetitions
-        )
-        for position, pair in enumerate(family.pairs)
-    }, repetitions
+    distributions = pair_distributions(
+        family.pairs, family.statistic, family.resampling, repetitions
+    )
+    return {(position,): d for position, d in enumerate(distributions)}, repetitions
 
 
 def _of_pairs(family: Family, distributions: Distributions) -> list[PermutationDistribution]:
@@ -295,6 +295,12 @@ def _with_interval(
         difference = replace(
             comparison.difference,
             reason=comparison.deciding.reason or comparison.mean_difference.reason,
+        )
+    elif member.out_of_reach:
+        difference = replace(
+            comparison.difference,
+            reason=f"the smallest possible p-value, {member.adjusted_smallest_p:.3g}, is above "
+            f"{member.alpha:g}: no difference can be excluded",
         )
     else:
         # At this level the test of the pair alone rejects if and only if the family rejects.

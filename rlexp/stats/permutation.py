@@ -8,7 +8,7 @@ distributions' spreads differ (Janssen 1997; Chung and Romano 2013, "Exact and a
 permutation tests"), and keeps one noisy label from hiding a difference between two others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -24,6 +24,7 @@ from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Pair = tuple[TaskScores, TaskScores]
 
 EXACT_RELABELLINGS = 50_000
 """Largest number of relabellings of two labels that are enumerated; beyond it they are random."""
@@ -119,31 +120,81 @@ def permutation_distribution(
         resampling: Its seed draws the random relabellings.
         repetitions: Number of random relabellings, if there are too many to enumerate.
     """
-    # The order of the runs and of the labels must not change a bit: both are sorted.
-    labels = [TaskScores.from_tasks(label.by_task()) for label in labels]
-    ordered = sorted(labels, key=lambda label: label.sizes)
-    pools, sizes = _pools(ordered), [label.sizes for label in ordered]
-    floor = _Floor.of(ordered)
-    observed = _largest_difference(ordered, statistic, floor)[()]
-    exact = len(labels) == 2 and relabellings(*labels) <= EXACT_RELABELLINGS
-    blocks = _enumerated(sizes) if exact else _drawn(sizes, resampling, repetitions)
-    values = [
-        _largest_difference(_relabelled(pools, sizes, block), statistic, floor) for block in blocks
-    ]
-    if not exact:
-        values.append(np.atleast_1d(observed))
+    if len(labels) == 2 and relabellings(*labels) <= EXACT_RELABELLINGS:
+        return _exact_distributions([(labels[0], labels[1])], statistic)[0]
+    batch = _Batch.of([labels])
+    observed = _largest_difference(batch.labels, statistic, batch.floor)[0]
+    values = [batch.values(block, statistic)[0] for block in batch.drawn(resampling, repetitions)]
     return PermutationDistribution(
-        float(observed), np.sort(np.concatenate(values)), 0 if exact else repetitions
+        float(observed[0]), np.sort(np.concatenate([*values, observed])), repetitions
     )
+
+
+def pair_distributions(
+    pairs: Sequence[Pair],
+    statistic: Statistic,
+    resampling: Resampling,
+    repetitions: int = MOST_RANDOM,
+) -> list[PermutationDistribution]:
+    """The distribution of each pair of labels, as `permutation_distribution` gives it.
+
+    Pairs with the same few relabellings are computed together, which is much faster.
+    """
+    distributions: dict[int, PermutationDistribution] = {}
+    for positions in _alike(pairs):
+        x, y = pairs[positions[0]]
+        count = relabellings(x, y)
+        together = max(1, BLOCK // (count * (x.n + y.n)))
+        for first in range(0, len(positions), together):
+            part = positions[first : first + together]
+            chosen = [pairs[position] for position in part]
+            if count <= EXACT_RELABELLINGS:
+                computed = _exact_distributions(chosen, statistic)
+            else:
+                computed = [
+                    permutation_distribution(pair, statistic, resampling, repetitions)
+                    for pair in chosen
+                ]
+            distributions.update(zip(part, computed, strict=True))
+    return [distributions[position] for position in range(len(pairs))]
+
+
+def _alike(pairs: Sequence[Pair]) -> Iterable[list[int]]:
+    """Positions of pairs with the same numbers of runs."""
+    positions: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for position, (x, y) in enumerate(pairs):
+        positions.setdefault((x.sizes, y.sizes), []).append(position)
+    return positions.values()
+
+
+def _exact_distributions(
+    pairs: Sequence[Pair], statistic: Statistic
+) -> list[PermutationDistribution]:
+    """The distributions of pairs with the same numbers of runs, over all relabellings."""
+    batch = _Batch.of(pairs)
+    observed = _largest_difference(batch.labels, statistic, batch.floor)[:, 0]
+    values = np.concatenate(
+        [batch.values(block, statistic) for block in batch.enumerated()], axis=-1
+    )
+    values.sort(axis=-1)
+    return [
+        PermutationDistribution(float(largest), row, 0)
+        for largest, row in zip(observed, values, strict=True)
+    ]
 
 
 def difference_of(x: TaskScores, y: TaskScores, statistic: Statistic) -> float:
     """The metric of x minus that of y; exactly 0 if all scores are equal."""
     # Equal runs in another order must give the same bits.
-    x, y = (TaskScores.from_tasks(label.by_task()) for label in (x, y))
+    values = [np.concatenate(label.sorted_tasks) for label in (x, y)]
     # A common origin near the scores keeps digits that a large offset would cost.
-    origin = float(min(x.values.min(), y.values.min()))
-    return float(statistic(moved(x, -origin)) - statistic(moved(y, -origin)))
+    origin = min(float(label.min()) for label in values)
+    if x.sizes == y.sizes:
+        first, second = statistic(TaskScores(np.stack(values) - origin, x.sizes))
+    else:
+        first = statistic(TaskScores(values[0] - origin, x.sizes))
+        second = statistic(TaskScores(values[1] - origin, y.sizes))
+    return float(first - second)
 
 
 def moved(scores: TaskScores, shift: float) -> TaskScores:
@@ -156,45 +207,91 @@ class _Floor:
     """Differences and standard errors that are rounding errors and count as 0.
 
     Attributes:
-        difference: Largest such difference.
-        square: Largest such squared standard error.
+        difference: Largest such difference of each family, of shape (families, 1).
+        square: Largest such squared standard error, of the same shape.
     """
 
-    difference: float
-    square: float
+    difference: Array
+    square: Array
 
     @classmethod
     def of(cls, labels: Sequence[TaskScores]) -> "_Floor":
-        values = np.concatenate([label.values for label in labels])
-        size = max(float(np.abs(values).max()) * 1e-4, float(np.ptp(values)))
+        values = np.concatenate([label.values for label in labels], axis=-1)
+        size = np.maximum(np.abs(values).max(axis=-1) * 1e-4, np.ptp(values, axis=-1))
         return cls(1e-11 * size, (1e-10 * size) ** 2)
 
 
-def _pools(labels: Sequence[TaskScores]) -> list[Array]:
-    """The runs of all labels on each task, sorted: the order of the runs is irrelevant."""
-    by_label = [label.by_task() for label in labels]
-    return [np.sort(np.concatenate(runs)) for runs in zip(*by_label, strict=True)]
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Families of labels whose numbers of runs are alike.
 
+    Attributes:
+        labels: Scores of each label in every family, of shape (families, 1, N_l), sorted.
+        pools: The runs of all labels on each task, of shape (families, N), sorted.
+        floor: Rounding errors of each family.
+    """
 
-def _relabelled(
-    pools: Sequence[Array], sizes: Sequence[tuple[int, ...]], block: Sequence[Indices]
-) -> list[TaskScores]:
-    """Batches of scores of each label, of shape (rows, N_l), from the order of each pool."""
-    scores = [pool[order] for pool, order in zip(pools, block, strict=True)]
-    starts = np.cumsum([(0,) * len(pools), *sizes], axis=0)
-    return [
-        TaskScores(
-            np.concatenate(
-                [
-                    task[:, starts[label][j] : starts[label + 1][j]]
-                    for j, task in enumerate(scores)
-                ],
-                axis=1,
-            ),
-            label_sizes,
-        )
-        for label, label_sizes in enumerate(sizes)
-    ]
+    labels: list[TaskScores]
+    pools: list[Array]
+    floor: _Floor
+
+    @classmethod
+    def of(cls, families: Sequence[Sequence[TaskScores]]) -> "_Batch":
+        # The order of the runs and of the labels must not change a bit: both are sorted.
+        ordered = [sorted(family, key=lambda label: label.sizes) for family in families]
+        labels = [
+            TaskScores(np.stack([scores.values for scores in label])[:, None], label[0].sizes)
+            for label in zip(*ordered, strict=True)
+        ]
+        for label in labels:
+            for task in label.by_task():
+                task.sort(axis=-1)
+        by_label = [label.by_task() for label in labels]
+        pools = [
+            np.sort(np.concatenate(runs, axis=-1)[:, 0], axis=-1)
+            for runs in zip(*by_label, strict=True)
+        ]
+        return cls(labels, pools, _Floor.of(labels))
+
+    def values(self, block: Sequence[Indices], statistic: Statistic) -> Array:
+        """The statistic of relabellings, of shape (families, relabellings)."""
+        scores = [
+            np.take(pool, order, axis=-1) for pool, order in zip(self.pools, block, strict=True)
+        ]
+        starts = np.cumsum([(0,) * len(scores), *(label.sizes for label in self.labels)], axis=0)
+        relabelled = [
+            TaskScores(
+                np.concatenate(
+                    [
+                        task[..., starts[number][j] : starts[number + 1][j]]
+                        for j, task in enumerate(scores)
+                    ],
+                    axis=-1,
+                ),
+                label.sizes,
+            )
+            for number, label in enumerate(self.labels)
+        ]
+        return _largest_difference(relabelled, statistic, self.floor)
+
+    def enumerated(self) -> Iterator[list[Indices]]:
+        """Every relabelling of two labels: for each task the order of its pool, (rows, N)."""
+        sizes = (label.sizes for label in self.labels)
+        orders = [every_order(n, k) for n, k in zip(*sizes, strict=True)]
+        counts = [len(order) for order in orders]
+        rows = max(1, BLOCK // sum(order.shape[1] for order in orders))
+        total = prod(counts)
+        for first in range(0, total, rows):
+            chosen = np.unravel_index(np.arange(first, min(first + rows, total)), counts)
+            yield [order[index] for order, index in zip(orders, chosen, strict=True)]
+
+    def drawn(self, resampling: Resampling, repetitions: int) -> Iterator[list[Indices]]:
+        """Random orders of each task's pool, in blocks."""
+        totals = tuple(pool.shape[-1] for pool in self.pools)
+        rows = max(1, BLOCK // sum(totals))
+        for first in range(0, repetitions, rows):
+            count = min(rows, repetitions - first)
+            yield _random_orders(resampling, first // rows, totals, count)
 
 
 def _largest_difference(
@@ -225,17 +322,6 @@ def squared_error(scores: TaskScores) -> Array:
     return np.asarray(total / len(scores.sizes) ** 2)
 
 
-def _enumerated(sizes: Sequence[tuple[int, ...]]) -> Iterator[list[Indices]]:
-    """Every relabelling of two labels: for each task the order of its pool, of shape (rows, N)."""
-    orders = [every_order(n, k) for n, k in zip(*sizes, strict=True)]
-    counts = [len(order) for order in orders]
-    rows = max(1, BLOCK // sum(order.shape[1] for order in orders))
-    total = prod(counts)
-    for first in range(0, total, rows):
-        chosen = np.unravel_index(np.arange(first, min(first + rows, total)), counts)
-        yield [order[index] for order, index in zip(orders, chosen, strict=True)]
-
-
 @lru_cache(maxsize=16)
 def every_order(n: int, k: int) -> Indices:
     """Every choice of n among n + k positions, followed by the other positions."""
@@ -243,17 +329,6 @@ def every_order(n: int, k: int) -> Indices:
     others = np.ones((len(chosen), n + k), dtype=bool)
     np.put_along_axis(others, chosen, values=False, axis=1)
     return np.concatenate([chosen, np.nonzero(others)[1].reshape(len(chosen), k)], axis=1)
-
-
-def _drawn(
-    sizes: Sequence[tuple[int, ...]], resampling: Resampling, repetitions: int
-) -> Iterator[list[Indices]]:
-    """Random orders of each task's pool, in blocks."""
-    totals = tuple(sum(task) for task in zip(*sizes, strict=True))
-    rows = max(1, BLOCK // sum(totals))
-    for first in range(0, repetitions, rows):
-        count = min(rows, repetitions - first)
-        yield _random_orders(resampling, first // rows, totals, count)
 
 
 # Groups of equally many labels, and all differences of an interval, share their random orders.

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +32,8 @@ def min_max(scores: ArrayLike, low: ArrayLike, high: ArrayLike) -> NDArray[np.fl
     return (np.asarray(scores, np.float64) - floor) / (ceiling - floor)
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: a label is compared with many others, and its sorted scores are computed once.
+@dataclass(frozen=True)
 class TaskScores:
     """Scores of the runs of every task, or a batch of such scores.
 
@@ -64,8 +67,23 @@ class TaskScores:
 
     def by_task(self) -> list[NDArray[np.float64]]:
         """Views of each task's scores, of shape (…, n_j)."""
-        ends = np.cumsum((0, *self.sizes))
+        ends = accumulate(self.sizes, initial=0)
         return [self.values[..., low:high] for low, high in pairwise(ends)]
+
+    @cached_property
+    def sorted_tasks(self) -> list[NDArray[np.float64]]:
+        """Each task's scores, ascending, of shape (n_j,)."""
+        return [np.sort(task) for task in self.by_task()]
+
+    @cached_property
+    def variances(self) -> list[float]:
+        """Sample variance of each task's scores; NaN for a single run."""
+        return [variance(task) for task in self.sorted_tasks]
+
+    @cached_property
+    def largest(self) -> float:
+        """Largest absolute score; NaN if a score is NaN."""
+        return float(np.abs(self.values).max())
 
     @property
     def n(self) -> int:
@@ -76,6 +94,12 @@ class TaskScores:
     def balanced(self) -> bool:
         """Whether all tasks have the same number of runs."""
         return len(set(self.sizes)) == 1
+
+
+def variance(scores: NDArray[np.float64]) -> float:
+    """Sample variance of scores of shape (n,), exactly 0 if all are equal; NaN for n = 1."""
+    # Rounding of the mean of equal scores would leave a tiny variance; their differences are 0.
+    return float(np.var(scores - scores[0], ddof=1)) if len(scores) > 1 else nan
 
 
 def comparable(scores: TaskScores, anchors: Sequence[Anchors | None]) -> TaskScores:

@@ -5,6 +5,7 @@ only if the pair is undecided.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isfinite, sqrt
 
 from rlexp.stats.aggregate import Statistic
@@ -29,7 +30,8 @@ CELLS = 400_000
 """Runs that the random relabellings for one hypothetical difference assign together, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: the estimate is computed once.
+@dataclass(frozen=True, kw_only=True)
 class DifferenceTest:
     """The test of a pair of labels, for any hypothetical difference.
 
@@ -49,7 +51,12 @@ class DifferenceTest:
     repetitions: int
     guard: Difference | None = None
 
-    @property
+    @cached_property
+    def estimate(self) -> float:
+        """The metric of the first label minus that of the second."""
+        return difference_of(self.x, self.y, self.statistic)
+
+    @cached_property
     def smallest_p(self) -> float:
         """Smallest p-value that the test can have with these numbers of runs."""
         return smallest_p(self.x, self.y, self.repetitions)
@@ -72,7 +79,7 @@ class DifferenceTest:
         error = sqrt(float(squared_error(self.x) + squared_error(self.y)))
         if not error > 0:
             return "within each task all runs are equal"
-        estimate = difference_of(self.x, self.y, self.statistic)
+        estimate = self.estimate
         low, high = (self._end(estimate, sign * error, alpha) for sign in (-1, 1))
         if not (isfinite(low) and isfinite(high)):
             return "the test rejects no difference, however large"

@@ -1,6 +1,7 @@
 """Decisions on pairs of labels: the verdict, its reason as text, and what could be found."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
 
 from rlexp.stats.interval import Interval
@@ -19,7 +20,8 @@ QUICK = 500
 """Simulated comparisons for what could be found: the difference is right to about 3 %."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: what could be found is computed once, and only if it is asked for.
+@dataclass(frozen=True, kw_only=True)
 class Decision:
     """The verdict on one of several pairs.
 
@@ -27,13 +29,30 @@ class Decision:
         verdict: Verdict on the first label against the second.
         reason: The reason for the verdict, as text that names neither label.
         member: The pair with its statistics and adjusted p-values.
-        detectable: What an undecided comparison could find, with its seeds and with more.
+        pair: Scores of both labels.
+        plan: The comparison as it is planned.
+        power: Probability with which an undecided pair should find a difference.
     """
 
     verdict: Verdict
     reason: str
     member: FamilyMember
-    detectable: DetectableDifferences | None = None
+    pair: tuple[TaskScores, TaskScores] = field(repr=False, compare=False)
+    plan: ComparisonPlan = field(repr=False, compare=False)
+    power: float
+
+    @cached_property
+    def detectable(self) -> DetectableDifferences | None:
+        """What an undecided comparison could find, with its seeds and with more.
+
+        None for other verdicts, and where more relabellings are needed and not more seeds.
+        """
+        relabellings = self.member.comparison.permutation.repetitions
+        if self.verdict is not Verdict.UNDECIDED or (self.member.out_of_reach and relabellings):
+            return None
+        return detectable_differences(
+            *self.pair, self.plan, floor=_floor(self.member), chance=self.power
+        )
 
 
 def verdicts(family: Family, *, power: float = 0.8) -> tuple[Decision, ...]:
@@ -61,8 +80,15 @@ def verdicts(family: Family, *, power: float = 0.8) -> tuple[Decision, ...]:
     family = family.without_cap()
     plans = {tasks: _plan(family, tasks) for tasks in {len(x.sizes) for x, _ in family.pairs}}
     return tuple(
-        _decide(member, x, y, plans[len(x.sizes)], power)
-        for member, (x, y) in zip(decide(family), family.pairs, strict=True)
+        Decision(
+            verdict=member.verdict,
+            reason=_reason(member),
+            member=member,
+            pair=pair,
+            plan=plans[len(pair[0].sizes)],
+            power=power,
+        )
+        for member, pair in zip(decide(family), family.pairs, strict=True)
     )
 
 
@@ -77,26 +103,9 @@ def _plan(family: Family, tasks: int) -> ComparisonPlan:
     )
 
 
-def _decide(
-    member: FamilyMember, x: TaskScores, y: TaskScores, plan: ComparisonPlan, power: float
-) -> Decision:
-    if member.verdict is not Verdict.UNDECIDED:
-        return Decision(verdict=member.verdict, reason=_why_decided(member), member=member)
-    return Decision(
-        verdict=member.verdict,
-        reason=_why_undecided(member),
-        member=member,
-        detectable=_detectable(member, x, y, plan, power),
-    )
-
-
-def _detectable(
-    member: FamilyMember, x: TaskScores, y: TaskScores, plan: ComparisonPlan, power: float
-) -> DetectableDifferences | None:
-    if member.out_of_reach and member.comparison.permutation.repetitions:
-        # More relabellings are needed, and not more seeds.
-        return None
-    return detectable_differences(x, y, plan, floor=_floor(member), chance=power)
+def _reason(member: FamilyMember) -> str:
+    undecided = member.verdict is Verdict.UNDECIDED
+    return _why_undecided(member) if undecided else _why_decided(member)
 
 
 def _floor(member: FamilyMember) -> int:

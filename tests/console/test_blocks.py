@@ -213,3 +213,13 @@ def test_notices_have_a_hanging_indent() -> None:
     assert len(lines) > 2
     assert all(line.startswith("  ") and len(line) <= 30 for line in lines[1:])
     assert f"Warning: {text}".split() == " ".join(lines).split()
+
+
+def test_a_long_table_is_cut_and_names_the_rows_that_are_left_out() -> None:
+    """The first 200 rows are printed, and a line says how many more there are and where."""
+    lines = terminal_output(table(*(((f"l{k}", 1.0)) for k in range(1_230))), width=100).split(
+        "\n"
+    )
+    assert any(line.startswith("l199 ") for line in lines)
+    assert not any(line.startswith("l200 ") for line in lines)
+    assert "1,030 more rows are not printed here; add --json for all rows." in lines

@@ -27,10 +27,9 @@ from rlexp.stats.difference import (
     estimate_metric_difference,
     spread,
     spreads_differ,
-    variance,
 )
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.task_scores import TaskScores, variance
 
 
 @pytest.mark.parametrize(

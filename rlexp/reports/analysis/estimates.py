@@ -251,9 +251,14 @@ def pairs(report: ReportContext) -> tuple[LabelPair, ...]:
 
 def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
     scale = verdict_scale(report)
-    labels = combinations(report.evidence.labels, 2)
-    joined = [_joined(a, b, report.evidence) for a, b in labels]
-    scored = [_scores_of_both(pair, report, scale) for pair in joined]
+    evidence = report.evidence
+    tasks = {name: _scored_tasks(name, evidence) for name in evidence.labels}
+    joined = [
+        _joined(a, b, evidence.tasks, tasks[a] & tasks[b])
+        for a, b in combinations(evidence.labels, 2)
+    ]
+    scores: dict[tuple[str, tuple[str, ...]], TaskScores] = {}
+    scored = [_scores_of_both(pair, report, scale, scores) for pair in joined]
     # One call for all pairs: the adjustment needs the whole family.
     decisions = iter(_decisions(report, joined, scored))
     return tuple(
@@ -311,11 +316,12 @@ def _decisions(
 
 def _members(pairs: Sequence[LabelPair]) -> list[tuple[int, int]] | None:
     """Numbers of both labels of each pair; `None` where not every pair shares all tasks."""
-    labels = list(dict.fromkeys(name for pair in pairs for name in (pair.first, pair.second)))
+    names = dict.fromkeys(name for pair in pairs for name in (pair.first, pair.second))
+    labels = {name: number for number, name in enumerate(names)}
     complete = len(pairs) == len(labels) * (len(labels) - 1) // 2
     if not complete or len({pair.tasks for pair in pairs}) > 1:
         return None
-    return [(labels.index(pair.first), labels.index(pair.second)) for pair in pairs]
+    return [(labels[pair.first], labels[pair.second]) for pair in pairs]
 
 
 def is_capped(metric: Metric) -> bool:
@@ -394,32 +400,43 @@ def _furthest(pair: LabelPair, evidence: Evidence, scale: AnchorsByTask | None) 
     return largest_difference(possible_ends(cells, scale))
 
 
-def _joined(first: str, second: str, evidence: Evidence) -> LabelPair:
-    scored = [
-        {cell.task for cell in evidence.of_label(name) if cell.n} for name in (first, second)
-    ]
-    both = scored[0] & scored[1]
+def _scored_tasks(label: str, evidence: Evidence) -> set[str]:
+    return {cell.task for cell in evidence.of_label(label) if cell.n}
+
+
+def _joined(first: str, second: str, tasks: Sequence[str], both: set[str]) -> LabelPair:
     return LabelPair(
         first=first,
         second=second,
-        tasks=tuple(task for task in evidence.tasks if task in both),
-        left_out=tuple(task for task in evidence.tasks if task not in both),
+        tasks=tuple(task for task in tasks if task in both),
+        left_out=tuple(task for task in tasks if task not in both),
     )
 
 
 def _scores_of_both(
-    pair: LabelPair, report: ReportContext, scale: AnchorsByTask | None
+    pair: LabelPair,
+    report: ReportContext,
+    scale: AnchorsByTask | None,
+    computed: dict[tuple[str, tuple[str, ...]], TaskScores],
 ) -> tuple[TaskScores, TaskScores] | str:
-    """Scores of both labels, or the reason why they cannot be compared."""
+    """Scores of both labels, or the reason why they cannot be compared.
+
+    Args:
+        pair: The pair.
+        report: The report.
+        scale: Anchors of the scores; `None` where they are raw.
+        computed: Scores by label and tasks, to which new ones are added.
+    """
     if not pair.tasks:
         return f"{pair.first} and {pair.second} have no task in common on which both have a score"
     anchors = {task: scale[task] for task in pair.tasks} if scale else {}
     if reason := without_anchors(anchors, report):
         return reason
-    first, second = (
-        task_scores([report.evidence.cells[label, task] for task in pair.tasks], scale)
-        for label in (pair.first, pair.second)
-    )
+    for label in (pair.first, pair.second):
+        if (label, pair.tasks) not in computed:
+            cells = [report.evidence.cells[label, task] for task in pair.tasks]
+            computed[label, pair.tasks] = task_scores(cells, scale)
+    first, second = (computed[label, pair.tasks] for label in (pair.first, pair.second))
     # Scores may be too few or out of range for a difference; the reason replaces a verdict.
     try:
         tasks_of_both(first, second)

@@ -1,5 +1,6 @@
 """The section of verdicts: the question of the report, and a verdict on every pair of labels."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -110,8 +111,31 @@ def _answers(report: ReportContext, compared: tuple[LabelPair, ...]) -> Iterator
     if len(compared) <= MANY:
         yield from (_notice(pair, report) for pair in compared)
     else:
-        yield from (_summary(label, compared, report) for label in report.evidence.labels)
+        yield from (
+            _summary(label, involved, report)
+            for label, involved in _pairs_by_label(compared).items()
+        )
+        yield from _out_of_reach(compared)
         yield from _warned(compared)
+
+
+def _pairs_by_label(compared: tuple[LabelPair, ...]) -> dict[str, list[LabelPair]]:
+    by_label: dict[str, list[LabelPair]] = {}
+    for pair in compared:
+        by_label.setdefault(pair.first, []).append(pair)
+        by_label.setdefault(pair.second, []).append(pair)
+    return by_label
+
+
+def _out_of_reach(compared: tuple[LabelPair, ...]) -> Iterator[Callout]:
+    """Notice about the pairs for which no verdict is possible with their runs, of many pairs."""
+    decisions = [
+        pair.decision for pair in compared if pair.decision and pair.decision.member.out_of_reach
+    ]
+    if decisions:
+        counts = f"{len(decisions):,} of {format_count(len(compared), 'pair')}"
+        text = f"No verdict is possible on {counts}: {decisions[0].reason}."
+        yield Callout(tone=Tone.WARNING, text=text)
 
 
 def _reached(report: ReportContext, estimates: LabelEstimates) -> Callout:
@@ -134,9 +158,9 @@ def _winner(evidence: Evidence, compared: tuple[LabelPair, ...]) -> Iterator[Cal
     """Notice about a label that is better than all others, of three labels or more."""
     if len(evidence.labels) < 3:
         return
+    beaten = Counter(map(_winner_of, compared))
     for label in evidence.labels:
-        beaten = [pair for pair in compared if _winner_of(pair) == label]
-        if len(beaten) == len(evidence.labels) - 1:
+        if beaten[label] == len(evidence.labels) - 1:
             yield Callout(tone=Tone.GOOD, text=f"{label} is better than every other label.")
 
 
@@ -239,9 +263,8 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _summary(label: str, compared: tuple[LabelPair, ...], report: ReportContext) -> Callout:
+def _summary(label: str, involved: Sequence[LabelPair], report: ReportContext) -> Callout:
     """Notice with the relations of one label to all others."""
-    involved = [pair for pair in compared if label in {pair.first, pair.second}]
     labels_by_relation: dict[str, list[str]] = {}
     for pair in involved:
         other = pair.second if pair.first == label else pair.first

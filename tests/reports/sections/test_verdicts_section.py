@@ -253,7 +253,7 @@ def test_many_pairs_are_told_by_label(labels: int, lines: int) -> None:
     sample = evidence(
         m
         for k in range(labels)
-        for m in scored(configured(f"l{k}"), [400.0 + 10 * k, 401.0 + 10 * k, 399.0 + 10 * k])
+        for m in scored(configured(f"l{k}"), [400.0 + k + 10 * run for run in range(5)])
     )
     assert lines == len(verdict_notices(sample))
 
@@ -268,3 +268,16 @@ def test_a_line_of_a_label_sorts_the_others() -> None:
     messages = [text for _, text in verdict_notices(sample)]
     assert "l0: worse than l3, l4, l5 and l6; undecided against l1 and l2." == messages[1]
     assert "l6: better than l0, l1, l2, l3, l4 and l5." == messages[-1]
+
+
+def test_many_pairs_without_enough_runs_are_told_together() -> None:
+    """One notice names the number of runs that verdicts on many labels need."""
+    sample = evidence(
+        m for k in range(8) for m in scored(configured(f"l{k}"), [100.0 * k + j for j in range(3)])
+    )
+    tone, message = verdict_notices(sample)[-1]
+    assert Tone.WARNING is tone
+    assert message.startswith(
+        "No verdict is possible on 28 of 28 pairs: with 3 runs per label and"
+    )
+    assert message.endswith(": at least 5 runs per label and task are needed.")
