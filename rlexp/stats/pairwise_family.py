@@ -168,6 +168,10 @@ class Family:
         }
         return [by_number[number] for number in sorted(by_number)]
 
+    def largest_differences(self) -> Sequence[float | None]:
+        """The largest possible difference of each pair; None where it is not known."""
+        return self.furthest or [None] * len(self.pairs)
+
     def without_cap(self) -> "Family":
         """The same family with capped scores and a metric without a cap, which moves with them."""
         statistic, cap = without_cap(self.statistic)
@@ -189,7 +193,7 @@ def decide(family: Family) -> list[FamilyMember]:
     family = family.without_cap()
     distributions, repetitions = _distributions(family)
     tests = [_test(family, x, y, repetitions) for x, y in family.pairs]
-    furthest = family.furthest or [None] * len(tests)
+    furthest = family.largest_differences()
     compared = [
         compare(test, distribution, margin=family.margin, furthest=far)
         for test, distribution, far in zip(

@@ -1,7 +1,7 @@
 """Number of seeds that a comparison needs, estimated from existing scores."""
 
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 
 from rlexp.stats.difference import Spread, spread
 from rlexp.stats.power import (
@@ -54,7 +54,7 @@ class DetectableDifferences:
     Attributes:
         seeds: Numbers of seeds of each label on each task, ascending.
         differences: The difference that each number finds, in units of the scores; None where no
-            difference can be found, however large.
+            possible difference can be found.
         text: The same as a sentence without its final stop, or why there are no numbers.
     """
 
@@ -144,21 +144,26 @@ def deviation(within: Spread, tasks: int) -> float:
 
 
 def detectable_differences(
-    x: TaskScores, y: TaskScores, plan: ComparisonPlan, *, floor: int, chance: float = 0.8
+    *labels: TaskScores,
+    plan: ComparisonPlan,
+    floor: int,
+    chance: float = 0.8,
+    furthest: float | None = None,
 ) -> DetectableDifferences:
     """The differences that the comparison finds with its seeds, and with twice as many.
 
     Args:
-        x: Scores of the first label.
-        y: Scores of the second label, on the same tasks in the same order.
+        labels: Scores of both labels, on the same tasks in the same order, or of one: the other is
+            assumed to have the same variance and as many seeds.
         plan: The comparison.
         floor: Fewest seeds with which the comparison can decide anything.
         chance: Probability with which the difference should be found.
+        furthest: Largest possible difference; None where it is not known.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`), or a level is out of range.
     """
-    within, n = spread(x, y), min(x.sizes + y.sizes)
+    within, n = spread(*labels), min(min(label.sizes) for label in labels)
     if isinstance(within, str):
         more = f"; at least {floor} seeds per label and task are needed" if floor > n else ""
         return DetectableDifferences(text=f"what could be found is not known: {within}{more}")
@@ -166,7 +171,11 @@ def detectable_differences(
     seeds = (n, 2 * n) if n >= floor else (max(n, 2), floor, 2 * floor)
     scale = deviation(within, plan.tasks)
     effects = [detectable_effect(plan, number, chance) for number in seeds]
-    differences = tuple(None if effect is None else effect * scale for effect in effects)
+    largest = inf if furthest is None else furthest
+    differences = tuple(
+        None if effect is None or effect * scale > largest else effect * scale
+        for effect in effects
+    )
     return DetectableDifferences(
         seeds=seeds, differences=differences, text=_sentence(seeds, differences, chance)
     )

@@ -32,6 +32,7 @@ class Decision:
         pair: Scores of both labels.
         plan: The comparison as it is planned.
         power: Probability with which an undecided pair should find a difference.
+        furthest: Largest possible difference; None where it is not known.
     """
 
     verdict: Verdict
@@ -40,6 +41,7 @@ class Decision:
     pair: tuple[TaskScores, TaskScores] = field(repr=False, compare=False)
     plan: ComparisonPlan = field(repr=False, compare=False)
     power: float
+    furthest: float | None = None
 
     @cached_property
     def detectable(self) -> DetectableDifferences | None:
@@ -51,7 +53,11 @@ class Decision:
         if self.verdict is not Verdict.UNDECIDED or (self.member.out_of_reach and relabellings):
             return None
         return detectable_differences(
-            *self.pair, self.plan, floor=_floor(self.member), chance=self.power
+            *self.pair,
+            plan=self.plan,
+            floor=_floor(self.member),
+            chance=self.power,
+            furthest=self.furthest,
         )
 
 
@@ -87,8 +93,11 @@ def verdicts(family: Family, *, power: float = 0.8) -> tuple[Decision, ...]:
             pair=pair,
             plan=plans[len(pair[0].sizes)],
             power=power,
+            furthest=furthest,
         )
-        for member, pair in zip(decide(family), family.pairs, strict=True)
+        for member, pair, furthest in zip(
+            decide(family), family.pairs, family.largest_differences(), strict=True
+        )
     )
 
 

@@ -76,7 +76,7 @@ def test_three_pilots_are_refused() -> None:
 def test_what_could_be_found_is_in_units_of_the_scores() -> None:
     """The detectable differences are detectable effects times the spread of both labels."""
     x, y = label([10 * score for score in PILOT]), label([10 * score for score in PILOT])
-    result = detectable_differences(x, y, PLAN, floor=4)
+    result = detectable_differences(x, y, plan=PLAN, floor=4)
     expected = [10 * DEVIATION * (detectable_effect(PLAN, n) or 0) for n in (6, 12)]
     assert (6, 12) == result.seeds
     assert expected == pytest.approx(list(result.differences))
@@ -89,18 +89,37 @@ def test_what_could_be_found_is_in_units_of_the_scores() -> None:
 
 def test_below_the_floor_nothing_is_found() -> None:
     """With three seeds the text says so, and adds what the fewest useful seeds find."""
-    result = detectable_differences(label([1.0, 2, 3]), label([2.0, 3, 5]), PLAN, floor=4)
+    result = detectable_differences(label([1.0, 2, 3]), label([2.0, 3, 5]), plan=PLAN, floor=4)
     assert ((3, 4, 8), None) == (result.seeds, result.differences[0])
     assert result.text.startswith("with 3 seeds no difference is found with 80% power; with 4 ")
 
 
+def test_no_difference_beyond_the_largest_possible_is_found() -> None:
+    """A difference that the bounds of the task exclude counts as none."""
+    x, y = label(PILOT), label([score + 1 for score in PILOT])
+    free = detectable_differences(x, y, plan=PLAN, floor=4)
+    now, later = free.differences
+    assert now is not None
+    assert later is not None
+    bounded = detectable_differences(x, y, plan=PLAN, floor=4, furthest=(now + later) / 2)
+    assert (None, later) == bounded.differences
+    assert bounded.text.startswith("with 6 seeds no difference is found")
+
+
+def test_one_label_stands_for_two_with_its_spread() -> None:
+    """One label gives the differences of two labels with the same scores."""
+    alone = detectable_differences(label(PILOT), plan=PLAN, floor=4)
+    both = detectable_differences(label(PILOT), label(PILOT), plan=PLAN, floor=4)
+    assert both == alone
+
+
 def test_without_spread_what_could_be_found_is_not_known() -> None:
     """Labels without spread have a reason instead of numbers, with the seeds that are needed."""
-    alone = detectable_differences(label([1.0]), label([2.0]), PLAN, floor=4)
+    alone = detectable_differences(label([1.0]), label([2.0]), plan=PLAN, floor=4)
     assert ((), ()) == (alone.seeds, alone.differences)
     assert alone.text.startswith("what could be found is not known: one run alone")
     assert alone.text.endswith("; at least 4 seeds per label and task are needed")
-    equal = detectable_differences(label([1.0] * 5), label([1.0] * 5), PLAN, floor=4)
+    equal = detectable_differences(label([1.0] * 5), label([1.0] * 5), plan=PLAN, floor=4)
     assert DetectableDifferences(text=equal.text) == equal
     assert "needed" not in equal.text
 
@@ -110,7 +129,9 @@ def test_every_pair_has_a_text(both: tuple[Label, Label]) -> None:
     """Every pair of labels has a sentence without NaN, in either order of the labels."""
     x, y = (label(*side) for side in both)
     plan = ComparisonPlan(statistic=mean, samples=50, tasks=len(x.sizes))
-    forward, swapped = (detectable_differences(a, b, plan, floor=4) for a, b in ((x, y), (y, x)))
+    forward, swapped = (
+        detectable_differences(a, b, plan=plan, floor=4) for a, b in ((x, y), (y, x))
+    )
     assert forward == swapped
     assert forward.text
     assert "nan" not in forward.text

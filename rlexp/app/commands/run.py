@@ -146,7 +146,7 @@ def run_missing(
     again = [*command, *permission]
     records = _requested(entries, request)
     return RunOutcome(
-        summary=summarise(paths, experiment, request.phase, entries, leading),
+        summary=summarise(paths, experiment, request.phase, entries, leading, detectable=True),
         ran=len(plan.missing),
         complete=all(r.state is State.COMPLETED for r in records),
         detached=detached,

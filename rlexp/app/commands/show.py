@@ -257,7 +257,7 @@ def _phases(
     leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     for phase in phases:
         entries = surveyed.entries(phase)
-        summary = summarise(surveyed.paths, experiment, phase, entries, leading)
+        summary = summarise(surveyed.paths, experiment, phase, entries, leading, detectable=True)
         if summary.runs or experiment.sweep is None:
             yield summary
 

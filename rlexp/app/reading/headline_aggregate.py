@@ -1,7 +1,7 @@
 """The headline aggregate: the aggregate that commands show first, computed as in reports."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlexp.metrics import Metric
@@ -10,11 +10,16 @@ from rlexp.metrics.estimate import (
     Estimator,
     declared_ends,
     has_other_anchors,
+    largest_difference,
 )
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.identity import Plain
 from rlexp.stats.aggregate import aggregate_of
+from rlexp.stats.pilot import DetectableDifferences, detectable_differences
+from rlexp.stats.power import ComparisonPlan
+from rlexp.stats.reach import correction_of, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.verdict import QUICK
 
 REPORT_SETTINGS = ("conf/report.yaml", "conf/metric")
 """Files of a workspace that change the settings of its reports."""
@@ -29,12 +34,16 @@ class HeadlineAggregate:
         metric: The aggregate of raw scores on one task.
         estimator: Method, level, repetitions and seed of the interval.
         normalised_already: Whether the workspace takes scores as normalised (`normalisation: none`).
+        alpha: The family-wise level of verdicts.
+        power: The probability with which a comparison should find a difference.
     """
 
     name: str = "iqm"
     metric: Metric = field(default_factory=InterquartileMean)
     estimator: Estimator = field(default_factory=Estimator)
     normalised_already: bool = False
+    alpha: float = 0.05
+    power: float = 0.8
 
     @property
     def title(self) -> str:
@@ -52,6 +61,32 @@ class HeadlineAggregate:
             return None
         runs = TaskScores.from_tasks([scores])
         return self.estimator.estimate(runs, self.metric, declared_ends(self.usable(reference)))
+
+    def plan(self, labels: int) -> ComparisonPlan:
+        """The comparison of so many labels on one task by this aggregate."""
+        return ComparisonPlan(
+            labels=max(labels, 2), statistic=self.metric, alpha=self.alpha, samples=QUICK
+        )
+
+    def detectable(
+        self, scores: Sequence[float], plan: ComparisonPlan, reference: Plain
+    ) -> DetectableDifferences:
+        """What a comparison with another label of this spread could find.
+
+        Args:
+            scores: Scores of the runs, of shape (n,), n ≥ 1.
+            plan: The comparison.
+            reference: Known scores of the task (`environment.reference`).
+        """
+        labels = plan.labels
+        pairs = labels * (labels - 1) // 2
+        return detectable_differences(
+            TaskScores.from_tasks([scores]),
+            plan=plan,
+            floor=seeds_to_decide(1, pairs, self.alpha, correction_of(labels), labels),
+            chance=self.power,
+            furthest=largest_difference([declared_ends(self.usable(reference))]),
+        )
 
     def usable(self, reference: Plain) -> Plain:
         """The reference scores of a task; none if they are in other units than its scores."""
@@ -80,12 +115,15 @@ def read_headline_aggregate(folder: Path, allowed: Sequence[str] = ()) -> Headli
     if folder.resolve() == packaged_root():
         return HeadlineAggregate()
     parts = read_report(("section=[]",), folder, allowed)
-    estimator, normalised = parts.settings.estimator, parts.settings.normalisation == "none"
+    headline = HeadlineAggregate(
+        estimator=parts.settings.estimator,
+        normalised_already=parts.settings.normalisation == "none",
+        alpha=parts.settings.alpha,
+        power=parts.settings.power,
+    )
     for name, metric in parts.metrics.items():
         aggregate = aggregate_of(metric)
         # A capped metric needs normalised scores, and these are raw.
         if aggregate is None or aggregate.cap is None:
-            return HeadlineAggregate(
-                name=name, metric=metric, estimator=estimator, normalised_already=normalised
-            )
-    return HeadlineAggregate(estimator=estimator, normalised_already=normalised)
+            return replace(headline, name=name, metric=metric)
+    return headline

@@ -20,6 +20,8 @@ from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.restarts import RestartCounts
+from rlexp.stats.pilot import DetectableDifferences
+from rlexp.stats.power import ComparisonPlan
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredAttempt, StoredRun, read_run
@@ -193,6 +195,8 @@ class LabelSummary:
         metric: The name of the aggregate (`iqm`).
         title: The aggregate's title in tables (`IQM`).
         estimate: The aggregate with its interval, or None where no run has a score.
+        detectable: What a comparison with another label of this spread could find; null for a single
+            score, before all runs have ended, and in lists of experiments.
     """
 
     label: str
@@ -208,6 +212,7 @@ class LabelSummary:
     metric: str
     title: str
     estimate: Estimate | None
+    detectable: DetectableDifferences | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +289,8 @@ def summarise(
     phase: Phase,
     entries: Sequence[StoredEntry],
     leading: HeadlineAggregate,
+    *,
+    detectable: bool = False,
 ) -> PhaseSummary:
     """Compute scores and intervals, and count failed and missing runs.
 
@@ -293,6 +300,7 @@ def summarise(
         phase: The phase.
         entries: The runs of the phase, from `read_entries`.
         leading: The aggregate, with the settings of its interval.
+        detectable: Whether to compute what comparisons of test runs could find.
     """
     table = score_table.ScoreTable.from_records(
         (score_table.Entry(c.label, c.task, stored.record) for c, stored in entries),
@@ -302,6 +310,8 @@ def summarise(
     for configuration, stored in entries:
         # By identity, because a configuration holds dictionaries and has no hash.
         records.setdefault(id(configuration), []).append(stored.record)
+    labels = len({configuration.label for configuration in experiment.configurations})
+    plan = leading.plan(labels) if detectable and phase is Phase.TEST else None
     return PhaseSummary(
         experiment=experiment.name,
         phase=str(phase),
@@ -309,7 +319,7 @@ def summarise(
         failures=experiment.failures,
         past=RestartCounts.of(stored.record for _, stored in entries),
         cells=tuple(
-            _cell(c, table, records.get(id(c), []), experiment, leading)
+            _cell(c, table, records.get(id(c), []), experiment, leading, plan)
             for c in experiment.configurations
         ),
         runs=tuple(describe_run(c, stored) for c, stored in entries),
@@ -355,12 +365,14 @@ def _cell(
     records: Sequence[RunRecord],
     experiment: Experiment,
     leading: HeadlineAggregate,
+    plan: ComparisonPlan | None,
 ) -> LabelSummary:
     scored = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in scored.items()}
     failed = sum(r.state is State.FAILED for r in records)
     worst = worst_scores(configuration, experiment, sum(r.scoreless for r in records))
     values = [*by_seed.values(), *worst]
+    missing = len(records) - len(by_seed) - failed
     return LabelSummary(
         label=configuration.label,
         task=configuration.task,
@@ -371,8 +383,11 @@ def _cell(
         n=len(values),
         counted_as_worst=len(worst),
         failed=failed,
-        missing=len(records) - len(by_seed) - failed,
+        missing=missing,
         metric=leading.name,
         title=leading.title,
         estimate=leading.estimate(values, configuration.reference),
+        detectable=leading.detectable(values, plan, configuration.reference)
+        if plan is not None and len(values) > 1 and not missing
+        else None,
     )

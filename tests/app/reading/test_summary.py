@@ -25,8 +25,11 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Failure
 from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats.pilot import detectable_differences
+from rlexp.stats.power import ComparisonPlan
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.verdict import QUICK
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import new_attempt, write_run
@@ -63,7 +66,9 @@ def scored(
             run(paths, spec, evaluated(100, result, final=True), ended())
 
 
-def summary(paths: ExperimentPaths, definition: Experiment) -> PhaseSummary:
+def summary(
+    paths: ExperimentPaths, definition: Experiment, *, detectable: bool = False
+) -> PhaseSummary:
     """The summary of the experiment's test runs."""
     return summarise(
         paths,
@@ -71,6 +76,7 @@ def summary(paths: ExperimentPaths, definition: Experiment) -> PhaseSummary:
         Phase.TEST,
         read_entries(paths, definition, Phase.TEST),
         HeadlineAggregate(),
+        detectable=detectable,
     )
 
 
@@ -95,6 +101,20 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
         phase_summary.phase,
         phase_summary.folder,
     )
+
+
+def test_complete_runs_show_what_a_comparison_could_find(paths: ExperimentPaths) -> None:
+    """Two labels of four seeds each plan with each other; an incomplete label has no plan."""
+    definition = experiment(configuration("ppo"), configuration("a2c"), test=4)
+    scored(paths, definition, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, None)
+    ppo, a2c = summary(paths, definition, detectable=True).cells
+    scores = TaskScores.from_tasks([[1.0, 2.0, 3.0, 4.0]])
+    expected = detectable_differences(
+        scores, scores, plan=ComparisonPlan(samples=QUICK), floor=4, furthest=499.0
+    )
+    assert expected == ppo.detectable
+    assert a2c.detectable is None
+    assert summary(paths, definition).cells[0].detectable is None
 
 
 def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: ExperimentPaths) -> None:
