@@ -1,9 +1,9 @@
 """How often tests of two equal labels call them different at 5 %, where spreads and shapes differ.
 
-Draws the runs of two labels whose means are equal (for the test of the interquartile mean: whose
+Draws the runs of two labels whose means are equal (for a verdict about the interquartile mean: whose
 interquartile means are equal), from laws of five shapes, with equal spreads and with a first label
-that spreads three times as much. Prints the type I error of permutation tests of both statistics,
-of Welch's test, and of the sequential test of `rlexp compare --adaptive`, as the table of
+that spreads three times as much. Prints the type I error of verdicts about both metrics, of Welch's
+test, and of the sequential test of `rlexp compare --adaptive`, as the table of
 `docs/statistics.md`: `python benchmarks/type_1_errors.py`.
 """
 
@@ -12,13 +12,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
+from rlexp.stats.difference import estimate_metric_difference, spreads_differ
+from rlexp.stats.permutation import pair_distributions
+from rlexp.stats.resampling import Resampling
 from rlexp.stats.sequential.design import Design
 from rlexp.stats.sequential.plan import decide_many
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.test_inversion import t_test
 
 Array = NDArray[np.float64]
 
@@ -27,12 +32,10 @@ SIZES = ((3, 3), (4, 4), (5, 5), (10, 10), (20, 20), (3, 10))
 """Runs of the first and of the second label; the first one has the larger spread."""
 SPREADS = (1.0, 3.0)
 """Spread of the first label, in spreads of the second."""
-ENUMERATED = 1_000
-"""Most relabellings that are enumerated."""
-DRAWN = 1_999
-"""Relabellings that are drawn at random where there are more."""
+RELABELLINGS = Resampling(repetitions=999)
+"""Random relabellings, where there are too many to enumerate."""
 BATCH = 1_000
-"""Samples that share their random relabellings."""
+"""Samples that are simulated together."""
 STUDIES = 100
 """Sequential comparisons in memory at a time."""
 GRID = 1_000_000
@@ -92,67 +95,32 @@ def sample(
     return spread * (LAWS[law](uniform) - centre)
 
 
-def mean_weights(n: int) -> Array:
-    """Weight of each of n sorted runs in their mean."""
-    return np.full(n, 1 / n)
-
-
-def iqm_weights(n: int) -> Array:
-    """Weight of each of n sorted runs in their interquartile mean.
-
-    Each end loses a quarter of the weight exactly; the run at the cut counts in part.
-    """
-    ends = np.clip(np.arange(n + 1), n / 4, 3 * n / 4)
-    return np.diff(ends) / (n / 2)
-
-
-def relabellings(first: int, second: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Which of the pooled runs are the first label's, in each relabelling: (relabellings, runs).
-
-    All relabellings where there are few, else random ones.
-    """
-    runs = first + second
-    if math.comb(runs, first) <= ENUMERATED:
-        chosen = np.array(list(combinations(range(runs), first)))
-        masks = np.zeros((len(chosen), runs), dtype=bool)
-        np.put_along_axis(masks, chosen, True, axis=1)
-        return masks
-    return generator.permuted(np.tile(np.arange(runs) < first, (DRAWN, 1)), axis=1)
-
-
-def permutation_p(
-    x: Array, y: Array, weights: Callable[[int], Array], generator: np.random.Generator
-) -> Array:
-    """p-values of the two-sided permutation test of a difference of weighted sums of sorted runs.
-
-    Twice the smaller tail, as `rlexp compare` has it; for equally many runs this is the share of
-    the relabellings that are at least as far from 0.
+def verdict_p(x: Array, y: Array, statistic: Statistic) -> Array:
+    """p-values of the test that decides a verdict on two labels, of shape (samples,).
 
     Args:
         x: Scores of the first label, of shape (samples, n).
         y: Scores of the second, of shape (samples, k).
-        weights: The weights of so many sorted runs.
-        generator: Draws the relabellings, where not all are enumerated.
-
-    Returns:
-        Of shape (samples,).
+        statistic: The metric of the verdict.
     """
-    n, k = x.shape[1], y.shape[1]
-    masks = relabellings(n, k, generator)
-    # Of a sorted pool, each label's runs are sorted too: a relabelling is one weight for each run.
-    signed = np.empty(masks.shape)
-    signed[masks] = np.tile(weights(n), len(masks))
-    signed[~masks] = np.tile(-weights(k), len(masks))
-    pool = np.sort(np.concatenate([x, y], axis=1), axis=1)
-    differences = pool @ signed.T
-    observed = np.sort(x, axis=1) @ weights(n) - np.sort(y, axis=1) @ weights(k)
-    slack = 1e-11 * np.ptp(pool, axis=1)
-    side = np.sign(observed)[:, None]
-    extreme = (side * differences >= (np.abs(observed) - slack)[:, None]).sum(axis=1)
-    # The observed relabelling counts as one of those that were drawn at random.
-    drawn = math.comb(n + k, n) > ENUMERATED
-    p = 2 * (extreme + drawn) / (len(masks) + drawn)
-    return np.where(np.abs(observed) <= slack, 1.0, np.minimum(p, 1.0))
+    pairs = [
+        (TaskScores(a, (len(a),)), TaskScores(b, (len(b),))) for a, b in zip(x, y, strict=True)
+    ]
+    distributions = pair_distributions(pairs, statistic, RELABELLINGS, RELABELLINGS.repetitions)
+    return np.array(
+        [
+            _guarded(pair, distribution.p, statistic)
+            for pair, distribution in zip(pairs, distributions, strict=True)
+        ]
+    )
+
+
+def _guarded(pair: tuple[TaskScores, TaskScores], p: float, statistic: Statistic) -> float:
+    """The p-value of a pair, with that of Welch's test where it must agree."""
+    x, y = pair
+    if p > ALPHA or not (x.sizes != y.sizes or spreads_differ(x, y, statistic)):
+        return p
+    return max(p, t_test(estimate_metric_difference(x, y, statistic, RELABELLINGS), 0.0))
 
 
 def welch_p(x: Array, y: Array) -> Array:
@@ -176,8 +144,8 @@ class Errors:
     """Type I errors of the fixed tests, each a share of the samples.
 
     Attributes:
-        mean: Permutation test of the difference of the means, of labels with equal means.
-        iqm: Of the difference of the interquartile means, of labels with equal ones.
+        mean: Verdict about the mean, of labels with equal means.
+        iqm: Verdict about the interquartile mean, of labels with equal ones.
         welch: Welch's test, of labels with equal means.
     """
 
@@ -204,10 +172,10 @@ def fixed_errors(
         size = min(BATCH, samples - start)
         shapes = [(size, runs) for runs in sizes]
         x, y = two_labels(law, mean_of(law), spread, shapes, generator)
-        of_means = permutation_p(x, y, mean_weights, generator)
+        of_means = verdict_p(x, y, mean)
         of_welch = welch_p(x, y)
         x, y = two_labels(law, iqm_of(law), spread, shapes, generator)
-        of_iqms = permutation_p(x, y, iqm_weights, generator)
+        of_iqms = verdict_p(x, y, interquartile_mean)
         rejections += [(p <= ALPHA).sum() for p in (of_means, of_iqms, of_welch)]
     return Errors(*(rejections / samples).tolist())
 
@@ -265,7 +233,7 @@ def standard_error(share: float, samples: int) -> float:
 def main() -> None:
     """Print the table and its standard errors."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=20_000, help="simulated comparisons")
+    parser.add_argument("--samples", type=int, default=4_000, help="simulated comparisons")
     samples: int = parser.parse_args().samples
     for row in rows(samples):
         print(row, flush=True)

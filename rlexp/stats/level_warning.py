@@ -2,9 +2,9 @@
 
 Permutation tests and Welch's test call two labels with equal means different more often than at
 their level if the spreads of the labels differ and the scores are skewed, or fall into two groups
-(solved and failed). The errors below are for spreads of 3 : 1 at a level of 5 %, with as many runs
-of both labels; they hold for unequal numbers of runs, too, if the label with fewer runs spreads
-more and both tests must agree. `benchmarks/level_warnings.py` simulates them, with 20,000 samples.
+(solved and failed). The errors below are those of verdicts, for spreads of 3 : 1 at a level of 5 %,
+where with unequal numbers of runs the label with fewer runs spreads more.
+`benchmarks/level_warnings.py` simulates them.
 
 The thresholds are such that of comparisons of five normal scores each with equal spreads fewer than
 10 % have a warning. No threshold can tell all: the runs of a label that spreads more can by chance
@@ -19,6 +19,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.stats.aggregate import Statistic, aggregate_of
 from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]
@@ -42,19 +43,30 @@ class Cause(StrEnum):
     SPREADS = "spreads"
 
 
-ERRORS: Mapping[Cause, Mapping[int, int | None]] = {
-    Cause.GROUPS: {3: 37, 4: 24, 5: 18, 6: 13, 7: 10, 8: 8, 10: None},
-    Cause.SPREADS: {3: 19, 4: 13, 5: 15, 10: 13, 20: 11, 30: None},
-}
-"""Type I error at 5 %, in per cent, from so many runs of the label with fewer on; None: below 10.
+ErrorTable = Mapping[int, int | None]
+"""Type I error at 5 %, in per cent, from so many runs of the label with fewer on; None: below 10."""
 
-Of groups: 70 % of the runs solve the task and 30 % fail. Of spreads: lognormal scores.
-"""
-SEQUENTIAL_ERRORS: Mapping[Cause, Mapping[int, int | None]] = {
+# Of groups: 70 % of the runs solve the task and 30 % fail. Of spreads: lognormal scores.
+MEAN_ERRORS: Mapping[Cause, ErrorTable] = {
+    Cause.GROUPS: {3: 38, 4: 25, 5: 18, 6: 12, 7: 11, 8: 8, 10: None},
+    Cause.SPREADS: {3: 19, 4: 13, 5: 15, 10: 14, 20: 12, 30: None},
+}
+"""Errors of verdicts about the mean, and of any metric but the interquartile mean."""
+IQM_ERRORS: Mapping[Cause, ErrorTable] = {
+    Cause.GROUPS: {4: 17, 5: 19, 6: 14, 7: None},
+    Cause.SPREADS: {4: None},
+}
+"""Errors of verdicts about the interquartile mean, with as many runs of both labels."""
+UNEQUAL_IQM_ERRORS: Mapping[Cause, ErrorTable] = {
+    Cause.GROUPS: {3: 12, 4: None},
+    Cause.SPREADS: {3: None},
+}
+"""The same with unequal numbers of runs, where Welch's test must agree."""
+SEQUENTIAL_ERRORS: Mapping[Cause, ErrorTable] = {
     Cause.GROUPS: {5: 20, 10: 8, 20: None},
     Cause.SPREADS: {5: 19, 10: 16, 20: 13},
 }
-"""The same of the sequential test, from so many new seeds at each look on."""
+"""Errors of the sequential test of means, from so many new seeds at each look on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,9 @@ class _Appearance:
     text: str
 
 
-def level_warning(x: TaskScores, y: TaskScores, first: str, second: str) -> str | None:
+def level_warning(
+    x: TaskScores, y: TaskScores, first: str, second: str, statistic: Statistic
+) -> str | None:
     """A warning that the verdict on two labels may not hold its level.
 
     Args:
@@ -78,6 +92,7 @@ def level_warning(x: TaskScores, y: TaskScores, first: str, second: str) -> str 
         y: Scores of the second, on the same tasks in the same order.
         first: Name of the first label.
         second: Name of the second.
+        statistic: The metric of the verdict.
 
     Returns:
         Sentences with the type I error in simulations and what to do; None where the runs look
@@ -85,14 +100,28 @@ def level_warning(x: TaskScores, y: TaskScores, first: str, second: str) -> str 
     """
     fewest = min(x.n, y.n)
     equal = x.sizes == y.sizes
+    errors = errors_of_verdicts(statistic, equal=equal)
     # Three runs against three have a smallest p of 0.1.
-    if fewest < (4 if equal else 3) or not any(_error(cause, fewest) for cause in ERRORS):
+    if fewest < (4 if equal else 3) or not any(_at(table, fewest) for table in errors.values()):
         return None
+    centre = "interquartile means" if _is_iqm(statistic) else "means"
     runs = "runs of each label" if equal else "runs of the label that spreads more"
     for appearance in _appearances(x, y, first, second):
-        if text := _error_text(appearance, ERRORS, fewest, runs):
+        if text := _error_text(appearance, errors, fewest, runs, centre):
             return f"{text}. {_advice(x, y)}"
     return None
+
+
+def errors_of_verdicts(statistic: Statistic, *, equal: bool) -> Mapping[Cause, ErrorTable]:
+    """The errors of verdicts about a metric, with equal or unequal numbers of runs."""
+    if not _is_iqm(statistic):
+        return MEAN_ERRORS
+    return IQM_ERRORS if equal else UNEQUAL_IQM_ERRORS
+
+
+def _is_iqm(statistic: Statistic) -> bool:
+    aggregate = aggregate_of(statistic)
+    return aggregate is not None and aggregate.cut is not None
 
 
 def sequential_level_warning(
@@ -112,16 +141,18 @@ def sequential_level_warning(
     """
     for appearance in _appearances(x, y, first, second):
         seeds = max(group, 5)
-        if text := _error_text(appearance, SEQUENTIAL_ERRORS, seeds, "new seeds at each look"):
+        unit = "new seeds at each look"
+        if text := _error_text(appearance, SEQUENTIAL_ERRORS, seeds, unit, "means"):
             return f"{text}. Plan the next comparison with a larger --group, 10 or more."
     return None
 
 
 def _error_text(
     appearance: _Appearance,
-    errors: Mapping[Cause, Mapping[int, int | None]],
+    errors: Mapping[Cause, ErrorTable],
     number: int,
     unit: str,
+    centre: str,
 ) -> str | None:
     """What simulations say about runs of this appearance; None where they say below 10 %."""
     table = errors[appearance.cause]
@@ -131,7 +162,7 @@ def _error_text(
     shape = "such groups" if appearance.cause is Cause.GROUPS else "skewed scores"
     return (
         f"{appearance.text}: in simulations with {simulated} {unit}, spreads of 3 : 1 and {shape}, "
-        f"labels with equal means were told apart in about {table[simulated]} % of cases, not in 5 %"
+        f"labels with equal {centre} were told apart in about {table[simulated]} % of cases, not in 5 %"
     )
 
 
@@ -199,9 +230,9 @@ def _total_deviation(scores: Array) -> float:
     return float((ordered[len(ordered) - half :] - ordered[:half][::-1]).sum())
 
 
-def _error(cause: Cause, fewest: int) -> int | None:
+def _at(table: ErrorTable, fewest: int) -> int | None:
     """The type I error with so many runs of the label with fewer, in per cent; None if below 10."""
-    return ERRORS[cause][_start(ERRORS[cause], fewest)]
+    return table[_start(table, fewest)]
 
 
 def _start(table: Mapping[int, object], runs: int) -> int:

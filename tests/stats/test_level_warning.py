@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from type_1_errors import mean_of, two_labels
 
+from rlexp.stats.aggregate import interquartile_mean, mean
 from rlexp.stats.level_warning import level_warning, sequential_level_warning
 from rlexp.stats.task_scores import TaskScores
 
@@ -17,7 +18,7 @@ def scores(*tasks: list[float]) -> TaskScores:
 
 def warning(first: list[float], second: list[float]) -> str | None:
     """The warning about two labels on one task."""
-    return level_warning(scores(first), scores(second), "ppo", "a2c")
+    return level_warning(scores(first), scores(second), "ppo", "a2c", mean)
 
 
 def share_with_warning(law: str, sizes: tuple[int, int], spread: float) -> float:
@@ -38,9 +39,25 @@ def test_solved_and_failed_runs_have_a_warning() -> None:
     assert (
         "The runs of ppo fall into two groups, such as solved and failed: in simulations with 4 "
         "runs of each label, spreads of 3 : 1 and such groups, labels with equal means were told "
-        "apart in about 24 % of cases, not in 5 %. Give both labels the same number of seeds, 10 "
+        "apart in about 25 % of cases, not in 5 %. Give both labels the same number of seeds, 10 "
         "or more."
     ) == warning([500.0, 498.0, 502.0, 20.0], STEADY)
+
+
+def test_verdicts_about_the_iqm_state_their_own_errors() -> None:
+    """The error is that of the IQM; seven runs and skewed scores have no warning."""
+    groups = [500.0, 498.0, 502.0, 20.0, 499.0, 501.0, 25.0]
+    text = level_warning(scores(groups[:4]), scores(STEADY), "ppo", "a2c", interquartile_mean)
+    assert text is not None
+    assert "labels with equal interquartile means were told apart in about 17 % of" in text
+    seven = [scores(groups), scores([score - 30 for score in groups])]
+    assert level_warning(seven[0], seven[1], "ppo", "a2c", interquartile_mean) is None
+    wide = scores([410.0, 450.0, 480.0, 510.0])
+    assert level_warning(scores(STEADY), wide, "ppo", "a2c", interquartile_mean) is None
+    fewer = scores([500.0, 498.0, 502.0, 20.0, 499.0])
+    text = level_warning(scores(STEADY[:3]), fewer, "ppo", "a2c", interquartile_mean)
+    assert text is not None
+    assert "in about 12 % of cases" in text
 
 
 def test_both_labels_may_have_groups() -> None:
@@ -82,7 +99,7 @@ def test_unequal_numbers_say_the_error_of_the_fewer_runs() -> None:
     text = warning([400.0, 420.0, 470.0], groups)
     assert text is not None
     assert "with 3 runs of the label that spreads more" in text
-    assert "in about 37 % of cases" in text
+    assert "in about 38 % of cases" in text
 
 
 def test_ten_runs_in_groups_have_no_warning() -> None:
@@ -104,7 +121,7 @@ def test_groups_on_one_of_several_tasks_have_a_warning() -> None:
     """With several tasks each task is looked at; the runs of all tasks count."""
     first = scores([0.9, 0.91, 0.92, 0.1], [0.5, 0.55, 0.6])
     second = scores([0.7, 0.8, 0.85, 0.9], [0.4, 0.45, 0.5])
-    text = level_warning(first, second, "ppo", "a2c")
+    text = level_warning(first, second, "ppo", "a2c", mean)
     assert text is not None
     assert "fall into two groups" in text
     assert "with 7 runs of each label" in text
@@ -114,7 +131,7 @@ def test_the_order_of_the_runs_does_not_matter() -> None:
     """Scores that are not sorted give the same warning."""
     shuffled = TaskScores(np.array([500.0, 20.0, 502.0, 498.0]), (4,))
     expected = warning([500.0, 498.0, 502.0, 20.0], STEADY)
-    assert expected == level_warning(shuffled, scores(STEADY), "ppo", "a2c")
+    assert expected == level_warning(shuffled, scores(STEADY), "ppo", "a2c", mean)
 
 
 @pytest.mark.parametrize(("group", "error"), [(2, 20), (5, 20), (9, 20), (10, 8)])

@@ -259,6 +259,7 @@ def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
     ]
     scores: dict[tuple[str, tuple[str, ...]], TaskScores] = {}
     scored = [_scores_of_both(pair, report, scale, scores) for pair in joined]
+    _, metric = leading_metric(report)
     # One call for all pairs: the adjustment needs the whole family.
     decisions = iter(_decisions(report, joined, scored))
     return tuple(
@@ -267,7 +268,7 @@ def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
         else replace(
             pair,
             decision=next(decisions),
-            warning=level_warning(*both, pair.first, pair.second),
+            warning=level_warning(*both, pair.first, pair.second, metric),
         )
         for pair, both in zip(joined, scored, strict=True)
     )

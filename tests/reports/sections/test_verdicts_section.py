@@ -95,7 +95,7 @@ def test_runs_in_two_groups_make_a_verdict_a_warning() -> None:
     assert Tone.WARNING is tone
     assert text.startswith("ppo is better than a2c: ")
     assert "4 runs against 4 on 1 task. The runs of ppo fall into two groups" in text
-    assert "about 24 % of cases, not in 5 %" in text
+    assert "about 17 % of cases, not in 5 %" in text
 
 
 def test_many_pairs_have_one_notice_of_unusual_runs() -> None:
