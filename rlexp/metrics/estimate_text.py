@@ -19,6 +19,9 @@ SHORT_OF_NOMINAL = 0.90
 VALUES_LISTED = 6
 """Most values of rliable that a footnote lists."""
 
+THREE_RUNS = "three runs show little of their spread"
+"""Warning beside an interval of three runs: its width is mostly an assumption."""
+
 
 def possible(interval: Interval) -> bool:
     """Whether the interval has both ends."""
@@ -103,7 +106,14 @@ def sentence(title: str, estimate: Estimate) -> str:
         parts.append(f"expected coverage {format_percentage(estimate.coverage)}")
     if value := rliables_value(estimate):
         parts.append(f"{value} with rliable's cut of whole runs")
+    if three_runs(estimate):
+        parts.append(THREE_RUNS)
     return ", ".join(parts)
+
+
+def three_runs(interval: Interval) -> bool:
+    """Whether an interval with ends is that of three runs of one task."""
+    return possible(interval) and (interval.n, interval.tasks) == (3, 1)
 
 
 def rliables_value(interval: Interval) -> str | None:
@@ -138,6 +148,8 @@ def full_text(interval: Interval, digits: int) -> str:
         lines.append(f"{value} with rliable's cut of whole runs")
     if interval.coverage is not None:
         lines.append(f"expected coverage {format_percentage(interval.coverage)}")
+    if three_runs(interval):
+        lines.append(THREE_RUNS)
     if possible(interval) and interval.reason:
         lines.append(interval.reason)
     return "\n".join(lines)
@@ -156,6 +168,7 @@ def footnotes(intervals: Iterable[Interval]) -> tuple[str, ...]:
     methods = (
         *dict.fromkeys(f"{method_text(i)}." for i in every if possible(i)),
         *_rliables_values(every),
+        *([f"Intervals of n = 3: {THREE_RUNS}."] if any(map(three_runs, every)) else []),
     )
     too_low = sorted({i.coverage for i in every if i.coverage is not None and too_narrow(i)})
     if not too_low:

@@ -32,7 +32,7 @@ LABEL, SCORE = TableColumn(title="label", label=True), TableColumn(title="mean s
 def interval(
     estimate: float, low: float | None, high: float | None, **changes: object
 ) -> Interval:
-    """An interval of three runs."""
+    """An interval, of three runs unless n is given."""
     defaults: dict[str, Any] = {"level": 0.95, "method": "t", "repetitions": 0, "n": 3, **changes}
     return Interval(estimate=estimate, low=low, high=high, **defaults)
 
@@ -89,7 +89,7 @@ def test_a_table_fits_a_wide_terminal() -> None:
 def test_a_table_is_transposed_on_a_narrow_terminal() -> None:
     """Each row becomes a column, and as many columns as fit are printed side by side."""
     columns = (LABEL, *(TableColumn(title=title, digits=0) for title in ("IQM", "mean", "median")))
-    low, high = interval(1.0, 0.0, 2.0), interval(3.0, 2.0, 4.0)
+    low, high = interval(1.0, 0.0, 2.0, n=5), interval(3.0, 2.0, 4.0, n=5)
     wide_table = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
     expected = """\
 A table

@@ -209,8 +209,17 @@ def test_a_sentence_says_how_an_estimate_was_made() -> None:
     assert (
         "IQM 382 [0, 500] (n = 3: 110, 420, 500), 95 % interval, method t with bootstrap standard "
         "error, 50,000 repetitions, seed 0, expected coverage 93.4 %, 343 with rliable's cut of "
-        "whole runs"
+        "whole runs, three runs show little of their spread"
     ) == sentence("IQM", estimate([420.0, 110.0, 500.0]))
+
+
+def test_an_interval_of_three_runs_has_a_warning() -> None:
+    """Three runs of one task have the warning in every form; four runs have none."""
+    three, four = estimate([420.0, 110.0, 500.0]), estimate([1.0, 2.0, 3.0, 9.0])
+    for text in (sentence("IQM", three), full_text(three, 0), " ".join(footnotes([three, four]))):
+        assert "three runs show little of their spread" in text
+    for text in (sentence("IQM", four), full_text(four, 0), " ".join(footnotes([four]))):
+        assert "three runs" not in text
 
 
 def test_a_table_says_what_rliable_gives() -> None:
