@@ -287,6 +287,12 @@ def verdict_scale(report: ReportContext) -> AnchorsByTask | None:
     return common_scale(report.evidence, report.settings)
 
 
+def verdict_unit(report: ReportContext) -> str:
+    """Unit of the differences of verdicts: normalised score, or return."""
+    capped = is_capped(leading_metric(report)[1])
+    return "normalised score" if capped else unit(report.evidence)
+
+
 def _decisions(
     report: ReportContext,
     joined: Sequence[LabelPair],

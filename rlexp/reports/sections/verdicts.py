@@ -17,6 +17,7 @@ from rlexp.reports.analysis.estimates import (
     leading_metric,
     pairs,
     unit,
+    verdict_unit,
 )
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
@@ -98,7 +99,7 @@ def _rule(report: ReportContext) -> str:
         else f"Differences within ±{settings.margin:g} are declared irrelevant."
     )
     return (
-        f"A verdict is about {what}{over} ({unit(report.evidence)}), first label minus second. A "
+        f"A verdict is about {what}{over} ({verdict_unit(report)}), first label minus second. A "
         f"permutation test at family-wise level {settings.alpha:g} decides. {margin}"
     )
 

@@ -1,5 +1,7 @@
 """The question of a report and its verdicts."""
 
+from dataclasses import replace
+
 import pytest
 from evidence_samples import (
     CARTPOLE,
@@ -10,6 +12,7 @@ from evidence_samples import (
     empty,
     evidence,
     incomplete,
+    inquiry,
     member,
     of_scores,
     one_label,
@@ -281,3 +284,12 @@ def test_many_pairs_without_enough_runs_are_told_together() -> None:
         "No verdict is possible on 28 of 28 pairs: with 3 runs per label and"
     )
     assert message.endswith(": at least 5 runs per label and task are needed.")
+
+
+def test_a_verdict_about_a_capped_metric_is_of_normalised_scores() -> None:
+    """The optimality gap of a single task is in normalised scores, like its difference."""
+    context = inquiry(one_task())
+    gap = {"gap": context.metrics["optimality_gap"]}
+    part = VerdictsSection().part(replace(context, metrics=gap))
+    assert part is not None
+    assert "the difference of the optimality gap (normalised score), first" in texts(part)[1]
