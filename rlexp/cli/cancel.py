@@ -1,5 +1,6 @@
 """`rlexp cancel`: stops an experiment or one of its runs."""
 
+import shlex
 from typing import TYPE_CHECKING
 
 from rlexp.cli.options import Json, TargetName, console_for, current_workspace, show_result
@@ -33,19 +34,22 @@ def cancellation_lines(cancellation: "Cancellation") -> "Iterator[str]":
 def _of_run(cancellation: "Cancellation", run: str) -> str:
     from rlexp.app.commands.cancel import CancelOutcome
 
+    experiment = shlex.quote(cancellation.experiment)
     match cancellation.outcome:
         case CancelOutcome.ENDING:
             return (
                 f"asked run {run} to stop: it stops at its next step and is recorded as "
-                "interrupted; to continue it, use 'rlexp resume' or repeat its command"
+                f"interrupted; to continue it: rlexp resume {experiment}"
             )
         case CancelOutcome.WITHDRAWN:
-            return f"removed run {run} from the queue; to queue it again, repeat its command"
+            return (
+                f"removed run {run} from the queue; to queue it again: rlexp resume {experiment}"
+            )
         case CancelOutcome.QUEUED:
             return (
                 f"run {run} waits for a worker (state: {cancellation.state}), and an active command "
                 "would queue it again; cancel it once it runs, or cancel the whole experiment: "
-                f"rlexp cancel {cancellation.experiment}"
+                f"rlexp cancel {experiment}"
             )
         case _:
             return f"nothing to cancel: run {run} is not running (state: {cancellation.state})"
@@ -55,26 +59,30 @@ def _of_experiment(cancellation: "Cancellation") -> str:
     from rlexp.app.commands.cancel import CancelOutcome
     from rlexp.text import format_count
 
-    name = cancellation.experiment
+    name, experiment = cancellation.experiment, shlex.quote(cancellation.experiment)
     match cancellation.outcome:
         case CancelOutcome.ENDING:
             return (
                 f"asked process {cancellation.process}, which runs experiment {name}, to stop: its "
-                "runs are recorded as interrupted; to continue them, repeat its command"
+                f"runs are recorded as interrupted; to continue them: rlexp resume {experiment}"
             )
         case CancelOutcome.WITHDRAWN:
             return (
                 f"removed {format_count(cancellation.withdrawn, 'run')} of experiment {name} from the "
-                "queue: running ones are recorded as interrupted; to continue, repeat its command"
+                "queue: running ones are recorded as interrupted; to continue: "
+                f"rlexp resume {experiment}"
             )
         case CancelOutcome.ELSEWHERE:
             return f"experiment {name} is run by {cancellation.holder}; cancel it on that machine"
         case CancelOutcome.UNIDENTIFIED:
             return (
                 f"experiment {name} is in use by a process that could not be identified; "
-                "repeat the command"
+                f"try again: rlexp cancel {experiment}"
             )
         case CancelOutcome.ENDED:
-            return f"the command that ran experiment {name} has just ended"
+            return (
+                f"the command that ran experiment {name} has just ended; to see its runs: "
+                f"rlexp show {experiment}"
+            )
         case _:
             return f"nothing to cancel: no command runs experiment {name}"

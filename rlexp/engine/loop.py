@@ -15,6 +15,7 @@ from rlexp.engine.run_in_flight import (
 )
 from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
+from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded
 from rlexp.records.run import State
@@ -244,9 +245,12 @@ class Loop:
             failure, reason = Failure.DISK, "the disk is full"
         match failure:
             case Failure.HUNG:
-                reason = f"no progress for {self.executor.hang_timeout:g} s"
+                reason = (
+                    f"no progress for {self.executor.hang_timeout:g} s; if one step may take longer, "
+                    "raise executor.hang_timeout"
+                )
             case Failure.TIMEOUT:
-                reason = f"not done after {running.timeout:g} s"
+                reason = overtime_text(running.timeout or 0.0)
             case None if running.stopped:
                 pass
             case None:

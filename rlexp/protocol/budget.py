@@ -18,6 +18,11 @@ TENTH = "tenth"
 """Value of `evaluation_every` in a configuration that means a tenth of `steps`."""
 
 
+def overtime_text(timeout: float) -> str:
+    """Why a run that exceeded `budget.timeout` ended, and which setting allows more."""
+    return f"not done after {timeout:g} s; to allow more, raise budget.timeout"
+
+
 def evaluation_interval(evaluation_every: Any, steps: Any) -> Any:
     """The number of environment steps that `budget.evaluation_every` means.
 

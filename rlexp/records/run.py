@@ -235,6 +235,8 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         record,
         state=State.RUNNING,
         attempts=record.attempts + 1,
+        # Only `--retry` starts an attempt after a final failure; it gives new further attempts.
+        machine_failures=record.machine_failures if record.may_run() else 0,
         failure=None,
         reason=None,
         ended=None,

@@ -15,7 +15,7 @@ from signal import SIGKILL, Signals
 from typing import Any
 
 from rlexp.errors import DISK_ERRORS, RecordError, did_you_mean
-from rlexp.protocol.budget import Budget
+from rlexp.protocol.budget import Budget, overtime_text
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
 from rlexp.training import Listener
@@ -351,7 +351,7 @@ def train_by_script(
     except Stopped as stopped:
         request = stopped.request
     except TimedOut:
-        fault = ScriptFault(Failure.TIMEOUT, f"not done after {budget.timeout:g} s")
+        fault = ScriptFault(Failure.TIMEOUT, overtime_text(budget.timeout or 0.0))
     except RecordError as error:
         request = StopRequest(Ending.INTERRUPTED, str(error))
     except OSError as error:

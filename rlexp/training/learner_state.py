@@ -345,6 +345,33 @@ def restore_learner(model: BaseAlgorithm, state: dict[str, Any]) -> None:
         distribution.exploration_mat, distribution.exploration_matrices = matrices
 
 
+def logged_values(model: BaseAlgorithm) -> dict[str, Any]:
+    """The numbers that the learner has logged since its logger last wrote, such as its losses."""
+    logger = getattr(model, "_logger", None)
+    if logger is None:
+        return {}
+    return {
+        "values": {
+            k: float(v) for k, v in logger.name_to_value.items() if isinstance(v, _NUMBERS)
+        },
+        "counts": {k: int(v) for k, v in logger.name_to_count.items()},
+        "excluded": {k: list(v or ()) for k, v in logger.name_to_excluded.items()},
+    }
+
+
+def restore_logged_values(model: BaseAlgorithm, logged: dict[str, Any]) -> None:
+    """Give the values back to the learner's logger, which writes them after the next rollout.
+
+    Args:
+        model: The learner, with a logger.
+        logged: From `logged_values`; empty for a checkpoint of an older version.
+    """
+    for name, value in logged.get("values", {}).items():
+        model.logger.name_to_value[name] = value
+        model.logger.name_to_excluded[name] = tuple(logged["excluded"].get(name, ()))
+        model.logger.name_to_count[name] = logged["counts"].get(name, 0)
+
+
 def _is_counter(name: str, value: Any) -> bool:
     return isinstance(value, _NUMBERS) and name not in _NOT_RESTORED
 

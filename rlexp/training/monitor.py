@@ -112,6 +112,8 @@ class WatchedEnvironment(Monitor):
                 past.append(action.tobytes())
             else:
                 past.append(action)
+        # Counted before it is taken: a fault in the first step is one at step 1.
+        self.total_steps += 1
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
             task_reward = self._tap.look()
@@ -123,7 +125,6 @@ class WatchedEnvironment(Monitor):
             return self.observation_space.sample(), 0.0, False, True, info
         self.rewards.append(task_reward)
         self._observation = observation
-        self.total_steps += 1
         if terminated or truncated:
             self._close_episode(info)
         return observation, reward, terminated, truncated, info

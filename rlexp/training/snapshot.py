@@ -67,6 +67,7 @@ class Snapshot:
                 "next_row": learner_state.pending_row(model),
                 "evaluations": [_event_to_dict(e) for e in progress.evaluations],
                 "seconds": progress.seconds,
+                "logged": learner_state.logged_values(model),
             }
         return cls(
             step=model.num_timesteps,
@@ -156,6 +157,7 @@ def _restore(
 
     def begin_rollout() -> None:
         learner_state.restore_learner(model, state["learner"])
+        learner_state.restore_logged_values(model, state.get("logged", {}))
         # Last: building, replaying and `learn` itself may have drawn random numbers before.
         restore_generators(model, state["generators"])
 

@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from rlexp.environments import Stage
 from rlexp.environments.composed import splits
 from rlexp.errors import DISK_ERRORS, EnvironmentFault, RlexpError
+from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Ending, Evaluated, Examined, Failure, Refused, RunEnded
@@ -97,7 +98,7 @@ def train(
         if ending is Ending.INTERRUPTED:
             run.scheduler.save_newest()
     except TimedOut:
-        failure, reason = Failure.TIMEOUT, f"not done after {training.budget.timeout:g} s"
+        failure, reason = Failure.TIMEOUT, overtime_text(training.budget.timeout or 0.0)
     except (Exception, SystemExit) as error:  # noqa: BLE001
         traceback.print_exc()
         if (request := listener.stopping()) is not None:

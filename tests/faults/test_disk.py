@@ -100,6 +100,7 @@ def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_
     # A disk this full may have no room for a verdict.
     assert "(disk)" in first or " lost\n" in first, result.stdout
     assert "free space, or make the disk writable, then give the same command again" in first
+    assert "--retry" not in first
     assert ("Traceback" in first, first.count("completed")) == (False, 0), result.stdout
     assert second.startswith("1\n")
     assert second.endswith("second 0\n"), result.stdout

@@ -41,7 +41,7 @@ def test_each_fault_of_a_process_is_recorded_with_its_kind(study: StudyFolder) -
     }
     assert "ended with code 0 and without a result" in runs_by_fault["exit"]["reason"]
     assert "killed by signal 11" in runs_by_fault["segfault"]["reason"]
-    assert runs_by_fault["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
+    assert runs_by_fault["raise"]["reason"] == "step 50: RuntimeError: the motor is on fire"
 
 
 @pytest.mark.usefixtures("faults")
@@ -69,7 +69,9 @@ def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
     assert code == 1, output
     run = study.runs("hung")[0]
     assert (run["state"], run["failure"], run["attempts"]) == ("failed", "hung", 3)
-    assert run["reason"] == "no progress for 0.5 s"
+    assert run["reason"] == (
+        "no progress for 0.5 s; if one step may take longer, raise executor.hang_timeout"
+    )
     assert not study.processes()
 
 

@@ -222,12 +222,25 @@ def test_failures_of_the_machine_are_counted() -> None:
     ends = [
         ended(failure=Failure.CRASHED),
         ended(ending=Ending.INTERRUPTED),
-        ended(failure=Failure.NAN),
         ended(failure=Failure.HUNG),
+        ended(failure=Failure.NAN),
     ]
     attempts: list[list[Event]] = [[started(k + 1), end] for k, end in enumerate(ends)]
     record = fold(*attempts)
     assert (4, 2) == (record.attempts, record.machine_failures)
+
+
+def test_a_retried_run_gets_its_further_attempts_again() -> None:
+    """After a final failure, the next attempt counts failures of the machine from zero."""
+    crash = ended(failure=Failure.CRASHED)
+    attempts: list[list[Event]] = [[started(k + 1), crash] for k in range(3)]
+    assert not fold(*attempts).may_run()
+    for number in (4, 5):
+        attempts.append([started(number), crash])
+        assert fold(*attempts).may_run()
+    attempts.append([started(6), crash])
+    assert not fold(*attempts).may_run()
+    assert fold(*attempts).may_run(retry=True)
 
 
 def test_a_late_measurement_does_not_reduce_the_step() -> None:

@@ -15,6 +15,7 @@ from trainings import RecordingListener, spec_of
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.run_process import assemble
+from rlexp.protocol.budget import overtime_text
 from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
 from rlexp.store.layout import AttemptPaths
 from rlexp.training import external
@@ -287,7 +288,7 @@ def test_a_script_has_a_time_limit(attempt: Attempt) -> None:
     """A script that exceeds its time limit ends with the failure `timeout`."""
     attempt.listener.time = 100.0
     end = attempt.train("time.sleep(60)", timeout=50.0)
-    assert (Failure.TIMEOUT, "not done after 50 s") == (end.failure, end.reason)
+    assert (Failure.TIMEOUT, overtime_text(50.0)) == (end.failure, end.reason)
 
 
 def test_only_lines_are_heartbeats(attempt: Attempt) -> None:

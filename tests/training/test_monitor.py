@@ -48,7 +48,7 @@ def test_a_deferred_fault_waits_in_the_info_dictionary() -> None:
     for _ in range(2):
         observation, _, _, truncated, info = env.step(0)
         assert (truncated, observation.shape) == (True, (4,))
-        assert str(info[FAULT]) == "step 0: RuntimeError: the motor is on fire"
+        assert str(info[FAULT]) == "step 1: RuntimeError: the motor is on fire"
 
 
 class Nested(gym.Env[Any, Any]):

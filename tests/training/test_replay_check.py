@@ -51,7 +51,7 @@ HIDDEN = {
     "RareSlips": "own of RareSlips differs after the replay",
     "LevelInAnObject": "level of LevelInAnObject differs after the replay",
     "CountsInItsModule": "its ends of episodes differ at step 6 after its state was restored",
-    "Breaks": "the environment fails during the replay check: step 20: RuntimeError: the motor is on fire",
+    "Breaks": "the environment fails during the replay check: step 21: RuntimeError: the motor is on fire",
     "Words": "Text actions cannot be replayed",
 }
 

@@ -10,6 +10,7 @@ import torch
 from trainings import TINY, RecordingListener, run_training, spec_of
 
 from rlexp.app.execution.run_process import assemble
+from rlexp.protocol.budget import overtime_text
 from rlexp.records.events import (
     Checkpointed,
     Ending,
@@ -116,7 +117,7 @@ def test_time_runs_out(tmp_path: Path) -> None:
     listener = RecordingListener(tmp_path)
     listener.time = 11.0
     _, end = run_training(tmp_path, *TINY["ppo"], *SHORT, listener=listener, timeout=10.0)
-    assert (end.failure, end.reason) == (Failure.TIMEOUT, "not done after 10 s")
+    assert (end.failure, end.reason) == (Failure.TIMEOUT, overtime_text(10.0))
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
@@ -134,11 +135,11 @@ def test_a_diverged_learner_fails_as_nan(algorithm: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("fault", "failure", "reason"),
     [
-        ("raise", Failure.ENVIRONMENT, "step 99: RuntimeError: the motor is on fire"),
-        ("nan_observation", Failure.ENVIRONMENT, "step 99: observation[2] is nan"),
-        ("infinite_reward", Failure.ENVIRONMENT, "step 99: reward is inf"),
-        ("array_reward", Failure.ENVIRONMENT, "step 99: reward is no single number"),
-        ("shape", Failure.ENVIRONMENT, "step 99: observation has shape (3,), declared is (4,)"),
+        ("raise", Failure.ENVIRONMENT, "step 100: RuntimeError: the motor is on fire"),
+        ("nan_observation", Failure.ENVIRONMENT, "step 100: observation[2] is nan"),
+        ("infinite_reward", Failure.ENVIRONMENT, "step 100: reward is inf"),
+        ("array_reward", Failure.ENVIRONMENT, "step 100: reward is no single number"),
+        ("shape", Failure.ENVIRONMENT, "step 100: observation has shape (3,), declared is (4,)"),
     ],
 )
 def test_a_bad_environment_is_named_with_step_and_field(

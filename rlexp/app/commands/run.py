@@ -194,7 +194,7 @@ def _next(
     """The suggested next commands."""
     name = request.experiment.name
     failed = [r for r in records if r.state is State.FAILED]
-    if any(r.state not in {State.COMPLETED, State.FAILED, State.PRUNED} for r in records):
+    if any(record.may_run() for record in records):
         yield NextCommand(why="continue", command=shlex.join(again))
     elif failed:
         log = shlex.join(["rlexp", "logs", f"{name}/{failed[0].spec.name}"])

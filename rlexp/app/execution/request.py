@@ -6,8 +6,10 @@ and configurations of an experiment of the same name on disk.
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from rlexp.app.reading.imported import refuse_imported
@@ -260,12 +262,12 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     if not paths.definition.exists():
         return requested
     existing = read_experiment(paths)
-    refuse_imported(existing, "; choose another name with experiment=…")
+    refuse_imported(existing, f"; choose another name, for example {other_name(paths)}")
     refuse_older(existing)
     if existing.sweep is not None:
         raise RecordError(
             f"experiment {requested.name} is a sweep: continue it with 'rlexp sweep', "
-            "or choose another name with experiment=…",
+            f"or choose another name, for example {other_name(paths)}",
             code="other_definition",
             key="experiment",
             command=f"rlexp sweep {requested.name}",
@@ -275,7 +277,7 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
         differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
         raise RecordError(
             f"experiment {requested.name} exists with another definition; "
-            f"choose another name with experiment=…\n{differences}",
+            f"choose another name, for example {other_name(paths)}\n{differences}",
             code="other_definition",
             key="experiment",
         )
@@ -286,6 +288,13 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     configurations = with_current_parts(existing.configurations, requested.configurations)
     allotted = _allotted(existing, requested, seeds)
     return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+
+
+def other_name(paths: ExperimentPaths) -> str:
+    """The setting of a name that no experiment has yet, as typed in a shell."""
+    names = (f"{paths.name}-{number}" for number in count(2))
+    free = next(n for n in names if not (paths.folder.parent / n).exists())
+    return shlex.quote(f"experiment={free}")
 
 
 def with_current_parts(

@@ -15,6 +15,7 @@ from rlexp.app.execution.external import keep_files
 from rlexp.app.execution.request import (
     configuration_of,
     derive_name,
+    other_name,
     plug_in_settings,
     require_minimum,
     union,
@@ -179,12 +180,12 @@ def merge_with_existing_sweep(
     if not paths.definition.exists():
         return requested
     existing = read_experiment(paths)
-    refuse_imported(existing, "; choose another name with experiment=…")
+    refuse_imported(existing, f"; choose another name, for example {other_name(paths)}")
     refuse_older(existing)
     if existing.sweep is None:
         raise RecordError(
             f"experiment {requested.name} exists and is not a sweep; "
-            "choose another name with experiment=…",
+            f"choose another name, for example {other_name(paths)}",
         )
     assert requested.sweep is not None
     if not lag_asked:
@@ -192,7 +193,7 @@ def merge_with_existing_sweep(
             requested, replace(requested.sweep.plan, lag=existing.sweep.plan.lag)
         )
     is_chosen = paths.selection.exists()
-    _check_same(existing, requested, is_chosen=is_chosen)
+    _check_same(existing, requested, paths, is_chosen=is_chosen)
     plan = _longer(
         existing.sweep.plan, requested.sweep.plan if requested.sweep else existing.sweep.plan
     )
@@ -224,14 +225,16 @@ def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
     return replace(experiment, sweep=grown)
 
 
-def _check_same(existing: Experiment, requested: Experiment, *, is_chosen: bool) -> None:
+def _check_same(
+    existing: Experiment, requested: Experiment, paths: ExperimentPaths, *, is_chosen: bool
+) -> None:
     if existing.fingerprint == requested.fingerprint:
         return
     differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
     may_grow = "seeds.test may grow" if is_chosen else "sweep.trials and seeds.test may grow"
     raise RecordError(
         f"sweep {requested.name} exists with another definition, of which only {may_grow}; "
-        f"choose another name with experiment=…\n{differences}",
+        f"choose another name, for example {other_name(paths)}\n{differences}",
     )
 
 

@@ -227,7 +227,9 @@ def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
     try:
         wait_for(lambda: commands.states()[:1] == ["running"], 90)
         (name,) = (row.run for row in commands.runs() if row.seed == 0)
-        assert f"asked run {name} to stop" in commands.answer("cancel", f"short/{name}")
+        answer = commands.answer("cancel", f"short/{name}")
+        assert f"asked run {name} to stop" in answer
+        assert answer.rstrip().endswith("to continue it: rlexp resume short")
         wait_for(lambda: commands.states() == ["interrupted", "running"], 30)
         assert f"asked process {command.pid}" in commands.answer("cancel", "short")
         printed, _ = command.communicate(timeout=10)

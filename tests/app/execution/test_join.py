@@ -45,11 +45,15 @@ def test_another_definition_is_refused_label_by_label(tmp_path: Path) -> None:
     with pytest.raises(RecordError) as caught:
         merged(tmp_path, existing, experiment(*changed_configurations))
     first, *lines = str(caught.value).splitlines()
-    assert first.startswith("experiment sample exists with another definition")
+    assert (
+        "experiment sample exists with another definition; choose another name, for example "
+        "experiment=sample-2"
+    ) == first
     episodes = PPO.budget.final_episodes
     expected = (
         f"  budget.final_episodes: existing {episodes}, requested 7 (in all 2 configurations)"
     )
     assert [expected] == lines
-    with pytest.raises(RecordError, match=r"\n  a2c is missing$"):
+    (tmp_path / "sample-2").mkdir()
+    with pytest.raises(RecordError, match=r"experiment=sample-3\n  a2c is missing$"):
         merge_with_existing(Layout(tmp_path).experiment(existing.name), experiment(PPO))
