@@ -94,7 +94,9 @@ def compare(
     from rlexp.app.commands.compare import compare as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
 
-    request = CompareRequest(targets=tuple(targets), phase=phase, overrides=overrides)
+    request = CompareRequest(
+        targets=tuple(targets), phase=phase, overrides=overrides, strict=strict
+    )
     result = use_case(request, current_workspace(allow_import))
     render_result(result, console, partial(show_comparison, strict=strict))
     raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)

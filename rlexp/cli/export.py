@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, show_result
+from rlexp.cli.report_settings import StrictRecordsOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,7 @@ def export(
         ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    strict: StrictRecordsOption = False,
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +76,7 @@ def export(
         common_seeds=common_seeds,
         normalised=normalised,
         force=force,
+        strict=strict,
     )
     result = use_case(request, current_workspace(allow_import))
     show_result(result, console_for(as_json=as_json), export_lines)

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
-from rlexp.cli.report_settings import AlphaOption, SettingsOption, setting_overrides
+from rlexp.cli.report_settings import (
+    AlphaOption,
+    SettingsOption,
+    StrictRecordsOption,
+    setting_overrides,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +65,7 @@ def power(
         typer.Option("--power", help="Probability of detecting it: 0.8."),
     ] = None,
     settings: SettingsOption = None,
+    strict: StrictRecordsOption = False,
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
@@ -75,6 +81,7 @@ def power(
         labels=labels,
         scores=scores,
         overrides=setting_overrides(settings, alpha=alpha, power=chance),
+        strict=strict,
     )
     plan = use_case(request, current_workspace(allow_import))
     render_result(

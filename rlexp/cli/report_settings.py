@@ -29,6 +29,11 @@ StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with code 3 if data is missing or a check fails.")
 ]
 
+StrictRecordsOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Compare every file with the ledger, and refuse changed ones."),
+]
+
 
 def setting_overrides(
     settings: list[str] | None, **options: float | str | None

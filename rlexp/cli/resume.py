@@ -90,6 +90,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
             f"choose how this machine is used: {shlex.join(omitted.words)}; to use it, add it to "
             "this command"
         )
+    yield from outcome.problems
     for name in outcome.adaptive:
         again = shlex.join(["rlexp", "compare", name, "--adaptive"])
         yield f"To make the next look of {name}: {again} …"

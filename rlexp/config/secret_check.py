@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlexp.errors import ConfigError
-from rlexp.store.secrets import mask_known, secret_values
+from rlexp.store.secret_names import is_secret_name
+from rlexp.store.secrets import is_setting, mask_known, secret_values
 
 _VARIABLE = re.compile(r"\$\{oc\.env:([^,}]+)(?:,([^}]*))?\}")
 
@@ -48,7 +49,8 @@ def _variable(match: re.Match[str]) -> str:
 
 RECORDED_KEYS = ("agent", "algorithm", "environment", "budget", "compute", "tracker")
 """Sections whose values are stored in records and shown in printed commands."""
-# Narrower than the names that logs mask: many harmless settings have "key" in their names.
+# A word under one of these names is a secret. Other names that logs mask have harmless values too
+# (`signature: euclidean`).
 _SECRET_NAME = re.compile(
     r"(.*[_-])?(api_?key|access_?key|secret(_?key)?|(access|auth|api)_?token|passw(or)?d)",
     re.IGNORECASE,
@@ -73,8 +75,8 @@ def find_secrets(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _is_secret(key: str, text: str, values: frozenset[str]) -> bool:
-    named = len(text) >= _MIN_LENGTH and _SECRET_NAME.fullmatch(key) is not None
-    return named or mask_known(text, values) != text
+    named = _SECRET_NAME.fullmatch(key) or (is_secret_name(key) and not is_setting(text))
+    return (len(text) >= _MIN_LENGTH and bool(named)) or mask_known(text, values) != text
 
 
 def texts_with_paths(

@@ -1,7 +1,8 @@
 """The catalogue of an experiment: a cache of its ended runs, so that their journals are read once.
 
-The catalogue is derived from the records and may be deleted. An entry is valid while the stamp of
-the run (inode, size and times of its files) is unchanged. A catalogue that cannot be read is
+The catalogue is derived from the records and may be deleted. It holds runs whose records match the
+ledger only. An entry is valid while the stamp of the run (inode, size and times of its files) is
+unchanged, so that unchanged runs are neither read nor compared with the ledger again. A catalogue that cannot be read is
 ignored as a whole; a catalogue is always written as a whole.
 """
 
@@ -21,6 +22,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import CONFIGURATION, RunSpec
 from rlexp.records.events import Continued, Event, Failure, Refused, from_plain, to_plain
 from rlexp.records.run import Brief, RunRecord, State
+from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.files import parse_json, read_file
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun
@@ -314,7 +316,7 @@ def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator
         yield event
 
 
-FORMAT = 1
+FORMAT = 2
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""
@@ -336,10 +338,12 @@ class Catalogue:
     Attributes:
         locations: Files that may hold the catalogue, the preferred one first.
         now: Returns the time in seconds since 1970.
+        records: Compares runs with the ledger of the experiment.
     """
 
     locations: Sequence[Path]
     now: Callable[[], float]
+    records: ChangedRecords
     _rows: dict[str, CatalogueRow] = field(default_factory=dict)
     _kept: dict[str, tuple[Stamp, StoredRun]] = field(default_factory=dict)
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
@@ -348,12 +352,14 @@ class Catalogue:
     _new: int = 0
 
     @classmethod
-    def read(cls, locations: Sequence[Path], now: Callable[[], float]) -> "Catalogue":
+    def read(
+        cls, locations: Sequence[Path], now: Callable[[], float], records: ChangedRecords
+    ) -> "Catalogue":
         """Read the newest file; a damaged file, or that of another version, reads as empty."""
         with suppress(OSError, *INVALID):
             newest = max(filter(os.path.lexists, locations), key=lambda p: p.lstat().st_mtime_ns)
-            return cls(locations, now, _read(newest))
-        return cls(locations, now)
+            return cls(locations, now, records, _read(newest))
+        return cls(locations, now, records)
 
     def look(
         self,
@@ -375,17 +381,30 @@ class Catalogue:
         # The stamp is taken before reading: a change in between then makes the entry invalid,
         # and not the entry of old content valid for new files.
         before = stamp_before_reading(run)
-        stored = read(run)
+        stored = self._compared(read(run))
         name = run.folder.name
         spec = stored.record.spec
         if not stored.record.is_over or spec.name != name or spec.parent is not None:
             return stored
         record = replace(stored.record.in_brief(), spec=self._shared(spec))
         brief = replace(stored, record=record)
-        if before is not None and is_settled(before, self.now(), SETTLED):
+        intact = not (brief.changed or self.records.broken)
+        if intact and before is not None and is_settled(before, self.now(), SETTLED):
             self._kept[name] = before, brief
             self._new += 1
         return brief
+
+    def compare(self, stored: StoredRun) -> StoredRun:
+        """A run that was just read, with the names of its files that differ from the ledger."""
+        # The stamp is looked at after the reading: what was read is then what was compared.
+        return stored if self._valid_row(stored.paths) else self._compared(stored)
+
+    def _compared(self, stored: StoredRun) -> StoredRun:
+        # A running run is still being written.
+        if stored.record.state is State.RUNNING:
+            return stored
+        changed = self.records.of(stored.paths)
+        return replace(stored, changed=changed) if changed else stored
 
     def save(self, *, complete: bool) -> None:
         """Write the catalogue to the first writable location, if enough of it is new.
@@ -409,12 +428,8 @@ class Catalogue:
                 return
 
     def _find(self, run: RunPaths, requested: RunSpec | None = None) -> StoredRun | None:
-        name = run.folder.name
-        row = self._rows.get(name)
+        name, row = run.folder.name, self._valid_row(run)
         if row is None:
-            return None
-        attempts = row.values["attempts"]
-        if len(row.stamp) != length_of(attempts) or row.stamp != stamp_of(run, attempts):
             return None
         with suppress(*INVALID):
             matches = requested is not None and self._specifies(requested, row)
@@ -423,6 +438,15 @@ class Catalogue:
                 self._kept[name] = row.stamp, stored
                 return stored
         return None
+
+    def _valid_row(self, run: RunPaths) -> CatalogueRow | None:
+        """The entry of a run whose files are as they were when the entry was made."""
+        row = self._rows.get(run.folder.name)
+        if row is None:
+            return None
+        attempts = row.values["attempts"]
+        unchanged = len(row.stamp) == length_of(attempts) and row.stamp == stamp_of(run, attempts)
+        return row if unchanged else None
 
     def _specifies(self, requested: RunSpec, row: CatalogueRow) -> bool:
         """Whether a specification is that of a catalogued run."""

@@ -61,12 +61,18 @@ def read_fence(attempt: AttemptPaths, following: AttemptPaths | None) -> Fence |
 
 
 def superseded(attempt: AttemptPaths) -> str | None:
-    """Why an attempt no longer counts, as text; None while it is the run's last attempt.
+    """Why an attempt may write nothing more, as text; None while it is the run's last attempt.
 
-    If the folder cannot be read, the attempt counts as not superseded.
+    If the folder cannot be read, the attempt counts as not superseded. A folder that was replaced by
+    a link may lead anywhere.
     """
+    run = RunPaths(attempt.folder.parent.parent)
+    folders = (run.folder, attempt.folder.parent, attempt.folder, run.checkpoints, run.replay)
+    for folder in folders:
+        if folder.is_symlink():
+            return f"{folder} was replaced by a link, through which nothing is written"
     try:
-        numbers = [other.number for other in RunPaths(attempt.folder.parent.parent).attempts()]
+        numbers = [other.number for other in run.attempts()]
     except RecordError:
         return None
     if attempt.number not in numbers:

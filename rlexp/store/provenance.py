@@ -11,15 +11,8 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from rlexp.store.secrets import (
-    SECRET_FILES,
-    is_secret_file,
-    is_settings_file,
-    mask,
-    mask_all,
-    mask_code,
-    secret_values,
-)
+from rlexp.store.secret_names import SECRET_FILES, is_secret_file, is_settings_file
+from rlexp.store.secrets import mask, mask_all, mask_code, secret_values
 
 VARIABLES = re.compile(
     r"(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH|PYTHON)[A-Z0-9_]*|SLURM_JOB_ID|MUJOCO_GL",

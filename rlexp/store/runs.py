@@ -39,12 +39,14 @@ class StoredRun:
         record: The record folded from its journals.
         torn: Journals whose last line is incomplete.
         quarantined: Damaged lines before the last ones.
+        changed: Files that differ from the ledger, where they were compared with it.
     """
 
     paths: RunPaths
     record: RunRecord
     torn: int = 0
     quarantined: int = 0
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

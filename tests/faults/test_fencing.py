@@ -221,6 +221,35 @@ def test_a_process_of_a_superseded_or_removed_attempt_ends(
     journal.close()
 
 
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+@pytest.mark.parametrize("folder", ["", "attempts", "attempts/1", "checkpoints"])
+def test_a_process_whose_folder_was_swapped_for_a_link_ends(
+    paths: RunPaths, capfd: pytest.CaptureFixture[str], action: str, folder: str
+) -> None:
+    """A run writes nothing through a link that took the place of one of its folders meanwhile."""
+    first = attempt(paths, started(1))
+    for step in (10, 20):
+        publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
+    journal = JournalWriter(first.folder / "own.jsonl")
+    listener = RunListener(paths, first, journal)
+    swapped = paths.folder / folder if folder else paths.folder
+    elsewhere = swapped.rename(paths.folder.parent / "elsewhere")
+    swapped.symlink_to(elsewhere)
+    before = contents(elsewhere)
+    assert exit_code_of_fork(lambda: ACTIONS[action](listener)) == 0
+    assert f"{swapped} was replaced by a link" in capfd.readouterr().out
+    assert before == contents(elsewhere)
+    journal.close()
+
+
+def test_no_verdict_is_written_through_a_link(paths: RunPaths) -> None:
+    """The verdict on an attempt whose run was swapped for a link is not written."""
+    first = attempt(paths, started(1))
+    paths.folder.symlink_to(paths.folder.rename(paths.folder.parent / "elsewhere"))
+    write_verdict(first, ended(60, failure=Failure.CRASHED))
+    assert not first.verdict.exists()
+
+
 def exit_code_of_fork(act: Callable[[], object]) -> int:
     """The exit code of a fork that calls a function; 9 where the function returns."""
     pid = os.fork()

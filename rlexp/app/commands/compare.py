@@ -40,11 +40,14 @@ class CompareRequest:
         targets: Experiments, or labels of them (`EXPERIMENT/LABEL`).
         phase: `test`, `selection` or `tuning`; None prefers test where there are test runs.
         overrides: Changed settings of `conf/report.yaml` (`interval=percentile`).
+        strict: Whether to compare every file with the ledger; otherwise, those that scores are
+            computed from, and only where they changed since they were compared last.
     """
 
     targets: tuple[str, ...]
     phase: str | None = None
     overrides: tuple[str, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,9 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
     """
     workspace.make_allowed_importable()
     parts = read_report([SECTIONS, *request.overrides], workspace.folder, workspace.allowed)
-    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace)
+    evidence = collect_evidence(
+        request.targets, read_phase(request.phase), workspace, integrity=request.strict
+    )
     if len(evidence.labels) < 2:
         raise ConfigError(_too_few_labels(evidence))
     study = make_report(evidence, parts)

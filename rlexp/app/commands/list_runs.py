@@ -535,8 +535,12 @@ def _began(continued: Sequence[int], restarts: int) -> str | None:
 
 def _problems(surveys: Sequence[ExperimentScan], kind: ListingKind) -> Iterator[str]:
     """Problems of folders that no row shows."""
-    if kind is ListingKind.RUNS:
-        yield from (experiment.problem for experiment in surveys if experiment.problem)
-    elif kind is ListingKind.CONFIGURATIONS:
-        for experiment in surveys:
-            yield from (f"{experiment.paths.name}: {problem}" for problem in experiment.problems)
+    for experiment in surveys:
+        name = experiment.paths.name
+        if kind is ListingKind.CONFIGURATIONS:
+            yield from (f"{name}: {problem}" for problem in experiment.problems)
+            continue
+        if kind is ListingKind.RUNS and experiment.problem:
+            yield experiment.problem
+        if experiment.mismatch:
+            yield f"{name}: {experiment.mismatch}"

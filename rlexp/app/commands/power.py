@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import ClassVar, get_args
 
+from rlexp.app.reading.integrity import refuse_changed
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
@@ -42,6 +43,7 @@ class PowerRequest:
         labels: Number of labels to compare; None takes those of the pilot, or two.
         scores: Shape of the distribution of scores: `normal` or `bimodal`.
         overrides: Changed settings of `conf/report.yaml` (`power=0.9`).
+        strict: Whether to refuse a pilot of which any file differs from the ledger.
     """
 
     target: str | None = None
@@ -51,6 +53,7 @@ class PowerRequest:
     labels: int | None = None
     scores: str = "normal"
     overrides: tuple[str, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,8 @@ class PilotPlan:
         planned: The given number of seeds per label; null if none was given.
         unit: The unit of scores, differences and standard deviations.
         pilots: Each label, and both together if there are two.
-        warnings: Why labels are left out, and why labels are not comparable.
+        warnings: Why labels are left out or not comparable, and which records are damaged or
+            differ from the ledger.
     """
 
     schema: ClassVar[Schema] = Schema("power-by-pilot")
@@ -186,7 +190,8 @@ def power(request: PowerRequest, workspace: Workspace) -> EffectPlan | PilotPlan
     try:
         if request.target is None:
             return _by_effect(request, parts.settings, plan, name)
-        evidence = collect_evidence([request.target], None, workspace)
+        evidence = collect_evidence([request.target], None, workspace, integrity=request.strict)
+        refuse_changed(evidence.integrity)
         return _by_pilot(evidence, request, parts.settings, plan, name)
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -267,6 +272,7 @@ def _by_pilot(
     if len(scores) == 2:
         pilots.append((" and ".join(scores), list(scores.values())))
     doubts = [f"{label}: {reason}." for label, reason in reasons.items()]
+    doubts += evidence.problems
     # A single label is compared with nothing, so warnings about unfairness do not apply.
     if len(pilots) > 1:
         doubts += [n.text for n in warnings(evidence) if n.tone is Tone.WARNING]

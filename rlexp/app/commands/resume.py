@@ -109,6 +109,7 @@ class ResumeOutcome:
         errors: Experiments that could not be continued.
         adaptive: Experiments whose next look needs `rlexp compare --adaptive`.
         left_words: Overrides of recorded commands that were left out.
+        problems: What differs from the ledger of each experiment, each as a sentence.
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
     """
 
@@ -120,6 +121,7 @@ class ResumeOutcome:
     errors: tuple[ResumeError, ...]
     adaptive: tuple[str, ...]
     left_words: tuple[LeftWords, ...]
+    problems: tuple[str, ...]
     interrupted: str | None
 
 
@@ -171,6 +173,7 @@ class _Resumption:
     errors: list[ResumeError] = field(default_factory=list)
     adaptive: list[str] = field(default_factory=list)
     left_words: list[LeftWords] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     @property
     def interrupted(self) -> str | None:
@@ -187,6 +190,7 @@ class _Resumption:
             errors=tuple(self.errors),
             adaptive=tuple(self.adaptive),
             left_words=tuple(self.left_words),
+            problems=tuple(self.problems),
             interrupted=self.interrupted,
         )
 
@@ -198,7 +202,7 @@ class _Resumption:
             if isinstance(paths, RunPaths):
                 self._run(paths)
             else:
-                self._experiment(survey(paths))
+                self._experiment(self._survey(paths))
         except RlexpError as error:
             # Phases that were continued before the error stay in the result.
             if not self.parts:
@@ -234,12 +238,19 @@ class _Resumption:
             )
         )
 
+    def _survey(self, paths: ExperimentPaths) -> ExperimentScan:
+        """Read an experiment, and note what differs from its ledger."""
+        surveyed = survey(paths)
+        if surveyed.mismatch:
+            self.problems.append(f"{paths.name}: {surveyed.mismatch}")
+        return surveyed
+
     def _resume_if_unfinished(self, paths: ExperimentPaths) -> None:
         if is_held(paths.lock):
             left = LeftExperiment(experiment=paths.name, holder=holder(paths.lock))
             self.left.append(left)
             return
-        surveyed = survey(paths)
+        surveyed = self._survey(paths)
         if surveyed.experiment is None:
             raise RecordError(str(surveyed.problem))
         if _is_unfinished(surveyed, surveyed.experiment, read_last_command(surveyed), self):
@@ -255,7 +266,7 @@ class _Resumption:
             self.adaptive.append(surveyed.paths.name)
 
     def _run(self, paths: RunPaths) -> None:
-        surveyed = survey(ExperimentPaths(paths.folder.parent))
+        surveyed = self._survey(ExperimentPaths(paths.folder.parent))
         if surveyed.experiment is not None and surveyed.experiment.sweep is not None:
             whole = shlex.join(["rlexp", "resume", surveyed.paths.name, *self.overrides])
             raise RecordError(

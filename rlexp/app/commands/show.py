@@ -8,7 +8,13 @@ from os import environ
 from typing import Any, ClassVar
 
 from rlexp.app.commands.status import sweep_status
-from rlexp.app.reading.experiment_scan import ExperimentScan, configuration_of, read_now, survey
+from rlexp.app.reading.experiment_scan import (
+    ExperimentScan,
+    configuration_of,
+    read_now,
+    run_mismatch,
+    survey,
+)
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.imported import describe_source, imported_counts
 from rlexp.app.reading.summary import (
@@ -28,7 +34,7 @@ from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined
-from rlexp.records.run import RunRecord
+from rlexp.records.run import RunRecord, State
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_spec
@@ -144,6 +150,7 @@ class RunDetails(RunRow):
         checkpoints: The cost of its checkpoints; null if there are none.
         files: The files of its folder.
         folder: The folder of its records.
+        problem: What of its records differs from the ledger; null if nothing does.
     """
 
     schema: ClassVar[Schema] = Schema("run-details")
@@ -159,6 +166,7 @@ class RunDetails(RunRow):
     checkpoints: CheckpointCost | None
     files: tuple[RunFile, ...]
     folder: str
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +321,7 @@ def _run(run: RunPaths) -> RunDetails:
         checkpoints=checkpoint_cost(record, attempts),
         files=_files(run),
         folder=str(run.folder),
+        problem=None if record.state is State.RUNNING else run_mismatch(run),
     )
 
 

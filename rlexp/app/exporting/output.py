@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TypeAlias
 from uuid import uuid4
 
 from rlexp.app.reading.imported import imported_lines
+from rlexp.app.reading.integrity import refuse_changed
 from rlexp.app.reporting.build import read_phase
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand, Schema
@@ -37,6 +38,7 @@ class ExportRequest:
         common_seeds: Whether to export only the seeds that every task has.
         normalised: Whether scores are normalised to 0 and 1 at the anchors of each task.
         force: Whether to replace existing files.
+        strict: Whether to refuse runs of which any file differs from the ledger.
     """
 
     format: str
@@ -49,6 +51,7 @@ class ExportRequest:
     common_seeds: bool = False
     normalised: bool = False
     force: bool = False
+    strict: bool = False
 
 
 def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
@@ -58,7 +61,8 @@ def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
         RlexpError: A target, phase or task is unknown, or no run has a score.
     """
     phase = read_phase(request.phase) or Phase.TEST
-    evidence = collect_evidence(request.targets, phase, workspace)
+    evidence = collect_evidence(request.targets, phase, workspace, integrity=request.strict)
+    refuse_changed(evidence.integrity)
     for task in request.tasks:
         if task not in evidence.tasks:
             raise ConfigError(

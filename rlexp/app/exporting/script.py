@@ -27,8 +27,9 @@ from rlexp.app.exporting.output import (
     ExportTarget,
     copy_of,
 )
-from rlexp.app.reading.experiment_scan import configuration_of
+from rlexp.app.reading.experiment_scan import configuration_of, run_mismatch, survey
 from rlexp.app.reading.imported import refuse_imported_run
+from rlexp.app.reading.integrity import examine, refuse_changed
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
@@ -49,7 +50,7 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
-from rlexp.store.layout import RunPaths
+from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_run
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.text import format_count, format_score
@@ -85,6 +86,7 @@ def make_script(request: ExportRequest, output: ExportTarget, workspace: Workspa
     if len(request.targets) != 1:
         raise ConfigError("a script is made from one run: name EXPERIMENT/RUN")
     paths = find_run(request.targets[0], workspace)
+    problems = _changed(paths, strict=request.strict)
     command = ["rlexp", "export", "script", run_name(paths), "--output", request.output or ""]
     policy = export_policy(paths, workspace, command)
     final, name = policy.final, run_name(paths)
@@ -101,10 +103,27 @@ def make_script(request: ExportRequest, output: ExportTarget, workspace: Workspa
         run=name,
         mean_return=final.mean,
         imports=policy.foreign,
-        remarks=(f"{score} of one run", *import_remarks(policy.foreign)),
+        problems=problems,
+        remarks=(
+            f"{score} of one run",
+            *import_remarks(policy.foreign),
+            *(f"Problem: {line}" for line in problems),
+        ),
         next=(evaluation_command(output.path / SCRIPT, policy.foreign, workspace),),
     )
     return Export(contents=policy.files, folder=True, outcome=outcome)
+
+
+def _changed(run: RunPaths, *, strict: bool) -> tuple[str, ...]:
+    """What of the run differs from the ledger, on one line.
+
+    Raises:
+        RecordError: With `strict`, a record differs.
+    """
+    if strict:
+        refuse_changed([examine(survey(ExperimentPaths(run.folder.parent)))], run.folder.name)
+    text = run_mismatch(run)
+    return (text,) if text else ()
 
 
 def find_run(name: str, workspace: Workspace) -> RunPaths:

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from rlexp.app.workspace import cache_folder
 from rlexp.store.catalogue import Catalogue
+from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
 
@@ -33,11 +34,13 @@ def catalogue_of(paths: ExperimentPaths) -> Catalogue:
     The cache is also used for a folder that several machines share: all of them would write the
     same catalogue, and one might read it while another replaces it.
     """
+    records = ChangedRecords(paths)
     if not paths.folder.is_dir():
         # The folder may be missing, or a link that leads to itself, which `resolve` refuses.
-        return Catalogue([], time.time)
+        return Catalogue([], time.time, records)
     # The full path, because experiments of several workspaces share the cache and may share names.
     name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
     in_cache = cache_folder() / "catalogues" / name
     shared = is_shared(paths.catalogue)
-    return Catalogue.read([in_cache] if shared else [paths.catalogue, in_cache], time.time)
+    locations = [in_cache] if shared else [paths.catalogue, in_cache]
+    return Catalogue.read(locations, time.time, records)

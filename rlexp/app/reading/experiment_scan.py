@@ -1,7 +1,8 @@
 """Scans an experiment's folder: every run, planned or not, intact or damaged."""
 
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
-from rlexp.store.catalogue import Catalogue
+from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_experiment, read_run
+from rlexp.text import format_count, join_first_names
 
 READ_ERRORS = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, OSError)
 """Errors raised by files that are well-formed and have senseless content."""
@@ -46,12 +48,21 @@ class ScannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentScan:
-    """An experiment and its runs on disk; `problem` says why the definition is missing."""
+    """An experiment and its runs on disk.
+
+    Attributes:
+        paths: The experiment.
+        experiment: Its definition, or None where it cannot be read.
+        runs: Its runs.
+        problem: Why the definition cannot be read.
+        ledger_is_broken: Whether the ledger was found to be damaged or changed itself.
+    """
 
     paths: ExperimentPaths
     experiment: Experiment | None
     runs: tuple[ScannedRun, ...]
     problem: str | None = None
+    ledger_is_broken: bool = False
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -68,10 +79,34 @@ class ExperimentScan:
         ]
 
     @property
+    def mismatch(self) -> str | None:
+        """What differs from the ledger, on one line; None where nothing does."""
+        names = [f.name for f in self.runs if f.stored and f.stored.changed]
+        return mismatch_text(self.paths.name, names, ledger_is_broken=self.ledger_is_broken)
+
+    @property
     def problems(self) -> list[str]:
         """Every problem, as one line."""
-        definition_problem = [self.problem] if self.problem else []
-        return definition_problem + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
+        of_all = [text for text in (self.problem, self.mismatch) if text]
+        return of_all + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
+
+
+def mismatch_text(experiment: str, runs: Sequence[str], *, ledger_is_broken: bool) -> str | None:
+    """What differs from the ledger of an experiment, on one line; None where nothing does."""
+    verb = "differs" if len(runs) == 1 else "differ"
+    number = format_count(len(runs), "run")
+    parts = [f"{number} {verb} from the ledger ({join_first_names(runs, 3)})"] if runs else []
+    parts += ["the ledger itself was changed"] if ledger_is_broken else []
+    command = shlex.join(["rlexp", "verify", experiment])
+    return f"{' and '.join(parts)}; '{command}' says what" if parts else None
+
+
+def run_mismatch(run: RunPaths) -> str | None:
+    """What of a run differs from the ledger of its experiment, on one line."""
+    experiment = ExperimentPaths(run.folder.parent)
+    records = ChangedRecords(experiment)
+    names = [run.folder.name] if records.of(run) else []
+    return mismatch_text(experiment.name, names, ledger_is_broken=records.broken)
 
 
 @collector_paused()
@@ -91,16 +126,18 @@ def survey(paths: ExperimentPaths, *, brief: bool = False) -> ExperimentScan:
         planned = _planned(experiment)
     except (RlexpError, *READ_ERRORS) as error:
         experiment, problem, planned = None, _describe_error(error, paths.folder), {}
-    catalogue = None
-    if brief and (experiment is None or experiment.sweep is None):
-        catalogue = catalogue_of(paths)
+    catalogue = catalogue_of(paths)
+    from_catalogue = brief and (experiment is None or experiment.sweep is None)
+    read = (
+        (lambda run, spec: catalogue.look(run, read_intact, spec))
+        if from_catalogue
+        else (lambda run, _: catalogue.compare(read_intact(run)))
+    )
     try:
-        runs = {
-            run.folder.name: _look(run, planned, experiment, catalogue) for run in paths.runs()
-        }
+        runs = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
     except RecordError as error:
         runs, problem = {}, _describe_error(error, paths.folder)
-    if catalogue is not None:
+    if from_catalogue:
         catalogue.save(complete=True)
     phases = {s.record.spec.phase for f in runs.values() if f.planned and (s := f.stored)}
     for name, (configuration, spec) in planned.items():
@@ -115,7 +152,13 @@ def survey(paths: ExperimentPaths, *, brief: bool = False) -> ExperimentScan:
             )
     order = {name: position for position, name in enumerate(planned)}
     ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
-    return ExperimentScan(paths=paths, experiment=experiment, runs=tuple(ordered), problem=problem)
+    return ExperimentScan(
+        paths=paths,
+        experiment=experiment,
+        runs=tuple(ordered),
+        problem=problem,
+        ledger_is_broken=catalogue.records.broken,
+    )
 
 
 def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
@@ -153,12 +196,12 @@ def _look(
     paths: RunPaths,
     planned: Planned,
     experiment: Experiment | None,
-    catalogue: Catalogue | None,
+    read: Callable[[RunPaths, RunSpec | None], StoredRun],
 ) -> ScannedRun:
     name = paths.folder.name
     configuration, spec = planned.get(name, (None, None))
     try:
-        stored = catalogue.look(paths, read_intact, spec) if catalogue else read_intact(paths)
+        stored = read(paths, spec)
         read_spec = stored.record.spec
         if spec is not None and read_spec is not spec and repr(read_spec) == repr(spec):
             # Equal specifications are shared, to save memory where there are thousands of runs.

@@ -4,7 +4,8 @@
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,6 +104,30 @@ def examine(survey: ExperimentScan, head: str | None = None) -> Integrity:
         head=ledger.head if ledger else None,
         findings=tuple(sorted(findings.findings, key=lambda f: list(RecordKind).index(f.kind))),
     )
+
+
+def refuse_changed(results: Iterable[Integrity], run: str | None = None) -> None:
+    """Refuse records that differ from their ledger.
+
+    Args:
+        results: The results of comparing experiments with their ledgers.
+        run: The only run that is used, if it is one.
+
+    Raises:
+        RecordError: A record differs.
+    """
+    for result in results:
+        faults = [f for f in result.faults if run is None or f.run in {None, run}]
+        if faults:
+            names = list(dict.fromkeys(f.run or result.experiment for f in faults))
+            verb = "differs" if len(faults) == 1 else "differ"
+            command = shlex.join(["rlexp", "verify", result.experiment])
+            raise RecordError(
+                f"{result.experiment}: {format_count(len(faults), 'record')} {verb} from the ledger "
+                f"({join_first_names(names, 3)}), which --strict refuses; '{command}' says what "
+                "differs",
+                command=command,
+            )
 
 
 def compare_runs(

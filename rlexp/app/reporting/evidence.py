@@ -76,7 +76,13 @@ def collect_evidence(
         experiments=tuple(s.experiment for s in scans.values() if s.experiment),
         members=tuple(_ordered(labelled)),
         left_out=_left_out(scans, chosen),
-        problems=tuple(f"{n}: {line}" for n, s in scans.items() for line in s.problems),
+        problems=tuple(
+            f"{name}: {line}"
+            for name, scan in scans.items()
+            for line in scan.problems
+            # The comparison of all files names these runs too.
+            if not (integrity and line == scan.mismatch)
+        ),
         folders={n: str(s.paths.folder) for n, s in scans.items()},
         sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
         integrity=tuple(examine(s) for s in scans.values()) if integrity else (),

@@ -20,6 +20,7 @@ import rlexp
 from rlexp import cli
 from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.store import catalogue
+from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import StoredRun, read_definition, read_run, read_spec
 
@@ -105,12 +106,13 @@ def test_show_lists_every_run(
 def test_the_catalogue_keeps_identities(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records from the catalogue have the same identity as records from the files."""
     monkeypatch.setattr(catalogue, "FEWEST", 1)
-    runs = Layout(workspace / "runs").experiment("trained").runs()
+    paths = Layout(workspace / "runs").experiment("trained")
+    runs, records = paths.runs(), ChangedRecords(paths)
     catalogue_folders = [workspace / "catalogue"]
-    first = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100)
+    first = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100, records)
     before = [first.look(run, read_run).record for run in runs]
     first.save(complete=True)
-    second = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100)
+    second = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100, records)
     after = [second.look(run, _unread).record for run in runs]
     assert before == after
     assert [run.folder.name for run in runs] == [record.spec.name for record in after]

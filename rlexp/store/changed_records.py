@@ -1,0 +1,76 @@
+"""Names the records of runs that are not what the ledger of their experiment says.
+
+Only the files that a score is computed from are compared here, because every command that shows a
+score asks for them. `rlexp verify` and reports compare all files.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rlexp.errors import RecordError
+from rlexp.records.ledger import ExpectedRecords, SealedAttempt
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.ledger import read_ledger, sum_of_file
+
+DECISIVE = ("spec.json", "events.jsonl", "verdict.json")
+"""Files of a run and of its attempts that a score is computed from."""
+
+
+@dataclass(slots=True)
+class ChangedRecords:
+    """Compares runs of one experiment with its ledger, which is read at the first comparison.
+
+    Attributes:
+        paths: The experiment.
+        broken: Whether the ledger, as far as it was read, is damaged or was changed itself.
+    """
+
+    paths: ExperimentPaths
+    broken: bool = False
+    _stamp: tuple[int, ...] | None = None
+    _runs: Mapping[str, Mapping[int, SealedAttempt]] = field(default_factory=dict)
+
+    def of(self, run: RunPaths) -> tuple[str, ...]:
+        """The decisive files of a run that differ from the ledger, by their paths in its folder.
+
+        An attempt that is not in the ledger yet is left out, and so is a run of an older version.
+        """
+        if self._stamp is None:
+            self._read()
+        changed = tuple(_changed(run, self._runs.get(run.folder.name, {})))
+        # The run may have been removed and made again since the ledger was read.
+        if changed and self._stamp != _stamp_of(self.paths):
+            self._read()
+            changed = tuple(_changed(run, self._runs.get(run.folder.name, {})))
+        return changed
+
+    def _read(self) -> None:
+        self._stamp = _stamp_of(self.paths)
+        try:
+            ledger = read_ledger(self.paths)
+        except RecordError:
+            self.broken, self._runs = True, {}
+            return
+        self.broken = bool(ledger and ledger.breaks)
+        self._runs = ExpectedRecords.of(ledger.entries if ledger else ()).runs
+
+
+def _stamp_of(paths: ExperimentPaths) -> tuple[int, ...]:
+    try:
+        status = paths.ledger.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _changed(run: RunPaths, attempts: Mapping[int, SealedAttempt]) -> Iterator[str]:
+    # A later attempt may replace a file of an earlier one, so its sum comes last.
+    expected = {path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()}
+    for path, text in expected.items():
+        if path.rpartition("/")[2] in DECISIVE and sum_of_file(run.folder / path) != text:
+            yield path
+    for number in attempts:
+        verdict = f"attempts/{number}/verdict.json"
+        if verdict not in expected and os.path.lexists(run.folder / verdict):
+            yield verdict
