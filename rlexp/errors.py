@@ -169,6 +169,12 @@ class ExecutorError(RlexpError):
     code: Code = "executor"
 
 
+class RefusedRequestError(ExecutorError):
+    """A cluster refuses what the settings of the executor ask for; other settings are needed."""
+
+    exit_code = 2
+
+
 class TrackerUnreachable(RlexpError):  # noqa: N818
     """A tracker's service does not answer, or answers nonsense; a later try may succeed."""
 

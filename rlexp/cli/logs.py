@@ -1,18 +1,18 @@
-"""`rlexp logs`: prints the log of a run."""
+"""`rlexp logs`: prints the log of a run, or the output of the jobs of an experiment."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, RunName, console_for, current_workspace, render_result
+from rlexp.cli.options import Json, TargetName, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.logs import Log
+    from rlexp.app.commands.logs import JobLog, JobLogs, Log
     from rlexp.console import Console
 
 
 def logs(
-    run_name: RunName,
+    name: TargetName,
     attempt: Annotated[
         int | None, typer.Option("--attempt", help="Number of the attempt; default: the last.")
     ] = None,
@@ -21,12 +21,28 @@ def logs(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the log of a run: its standard output and error."""
+    """Print the log of a run, or the output of an experiment's cluster jobs."""
     from rlexp.app.commands.logs import logs as use_case
 
     console = console_for(as_json=as_json)
-    log = use_case(run_name, attempt, lines, current_workspace())
-    render_result(log, console, show_log)
+    log = use_case(name, attempt, lines, current_workspace())
+    render_result(log, console, show)
+
+
+def show(log: "Log | JobLogs", console: "Console") -> None:
+    """Print the log of a run, or the output of jobs."""
+    from rlexp.app.commands.logs import JobLogs
+
+    if isinstance(log, JobLogs):
+        for job in log.jobs:
+            show_job(job, console)
+    else:
+        show_log(log, console)
+
+
+def show_job(job: "JobLog", console: "Console") -> None:
+    """Print the lines of a job's output below the name of their file."""
+    console.text("\n".join((f"==> {job.file} <==", *job.lines)))
 
 
 def show_log(log: "Log", console: "Console") -> None:
@@ -35,6 +51,8 @@ def show_log(log: "Log", console: "Console") -> None:
         console.note(_why_empty(log))
     elif log.lines:
         console.text("\n".join(log.lines))
+    if log.jobs:
+        console.note(f"its cluster job printed: {log.jobs[-1]}")
 
 
 def _why_empty(log: "Log") -> str:

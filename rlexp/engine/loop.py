@@ -17,12 +17,19 @@ from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Failure, RunEnded
+from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import Lease
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
+from rlexp.store.runs import (
+    CANCELLED,
+    new_attempt,
+    read_run,
+    request_stop,
+    write_run,
+    write_verdict,
+)
 
 POLL = 0.2
 LOOK_EVERY = 1.0
@@ -39,6 +46,7 @@ class Loop:
         orders: Returns the settings of a run's attempts.
         claim: Takes the claim of a run, which this loop holds through all attempts of the run.
         seals: Writes ended attempts to the ledger; None where another process writes it.
+        is_wanted: Whether a run is still to be executed; asked once per attempt.
         passes_by: Whether to skip runs that other processes hold, instead of waiting for them.
         running: Runs with a live process, by the folder of their attempt.
         claims: The claims that this loop holds, by the name of the run.
@@ -60,6 +68,7 @@ class Loop:
     monotonic: Callable[[], float]
     now: Callable[[], float]
     seals: LedgerWriter | None = None
+    is_wanted: Callable[[RunSpec], bool] = lambda _: True
     passes_by: bool = False
     running: dict[str, RunInFlight] = field(default_factory=dict)
     claims: dict[str, Lease] = field(default_factory=dict)
@@ -155,6 +164,10 @@ class Loop:
     def _start(self, spec: RunSpec) -> None:
         paths, orders = self.experiment.run(spec.name), self.orders(spec)
         attempt = new_attempt(paths, orders.settings, orders.provenance, orders.patch)
+        # `new_attempt` has removed the stop request of a cancellation before this line. A later
+        # cancellation leaves a stop request that the process reads.
+        if not self.is_wanted(spec):
+            request_stop(paths, StopRequest(Ending.INTERRUPTED, CANCELLED))
         running = RunInFlight(spec, attempt, since=self.monotonic(), timeout=orders.timeout)
         self.running[str(attempt.folder)] = running
         arguments = (str(paths.folder), str(attempt.number))

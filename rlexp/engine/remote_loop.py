@@ -30,6 +30,7 @@ from rlexp.store.lease import is_held
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.run_queue import RunOrder, is_queued, remove_order, write_order
 from rlexp.store.runs import (
+    is_taken,
     new_attempt,
     read_run,
     read_stop,
@@ -42,6 +43,8 @@ LOOK_EVERY = 2.0
 """Seconds in which every dispatched run is looked at once, if there are not too many."""
 LOOKS = 30
 """Most runs that one turn of the loop looks at, to spare the shared login node."""
+DONE = frozenset({State.COMPLETED, State.PRUNED})
+"""States of a run that needs no further attempt; no verdict is ever written for such a run."""
 STOPPED = "the command that queued the run was stopped"
 
 
@@ -51,13 +54,15 @@ class DispatchedRun(RunInFlight):
 
     Attributes:
         job: The job that should execute the run, if known.
+        taken_up: Whether an earlier command submitted this job.
         begun: Whether a worker has begun an attempt since the run was queued.
-        ending: Whether the attempt was already asked to end when the run was queued.
+        sealed: Number of the attempt that this command has written to the ledger last.
     """
 
     job: str | None = None
+    taken_up: bool = False
     begun: bool = False
-    ending: bool = False
+    sealed: int = 0
 
 
 @dataclass(slots=True)
@@ -160,21 +165,24 @@ class Dispatch:
         name, paths, orders = spec.name, self.experiment.run(spec.name), self.orders(spec)
         write_run(paths, spec)
         record = read_run(paths, spec).record
-        if record.state in {State.COMPLETED, State.PRUNED}:
+        if record.state in DONE:
             # A worker has finished the run since this command planned it.
+            self.seals.enter(paths, None)
             self.watcher.ended(record, again=False)
             source.ended(record)
             return
-        # A running attempt answers the order; an ended one does not. State and number come from
-        # one reading, because a worker may begin an attempt between two readings.
-        after = record.attempts - (record.state is State.RUNNING)
-        ending = record.state is State.RUNNING and _is_asked_to_end(paths)
+        # A running attempt answers the order, also before its first event; an ended one does not.
+        # State and number come from one reading, because a worker may begin an attempt between two.
+        is_living = record.state is State.RUNNING and not _is_asked_to_end(paths)
         # An attempt that is about to end does not answer the order: a further one is needed.
-        order = RunOrder(after=after + ending, settings=orders.settings, command=self.command)
+        after = record.attempts - is_living
+        order = RunOrder(after=after, settings=orders.settings, command=self.command)
         write_order(self.experiment, name, order)
         job, since = self.jobs.enter(name), self.monotonic()
         attempt = paths.attempt(after)
-        self.out[name] = DispatchedRun(spec, attempt, since=since, job=job, ending=ending)
+        self.out[name] = DispatchedRun(
+            spec, attempt, since=since, job=job, taken_up=job is not None
+        )
         self.rounds.append(name)
 
     def _send(self) -> None:
@@ -244,13 +252,13 @@ class Dispatch:
         if attempts and attempts[-1].number > out.attempt.number:
             out.attempt, out.offset, out.evaluations = attempts[-1], 0, []
             out.ends_early, out.step, out.since = False, 0, self.monotonic()
-            out.begun, out.ending = True, False
+            out.begun = True
 
     def _resolve(self, name: str, source: Source, reason: str) -> None:
         """Finish an ended run, or queue an unfinished run again whose worker is gone."""
         out, paths = self.out[name], self.experiment.run(name)
-        # A worker may live although its job is gone for the executor: the claim decides.
-        if is_held(paths.claim):
+        # A worker may live although its job is gone for the executor: claim and lease decide.
+        if is_taken(paths):
             return
         # Read again now that no worker can write: the attempt may have ended since the last look.
         self._follow_attempt(out, paths)
@@ -264,7 +272,8 @@ class Dispatch:
         record = self._record_end(name, reason, interrupted=False)
         if record is None:
             return
-        if record.may_run():
+        is_answered = out.begun or record.state in DONE
+        if record.may_run() or not is_answered:
             self._drop(name)
             self.watcher.ended(record, again=True)
             self.again.append(out.spec)
@@ -285,18 +294,23 @@ class Dispatch:
             # Read again under the claim: another worker may have executed the run before.
             self._follow_attempt(out, paths)
             record = read_run(paths, out.spec).record
-            open_ended = record.state in {State.RUNNING, State.LOST, State.PLANNED}
-            if (out.begun and open_ended) or (not out.begun and not interrupted):
+            if self._needs_verdict(out, record, interrupted):
                 write_verdict(self._attempt(out, paths), self._verdict(out, reason, interrupted))
                 record = read_run(paths, out.spec).record
-            if out.begun:
-                self.seals.enter(paths, out.attempt.number)
+            self._seal(out, paths)
         except OSError as error:
             self.disk_error = error
             return None
         finally:
             claim.release()
         return record
+
+    def _needs_verdict(self, out: DispatchedRun, record: RunRecord, interrupted: bool) -> bool:
+        """Whether a run whose worker is gone has an attempt without an end, or has none."""
+        if out.begun or record.state in DONE:
+            return record.state in {State.RUNNING, State.LOST, State.PLANNED}
+        # The job of an earlier command may have ended an attempt before this command began.
+        return not interrupted and not out.taken_up
 
     def _attempt(self, out: DispatchedRun, paths: RunPaths) -> AttemptPaths:
         """The attempt that gets a verdict; created for a job that died before it began one."""
@@ -320,17 +334,24 @@ class Dispatch:
     def _is_over(self, out: DispatchedRun, paths: RunPaths) -> bool:
         """Whether a run has ended and this command makes no further attempt."""
         record = read_run(paths, out.spec).record
-        return not record.may_run() or (is_cancelled(paths, record) and not out.ending)
+        return not record.may_run() or is_cancelled(paths, record)
 
     def _finish(self, name: str, source: Source) -> None:
         """Record that a run has ended and remove it from the queue."""
         out, paths = self.out[name], self.experiment.run(name)
         record = read_run(paths, out.spec).record
-        self.seals.enter(paths, out.attempt.number)
+        self._seal(out, paths)
         self._drop(name)
         self.watcher.ended(record, again=False)
         if not record.may_run():
             source.ended(record)
+
+    def _seal(self, out: DispatchedRun, paths: RunPaths) -> None:
+        """Write the run's attempt to the ledger, once only: a second entry would mean a repeat."""
+        number = out.attempt.number if out.begun else None
+        if number is None or number != out.sealed:
+            self.seals.enter(paths, number)
+            out.sealed = number or 0
 
     def _drop(self, name: str) -> None:
         remove_order(self.experiment, name)

@@ -137,8 +137,11 @@ class LedgerWriter:
             for run, attempt in unsealed_attempts(runs.values(), entered):
                 self._enter(run, attempt, entered, late=True)
 
-    def enter(self, run: RunPaths, number: int) -> None:
-        """Write an attempt that has just ended, and earlier attempts that count as ended by it."""
+    def enter(self, run: RunPaths, number: int | None) -> None:
+        """Write an attempt that has just ended, and earlier attempts that count as ended by it.
+
+        With `number=None`, write the ended attempts that are not in the ledger yet.
+        """
         with suppress(OSError, RlexpError):
             if self._entered is None:
                 self._entered = entered_attempts(self.paths)

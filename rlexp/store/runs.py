@@ -26,6 +26,8 @@ from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_tr
 
 SEARCHING = ("tuner", "pruner")
 """Groups of plug-ins that only a sweep has."""
+CANCELLED = "cancelled by the user"
+"""The reason of a stop request that `rlexp cancel` makes."""
 STOP_REASON = "the run was asked to end"
 """The reason of a stop request that gives no reason, or cannot be read."""
 
@@ -224,11 +226,7 @@ def read_run(
         RecordError: The run's spec is missing or damaged, or its events contradict each other.
     """
     spec = spec or read_spec(paths)
-    attempts = read_attempts(paths, measurements=measurements)
-    unended = bool(attempts) and not _ended(attempts[-1].events)
-    # A run that ends between the two reads looks lost until the next reading. The journals are
-    # read first, because most runs have ended and then need no look at their lease.
-    alive = unended and is_held(paths.lease)
+    attempts, alive = _read_with_holder(paths, measurements=measurements)
     try:
         record = RunRecord.fold(spec, [attempt.events for attempt in attempts], alive=alive)
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -236,6 +234,27 @@ def read_run(
         raise RecordError(f"the records of run {spec.name} are damaged: {error!r}") from error
     torn = sum(attempt.torn for attempt in attempts)
     return StoredRun(paths, record, torn, sum(attempt.quarantined for attempt in attempts))
+
+
+def is_taken(paths: RunPaths) -> bool:
+    """Whether a process executes a run, or is about to begin an attempt at it."""
+    # An attempt has a claim before it has a lease: its process imports packages first.
+    return is_held(paths.lease) or is_held(paths.claim)
+
+
+def _read_with_holder(paths: RunPaths, *, measurements: bool) -> tuple[list[StoredAttempt], bool]:
+    """The attempts of a run, and whether a process executes the last one."""
+    attempts = read_attempts(paths, measurements=measurements)
+    # The journals are read first, because most runs have ended and then need no look at leases.
+    while attempts and not _ended(attempts[-1].events):
+        if is_taken(paths):
+            return attempts, True
+        # Read again: the attempt may have ended between the reading and the look at the leases.
+        again = read_attempts(paths, measurements=measurements)
+        if again == attempts:
+            break
+        attempts = again
+    return attempts, False
 
 
 def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[StoredAttempt]:

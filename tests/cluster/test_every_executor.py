@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from quick_runs import SETTINGS
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import is_held
 
 pytestmark = pytest.mark.timeout(600)
 OVERRIDES = (
@@ -130,6 +132,14 @@ class Place:
         """One value of every run, by the run's name."""
         return {run["run"]: run[key] for run in self.study.runs("x")}
 
+    def attempts(self) -> int:
+        """The number of attempts of all runs."""
+        return sum(len(run.attempts()) for run in ExperimentPaths(self.folder).runs())
+
+    def is_driven(self) -> bool:
+        """Whether a command holds the experiment."""
+        return is_held(ExperimentPaths(self.folder).lock)
+
     def wait_for_starts(self, count: int = 1) -> list[dict[str, Any]]:
         """Wait until `count` attempts have begun; returns their start events."""
         starts: list[dict[str, Any]] = wait_until(
@@ -219,6 +229,12 @@ def test_a_run_that_is_killed_is_tried_again(place: Place, scores: dict[str, flo
     assert ["crashed"] == [e["failure"] for e in verdicts(place) if e["ending"] == "failed"]
 
 
+def check_ledger(place: Place) -> None:
+    """Check that `rlexp verify` finds the records as the ledger has them."""
+    code, output = place.study.give("verify", "x")
+    assert code == 0, output
+
+
 def verdicts(place: Place) -> list[dict[str, Any]]:
     """The verdicts on attempts that ended without an event of their own."""
     return [json.loads(p.read_text()) for p in place.folder.glob("*/attempts/*/verdict.json")]
@@ -302,6 +318,35 @@ def test_detached_runs_come_to_their_end(place: Place, scores: dict[str, float])
     assert "nothing to run" in place.give("run", *OVERRIDES)
     check_scores(place, scores)
     assert {1} == set(place.runs("attempts").values())
+
+
+@detached
+@pytest.mark.parametrize("kills", [0, 1], ids=["first attempt", "later attempt"])
+def test_a_run_that_is_just_starting_is_taken_up(
+    place: Place, scores: dict[str, float], kills: int
+) -> None:
+    """A repeat while attempts wait before their first event waits for them and makes no other."""
+    gate = place.study.folder / "gate"
+    quick = {"gate": str(gate), "seconds": 2.0}
+    if not kills:
+        gate.touch()
+    detached_command = place.start("run", *OVERRIDES, "seeds.test=1", "--detach", quick=quick)
+    detached_command.process.communicate(timeout=LIMIT)
+    if kills:
+        start = place.wait_for_starts()[0]
+        gate.touch()
+        psutil.Process(start["pid"]).kill()
+    wait_until(lambda: place.attempts() == 1 + kills, LIMIT)
+    repeat = place.start("run", *OVERRIDES, "seeds.test=1", quick=quick, workers=0)
+    wait_until(place.is_driven)
+    time.sleep(2.0)
+    gate.unlink()
+    repeat.finish()
+    place.end_workers()
+    assert ["completed"] == list(place.runs("state").values())
+    assert 1 + kills == place.attempts()
+    assert ["crashed"] * kills == [verdict["failure"] for verdict in verdicts(place)]
+    check_ledger(place)
 
 
 @pytest.mark.parametrize("place", [LOCAL, CLUSTERS[1]], indirect=True)

@@ -14,7 +14,8 @@ import pytest
 import queued_worker
 from slurm_cluster import Cluster, missing_program, running_cluster, wait_until
 
-from rlexp.errors import ExecutorError
+from rlexp import executors
+from rlexp.errors import ExecutorError, RefusedRequestError
 from rlexp.executors import Batch, Gone, Site
 from rlexp.executors.slurm import Slurm
 from rlexp.executors.slurm.session import SlurmSession
@@ -40,6 +41,7 @@ SETTINGS: dict[str, Any] = {
     "signal_before": 30,
     "requeue": True,
     "setup": (),
+    "command_prefix": None,
     "options": (),
     "poll": 1,
     "grace": 20,
@@ -168,8 +170,11 @@ def test_a_job_at_its_limit_without_progress_ends(tmp_path: Path, cluster: Clust
     assert "three tries reached no new checkpoint" in (job_site.jobs / "a.txt").read_text()
 
 
-def test_a_job_at_its_time_limit_goes_on(tmp_path: Path) -> None:
+def test_a_job_at_its_time_limit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm's signal before the time limit makes the worker save a checkpoint and run again."""
+    # A limit that leaves time to train would make this test take minutes.
+    monkeypatch.setattr(executors.slurm, "EARLY", 0)
+    monkeypatch.setattr(executors.slurm, "REQUEUE_WAIT", 0)
     job_site = site(tmp_path, seconds=300)
     with slurm(time=1, signal_before=50).dispatch(job_site) as session:
         session.submit(batches(1))
@@ -206,7 +211,7 @@ def test_a_cancelled_and_a_failed_job_are_told(tmp_path: Path, cluster: Cluster)
     with slurm(setup=("echo before", "false", "echo after")).dispatch(job_site) as session:
         session.submit([Batch("b", ("run1",))])
         assert "failed with exit code 1" in wait_until_gone(session, 1)["b"]
-    assert (job_site.jobs / "b.txt").read_text() == "before\n"
+    assert (job_site.jobs / "b.txt").read_text().endswith(" executes: run1\nbefore\n")
     assert not (job_site.experiment / "run1").exists()
 
 
@@ -263,11 +268,8 @@ def test_nothing_is_said_while_slurm_is_silent(tmp_path: Path, cluster: Cluster)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"partition": "hgih"}, "partitions here: high, low; did you mean 'high'"),
-        ({"cpus": 99}, "lower executor.cpus"),
         ({"time": 90}, "time limit"),
         ({"constraint": "quantum"}, "executor.constraint"),
-        ({"gpus": 1}, "executor.gpus"),
         ({"options": ("--mystery=1",)}, "change executor.options"),
     ],
 )
@@ -282,3 +284,25 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, changes: dict[str, Any], mess
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert [] == list(job_site.jobs.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"partition": "hgih"}, "partitions here: high, low; did you mean 'high'"),
+        ({"cpus": 99}, "lower executor.cpus to 2"),
+        ({"memory": "4G"}, "lower executor.memory to 1000 MB"),
+        ({"gpus": 1}, "lower executor.gpus to 0"),
+    ],
+)
+def test_what_no_node_has_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    """A request that no node of the cluster can meet is refused before a job is submitted."""
+    with (
+        pytest.raises(RefusedRequestError) as error,
+        slurm(**changes).dispatch(site(tmp_path)),
+    ):
+        pass
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,6 +1,7 @@
 """The Slurm executor against stand-ins for sbatch, squeue and scontrol."""
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from slurm_programs import HOSTILE, install, site
 
-from rlexp.errors import ExecutorError
+from rlexp.errors import ExecutorError, RefusedRequestError
 from rlexp.executors import Batch
 from rlexp.executors.slurm import Slurm
 from rlexp.executors.slurm.client import JobState, expand, parse_queue
@@ -18,6 +19,7 @@ SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("partition", "account", "qos", "time", "memory", "cpus", "constraint")),
     **dict.fromkeys(("setup", "options"), ()),
     "exclude": None,
+    "command_prefix": None,
     "gpus": 0,
     "jobs": 20,
     "runs_per_job": 1,
@@ -230,12 +232,49 @@ def test_a_refusal_is_one_line(
     install(programs, sbatch=f"cat >&2 <<'E'\nsbatch: error: {slurm_error}\nE\nexit 1")
     with (
         slurm(partition="lnog").dispatch(job_site) as session,
-        pytest.raises(ExecutorError) as error,
+        pytest.raises(RefusedRequestError) as error,
     ):
         session.submit([Batch("a", ("run1",))])
+    assert 2 == error.value.exit_code
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert [] == list(job_site.jobs.iterdir())
+
+
+@pytest.mark.parametrize(
+    "slurm_error",
+    ["Unable to contact slurm controller", "Socket timed out on send/recv operation"],
+)
+def test_silence_is_no_refusal(tmp_path: Path, programs: Path, slurm_error: str) -> None:
+    """A controller that does not answer is an error of the machine, with exit code 70."""
+    job_site = site(tmp_path)
+    install(programs, sbatch=f"echo 'sbatch: error: {slurm_error}' >&2; exit 1")
+    with slurm().dispatch(job_site) as session, pytest.raises(ExecutorError) as error:
+        session.submit([Batch("a", ("run1",))])
+    assert 70 == error.value.exit_code
+
+
+def test_what_no_node_has_is_refused_before_anything_is_submitted(
+    tmp_path: Path, programs: Path
+) -> None:
+    """A request beyond every node that `sinfo` lists is refused, and sbatch is not called."""
+    install(programs, sinfo="echo 'long*|8|16000|(null)'")
+    with (
+        pytest.raises(RefusedRequestError, match=r"lower executor\.cpus to 8"),
+        slurm(cpus=9).dispatch(site(tmp_path)),
+    ):
+        pass
+    assert not (programs / "asked").exists()
+
+
+def test_the_prefix_comes_before_the_workers_command(tmp_path: Path, programs: Path) -> None:
+    """The words of executor.command_prefix come first in the command of the job's script."""
+    job_site = site(tmp_path)
+    prefix = "apptainer exec --bind '/my data' rl.sif"
+    with slurm(command_prefix=prefix).dispatch(job_site) as session:
+        session.submit([Batch("a", ("run1",))])
+        (script,) = job_site.jobs.glob("*.sh")
+        assert f"\nworker=({prefix} {sys.executable} " in script.read_text()
 
 
 def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from slurm_programs import HOSTILE, install, site, start_task
 from rlexp.executors import Site
 
 SCONTROL = 'echo "$@" >>"$(dirname "$0")/asked"'
+STARTED = "rlexp: job 12_1 on this machine executes: run1\n"
+"""The first line of a job's output."""
 
 
 @pytest.fixture
@@ -55,7 +57,9 @@ def test_what_slurm_says_and_what_the_worker_says_is_one_file(tmp_path: Path, pa
     (job_site.jobs / "array-x_1.txt").write_text("slurmstepd: words\n")
     for _ in range(2):
         assert start_task(job_site, path).wait(20) == 0
-    assert (job_site.jobs / "own.txt").read_text() == "slurmstepd: words\nat run1\nat run1\n"
+    assert (job_site.jobs / "own.txt").read_text() == (
+        "slurmstepd: words\n" + f"{STARTED}at run1\n" * 2
+    )
 
 
 def test_output_is_kept_without_a_file_of_slurms(tmp_path: Path, path: str) -> None:
@@ -64,7 +68,7 @@ def test_output_is_kept_without_a_file_of_slurms(tmp_path: Path, path: str) -> N
     process = start_task(job_site, path)
     (job_site.jobs / "array-x_1.txt").unlink()
     assert process.wait(20) == 0
-    assert (job_site.jobs / "own.txt").read_text() == "at run1\n"
+    assert (job_site.jobs / "own.txt").read_text() == f"{STARTED}at run1\n"
 
 
 @pytest.mark.parametrize(("requeues", "asks"), [(True, "requeue 12_1\n"), (False, "")])
@@ -154,7 +158,7 @@ def test_a_setup_that_fails_ends_the_task(tmp_path: Path, path: str) -> None:
     """A failing setup line ends the task with its exit code, and no run begins."""
     job_site = site(tmp_path / HOSTILE)
     assert start_task(job_site, path, setup=("(exit 3)", "echo never")).wait(20) == 3
-    assert (job_site.jobs / "own.txt").read_text() == ""
+    assert (job_site.jobs / "own.txt").read_text() == STARTED
     assert not (job_site.experiment / "run1").exists()
 
 

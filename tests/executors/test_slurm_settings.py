@@ -103,6 +103,9 @@ def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: fl
         ({"gpus": "many"}, "use 1 or a100:1"),
         ({"time": "soon"}, "is no time limit"),
         ({"time": 2}, "must be longer than executor.signal_before"),
+        ({"time": 5}, "=120 (seconds) and 180 s, for Slurm may send the signal 60 s early, and"),
+        ({"time": "3:00", "requeue": False}, "=120 (seconds) and 60 s, for Slurm may send"),
+        ({"command_prefix": "srun 'x"}, "write it as in a shell, with closed quotes"),
         ({"signal_before": 0}, "signal_before"),
         ({"jobs": 0}, "jobs"),
         ({"polls": 3}, "did you mean"),
@@ -120,3 +123,9 @@ def test_options_that_only_look_alike_are_taken() -> None:
     """Options that only begin like an option of rlexp are accepted."""
     arguments = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
     assert slurm(options=arguments).options == arguments
+
+
+def test_a_limit_with_time_to_train_is_taken() -> None:
+    """A limit beyond the signal, its earliest moment and the wait of a requeue is accepted."""
+    assert "--time=6" in slurm(time=6).sbatch_options(1)
+    assert "--time=4" in slurm(time=4, requeue=False).sbatch_options(1)

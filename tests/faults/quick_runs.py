@@ -29,7 +29,8 @@ SETTINGS = "RLEXP_QUICK"
 `seconds` of each run; `again`: seconds of further attempts; `raises`: whether a run fails; `bytes`
 of memory that a run takes; `flood`: bytes that a run writes to its output; `deaf`: whether a run
 ignores SIGTERM; `warming`: seconds that importing this module takes, which delays the server that
-runs are forked from.
+runs are forked from; `starting`: seconds between the making of an attempt and its first event;
+`gate`: a file; while it exists, no attempt writes its first event.
 """
 LINE = b"x" * 999_999 + b"\n"
 TICK = 0.02
@@ -52,6 +53,7 @@ def execute(arguments: list[str]) -> int:
     """
     paths = RunPaths(Path(arguments[0]))
     attempt = paths.attempt(int(arguments[1]))
+    _wait_before_first_event()
     try:
         with (
             hold(paths.lease, f"run {paths.folder.name}", now=time.time(), patience=10.0),
@@ -63,6 +65,13 @@ def execute(arguments: list[str]) -> int:
             raise
         return DISK_FULL
     return 0
+
+
+def _wait_before_first_event() -> None:
+    time.sleep(_settings().get("starting", 0.0))
+    gate = _settings().get("gate")
+    while gate is not None and Path(gate).exists():
+        time.sleep(TICK)
 
 
 def score_of(spec: RunSpec) -> float:

@@ -9,18 +9,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from rlexp.app.execution.queued import cancel_all
+from rlexp.app.execution.queued import cancel_all, withdraw
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
-from rlexp.records.events import Ending, StopRequest
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
-from rlexp.store.run_queue import queued_runs, remove_order
-from rlexp.store.runs import read_run, request_stop
-
-REASON = "cancelled by the user"
+from rlexp.store.run_queue import queued_runs
+from rlexp.store.runs import read_run
 
 
 class CancelOutcome(StrEnum):
@@ -91,8 +88,9 @@ def _cancel_run(run: RunPaths) -> Cancellation:
         outcome = CancelOutcome.QUEUED if is_held(experiment.lock) else CancelOutcome.WITHDRAWN
     else:
         outcome = CancelOutcome.IDLE
-    if outcome in {CancelOutcome.ENDING, CancelOutcome.WITHDRAWN}:
-        _end_run(run, experiment, running=running)
+    if outcome in {CancelOutcome.ENDING, CancelOutcome.WITHDRAWN} and _end_run(run, experiment):
+        # A worker may have taken the run since the look at its state.
+        outcome = CancelOutcome.ENDING
     return Cancellation(
         experiment=experiment.name,
         run=name,
@@ -102,12 +100,10 @@ def _cancel_run(run: RunPaths) -> Cancellation:
     )
 
 
-def _end_run(run: RunPaths, experiment: ExperimentPaths, *, running: bool) -> None:
-    """Remove a run from the queue and, if it runs, ask it to stop."""
+def _end_run(run: RunPaths, experiment: ExperimentPaths) -> bool:
+    """Remove a run from the queue; if it runs, ask it to stop and return True."""
     try:
-        remove_order(experiment, run.folder.name)
-        if running:
-            request_stop(run, StopRequest(Ending.INTERRUPTED, REASON))
+        return withdraw(experiment, run.folder.name)
     except OSError as error:
         raise RecordError(f"cannot write to {run.folder}: {error.strerror}") from error
 

@@ -113,9 +113,10 @@ def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
         if lock and not linked:
             stack.enter_context(hold(experiment.lock, what, now=time.time()))
         for run in runs:
-            if is_held(run.lease):
+            # The claim too: an attempt that is just starting has no lease yet.
+            for lease in filter(is_held, (run.lease, run.claim)):
                 name = run.folder.name
-                _refuse(f"run {name}", run.lease, f"{experiment.name}/{name}")
+                _refuse(f"run {name}", lease, f"{experiment.name}/{name}")
         yield
 
 

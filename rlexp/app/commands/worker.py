@@ -33,7 +33,7 @@ from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.provenance import Code, collect, read_code
-from rlexp.store.run_queue import RunOrder, queued_runs, read_order, remove_order
+from rlexp.store.run_queue import RunOrder, is_queued, queued_runs, read_order, remove_order
 from rlexp.store.runs import read_definition, read_run, read_spec
 
 EVERY = 2.0
@@ -284,6 +284,7 @@ def _execute(
                 asked_to_stop=signals.asked_to_stop,
                 monotonic=time.monotonic,
                 now=time.time,
+                is_wanted=lambda spec: is_queued(paths, spec.name),
                 passes_by=True,
             )
             loop.close_gap(source)

@@ -234,6 +234,7 @@ def _execute_remotely(
         if isinstance(remote, Pull):
             command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
             observer.note(f"Start workers wherever {paths.folder} is seen: {command}")
+        note_idle_gpus(paths, remote, observer)
         jobs = Jobs(session, remote.runs_per_job, observer.note, time.monotonic)
         with watch() as watcher:
             dispatch = Dispatch(
@@ -259,6 +260,18 @@ def _execute_remotely(
         if launch.detach and dispatch.out:
             _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
     return dispatch.disk_error
+
+
+def note_idle_gpus(paths: ExperimentPaths, remote: Remote, observer: Observer) -> None:
+    """Say that jobs ask for GPUs which no learner uses."""
+    # Not every executor has the setting.
+    gpus = getattr(remote, "gpus", 0)
+    devices = {c.compute.device for c in read_experiment(paths).configurations}
+    if gpus not in (0, "0") and devices == {"cpu"}:
+        observer.note(
+            f"executor.gpus={gpus} reserves GPUs, but compute.device=cpu: to train on them, add "
+            "compute.device=cuda; without them, executor.gpus=0"
+        )
 
 
 def _say_detached(

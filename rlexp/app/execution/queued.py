@@ -16,7 +16,7 @@ from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.run_queue import queued_runs, remove_order
-from rlexp.store.runs import request_stop
+from rlexp.store.runs import CANCELLED, is_taken, request_stop
 
 EXECUTOR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """Pattern of an executor's name."""
@@ -61,14 +61,30 @@ def cancel_all(paths: ExperimentPaths, workspace: Workspace) -> int:
     try:
         # The queue is emptied first: a worker that ends a run looks for the next one at once.
         for name in (*queued.waiting, *queued.taken):
-            remove_order(paths, name)
-        for name in queued.taken:
-            request_stop(paths.run(name), StopRequest(Ending.INTERRUPTED, "cancelled by the user"))
+            withdraw(paths, name)
     except OSError as error:
         raise RecordError(f"cannot write to {paths.folder}: {error.strerror}") from error
     for name in sorted({job.executor for job in _jobs(paths)}):
         _cancel_jobs(name, paths, workspace)
     return len(queued.waiting) + len(queued.taken)
+
+
+def withdraw(paths: ExperimentPaths, name: str) -> bool:
+    """Remove a run from the queue, and ask it to stop if a worker has taken it.
+
+    Returns:
+        Whether the run was asked to stop.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    run = paths.run(name)
+    # The order goes first: a worker that has just taken the run looks for it once more.
+    remove_order(paths, name)
+    if not is_taken(run):
+        return False
+    request_stop(run, StopRequest(Ending.INTERRUPTED, CANCELLED))
+    return True
 
 
 def _cancel_jobs(name: str, paths: ExperimentPaths, workspace: Workspace) -> None:

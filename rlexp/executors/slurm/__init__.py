@@ -1,6 +1,7 @@
 """Executes runs as arrays of Slurm jobs; preempted jobs and jobs at their limit are continued."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from annotated_types import Ge, Gt, Le
 
 from rlexp.errors import ConfigError, ExecutorError
 from rlexp.executors import Site
+from rlexp.executors.slurm.capacity import Request, read_nodes
 from rlexp.executors.slurm.client import array_limit, look, require_slurm
 from rlexp.executors.slurm.options import checked_options, checked_word, minutes
 from rlexp.executors.slurm.session import SlurmSession
@@ -26,6 +28,10 @@ from rlexp.executors.slurm.tasks import (
 DESCRIBED = ("partition", "account", "qos", "constraint", "exclude")
 """Settings that are options of sbatch with the same names."""
 
+EARLY = 60
+"""Seconds that Slurm may send the signal before `signal_before` asks for it."""
+REQUEUE_WAIT = 120
+"""Seconds that Slurm lets a job wait at least that was queued again."""
 NEEDED, LEAST_GRACE = 20, 10
 """Seconds of `signal_before` that the worker needs itself, and the least that runs get of it."""
 
@@ -49,6 +55,7 @@ class Slurm:
         signal_before: Seconds before the time limit at which runs write a checkpoint.
         requeue: Whether jobs that were preempted or reached the time limit are requeued.
         setup: Lines of bash before the worker starts.
+        command_prefix: Words before the worker's command, such as those of a container or of srun.
         options: Further options of sbatch, as `--name=value`.
         poll: Seconds between two looks at the queue.
         grace: Seconds that jobs get to end themselves.
@@ -68,6 +75,7 @@ class Slurm:
     signal_before: Annotated[int, Ge(1), Le(65_535)]
     requeue: bool
     setup: tuple[str, ...]
+    command_prefix: str | None
     options: tuple[str, ...]
     poll: Annotated[float, Ge(1)]
     grace: Annotated[float, Gt(0)]
@@ -87,12 +95,31 @@ class Slurm:
         if not re.fullmatch(r"\d+|[\w.-]+:\d+", str(self.gpus), re.ASCII):
             raise ConfigError(f"executor.gpus={self.gpus!r} is no number: use 1 or a100:1")
         checked_options(self.options)
-        if self.time is not None and minutes(self.time) * 60 <= self.signal_before:
+        self._check_time()
+        self._prefix()
+
+    def _check_time(self) -> None:
+        """Check that jobs can train for a while before Slurm's signal."""
+        # A job that trains for less time than it waits in the queue again gets hardly anywhere.
+        slack = EARLY + (REQUEUE_WAIT if self.requeue else 0)
+        if self.time is not None and minutes(self.time) * 60 <= self.signal_before + slack:
+            waits = f", and a job that is queued again waits {REQUEUE_WAIT} s"
             raise ConfigError(
                 f"executor.time={self.time} must be longer than "
-                f"executor.signal_before={self.signal_before} (seconds): raise executor.time, or "
-                "lower executor.signal_before"
+                f"executor.signal_before={self.signal_before} (seconds) and {slack} s, for Slurm "
+                f"may send the signal {EARLY} s early{waits if self.requeue else ''}: raise "
+                "executor.time, or lower executor.signal_before"
             )
+
+    def _prefix(self) -> tuple[str, ...]:
+        """The words of `command_prefix`."""
+        try:
+            return tuple(shlex.split(self.command_prefix or ""))
+        except ValueError as error:
+            raise ConfigError(
+                f"executor.command_prefix={self.command_prefix!r} is no command: {error}; write "
+                "it as in a shell, with closed quotes"
+            ) from error
 
     def workers_for(self, threads: int) -> int:
         """The number of runs of all jobs, including runs that wait for others of their job."""
@@ -106,6 +133,7 @@ class Slurm:
     def dispatch(self, site: Site) -> Iterator[SlurmSession]:
         """Check that Slurm answers; the end of the context cancels jobs, unless they were left."""
         require_slurm()
+        self.request(site.threads).check(read_nodes())
         submission = SubmissionOptions(
             options=self.sbatch_options(site.threads),
             partition=self.partition,
@@ -115,7 +143,7 @@ class Slurm:
         slots = self.workers_for(site.threads)
         # After the signal, a worker has `signal_before` seconds; Slurm enforces shorter limits.
         patience = f"executor.grace={max(self.signal_before - NEEDED, LEAST_GRACE)}"
-        patient = replace(site, worker=(*site.worker, patience))
+        patient = replace(site, worker=(*self._prefix(), *site.worker, patience))
         session = SlurmSession(patient, slots, submission, self.poll, array_limit())
         try:
             yield session
@@ -140,6 +168,15 @@ class Slurm:
         with suppress(ExecutorError, OSError):
             forget_ended(jobs, tasks)
         return len(living)
+
+    def request(self, threads: int) -> Request:
+        """The resources of a job for runs with so many threads."""
+        return Request(
+            partition=self.partition,
+            cpus=self.cpus or threads,
+            memory=self.memory,
+            gpus=str(self.gpus),
+        )
 
     def sbatch_options(self, threads: int) -> tuple[str, ...]:
         """The options of sbatch for runs with so many threads."""

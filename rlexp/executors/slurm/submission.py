@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from rlexp.errors import ExecutorError, did_you_mean
+from rlexp.errors import ExecutorError, RefusedRequestError, did_you_mean
 from rlexp.executors import Batch, Site
 from rlexp.executors.slurm.client import find_arrays, slurm_output, submission_variables
 from rlexp.executors.slurm.tasks import ArrayTask, write_batch
@@ -30,6 +30,8 @@ ADVICE = {
     "timed out": "give the same command again later",
 }
 """Advice for an error of sbatch, by a part of its message; the first match counts."""
+UNANSWERED = ("unable to contact", "timed out", "did not answer", "connection", "communication")
+"""Parts of errors of sbatch that Slurm's controller has not answered."""
 
 
 def explained(error: ExecutorError, partition: str | None) -> ExecutorError:
@@ -37,12 +39,16 @@ def explained(error: ExecutorError, partition: str | None) -> ExecutorError:
     message = str(error)
     if not message.startswith("sbatch"):
         return error
+    kind = RefusedRequestError if _is_refusal(message) else ExecutorError
     if "invalid partition" in message.lower():
-        return ExecutorError(f"{_without_repetition(message)}; {_partitions(partition)}")
-    for part, advice in ADVICE.items():
-        if part in message.lower():
-            return ExecutorError(f"{message}; {advice}")
-    return error
+        return kind(f"{_without_repetition(message)}; {_partitions(partition)}")
+    advice = next((text for part, text in ADVICE.items() if part in message.lower()), None)
+    return kind(f"{message}; {advice}" if advice else message)
+
+
+def _is_refusal(message: str) -> bool:
+    """Whether sbatch has got an answer from Slurm, so that the same request fails again."""
+    return message.startswith("sbatch:") and not any(p in message.lower() for p in UNANSWERED)
 
 
 def _without_repetition(message: str) -> str:
@@ -67,6 +73,9 @@ task=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 ln -- "$jobs/${array}_$SLURM_ARRAY_TASK_ID.txt" "$jobs/$key.txt" 2>/dev/null ||
   exec >>"$jobs/$key.txt" 2>&1
 scontrol=$(command -v scontrol)
+# `rlexp logs` finds the output of a run by this line: the file of the names goes with the job.
+runs=$(cat "$jobs/$key.runs" 2>/dev/null)
+echo "rlexp: job $task on ${SLURMD_NODENAME:-this machine} executes: ${runs//$'\n'/ }"
 
 process= received= interrupted=
 receive() {

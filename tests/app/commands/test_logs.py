@@ -58,7 +58,54 @@ def test_json_has_lines_and_their_number(alpha: Stored, tmp_path: Path) -> None:
         "total": 3,
         "lines": ["two", "three"],
         "imported": None,
+        "jobs": [],
     }
+
+
+def write_job(alpha: Stored, name: str, *seeds: int) -> Path:
+    """Write the output of a job that executes these runs; returns its file."""
+    file = alpha.paths.jobs / name
+    file.parent.mkdir(exist_ok=True)
+    runs = " ".join(alpha.run(seed).folder.name for seed in seeds)
+    file.write_text(f"rlexp: job 7_0 on node1 executes: {runs}\nModuleNotFoundError\n")
+    return file
+
+
+def test_the_output_of_jobs_is_printed_by_the_name_of_the_experiment(
+    alpha: Stored, tmp_path: Path
+) -> None:
+    """`rlexp logs EXPERIMENT` prints the output of each job once, below the name of its file."""
+    files = [write_job(alpha, "abc.txt", 0, 1), write_job(alpha, "array-1_0.txt", 0)]
+    printed = rlexp(tmp_path, "logs", "alpha", "-n", "1")
+    assert (0, f"==> {files[0]} <==\nModuleNotFoundError\n") == (printed.code, printed.out)
+    document = rlexp(tmp_path, "logs", "alpha", "--json").document("job-logs")
+    assert [[alpha.run(seed).folder.name for seed in (0, 1)]] == [
+        j["runs"] for j in document["jobs"]
+    ]
+
+
+def test_a_run_that_has_not_started_has_the_output_of_its_job(
+    alpha: Stored, tmp_path: Path
+) -> None:
+    """`rlexp logs RUN` prints the job's output before the first attempt, and names it later."""
+    write_run(alpha.run(1), alpha.spec(1))
+    write_job(alpha, "other.txt", 5)
+    file = write_job(alpha, "abc.txt", 0, 1)
+    waiting = rlexp(tmp_path, "logs", "ppo-test-1")
+    assert [f"==> {file} <==", "ModuleNotFoundError"] == waiting.out.splitlines()[::2]
+    started = rlexp(tmp_path, "logs", "ppo-test-0")
+    assert ("one\ntwo\nthree\n", f"its cluster job printed: {file}\n") == (
+        started.out,
+        started.err,
+    )
+
+
+def test_an_experiment_without_jobs_has_no_log(alpha: Stored, tmp_path: Path) -> None:
+    """`rlexp logs EXPERIMENT` without jobs, or with --attempt, says what to write instead."""
+    with pytest.raises(RecordError, match="rlexp logs alpha/RUN"):
+        logs("alpha", None, None, study(tmp_path))
+    with pytest.raises(ConfigError, match="--attempt=1 is for a run"):
+        logs("alpha", 1, None, study(tmp_path))
 
 
 def test_control_characters_are_harmless(tmp_path: Path) -> None:
