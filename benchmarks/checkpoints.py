@@ -14,21 +14,37 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from run import RLEXP, TRAINING, Numbers, journals, timed, training_seconds
+from run import RLEXP, TRAINING, Numbers, journals, timed
 
 from rlexp.training.learner_state import unpack
 
 RESULTS = Path(__file__).parent / "results" / "checkpoints.json"
-WITHOUT = """
-from rlexp.training.checkpointing import Keeper
+TURN_S = 10.0
+"""Seconds for which a training takes copies of itself, and then for which it takes none."""
+TURNS = f"""
+import os, time
+from rlexp.training.checkpointing import CheckpointScheduler
 
-Keeper.rollout_starts = lambda self, step: None
+copy = CheckpointScheduler.rollout_starts
+log = open(os.environ["RLEXP_TURNS"], "a", buffering=1)
+begun = time.monotonic()
+
+
+def rollout_starts(self, step):
+    now = time.monotonic() - begun
+    turn = int(now / {TURN_S})
+    log.write(f"{{turn}} {{now}} {{step}}\\n")
+    if turn % 2 == 0:
+        copy(self, step)
+
+
+CheckpointScheduler.rollout_starts = rollout_starts
 """
-"""What every process of a training imports that is to take no copy of itself at all."""
+"""What every process imports: the training takes copies of itself in every other turn only."""
 KILLED_AFTER = 0.8
 """Share of the training after whose next checkpoint it is killed."""
 PATIENCE = 3600.0
@@ -59,7 +75,7 @@ SAC = (
     *("algorithm=sac", "environment=pendulum"),
     *("budget.evaluation_every=null", "budget.final_episodes=2"),
 )
-CASES = {"ppo": Case(TRAINING, 100_000, 5_000), "sac": Case(SAC, 10_000, 1_000)}
+CASES = {"ppo": Case(TRAINING, 400_000, 5_000), "sac": Case(SAC, 20_000, 500)}
 
 
 def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -67,45 +83,57 @@ def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:
     return [event for journal in journals(folder) for event in journal if event["event"] == kind]
 
 
-def trained(
-    folder: Path, command: Sequence[str], variables: dict[str, str] | None = None
-) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds of one training without its evaluation, and its checkpoint events."""
+def measure_turns(case: Case, folder: Path) -> Numbers:
+    """Seconds per step of one training with copies and checkpoints, relative to none, in turns.
+
+    What is due in a turn without copies is done at the start of the next turn, so that the ratio is
+    a bound from above.
+    """
     study = Path(tempfile.mkdtemp(dir=folder))
-    timed(command, study, variables)
-    return training_seconds(journals(study)[0]), events_of(study, "checkpointed")
-
-
-def measure_training(case: Case, folder: Path, repeats: int) -> Numbers:
-    """Seconds of a training with checkpoints and without, measured in turns."""
-    without = folder / "without"
-    without.mkdir()
-    (without / "sitecustomize.py").write_text(WITHOUT)
-    path = os.pathsep.join([str(without), *filter(None, [os.environ.get("PYTHONPATH")])])
-    without_seconds, default, tight = [], [], []
-    published: list[dict[str, Any]] = []
-    for _ in range(repeats):
-        seconds, published = trained(folder, case.tight, {"PYTHONPATH": path})
-        assert not published, "a training that was to take no copy of itself has published one"
-        without_seconds.append(seconds)
-        default.append(trained(folder, case.command)[0])
-        seconds, published = trained(folder, case.tight)
-        tight.append(seconds)
+    (study / "sitecustomize.py").write_text(TURNS)
+    path = os.pathsep.join([str(study), *filter(None, [os.environ.get("PYTHONPATH")])])
+    log = study / "turns"
+    timed(case.command, study, {"PYTHONPATH": path, "RLEXP_TURNS": str(log)})
+    pace = seconds_a_step(log.read_text().splitlines())
+    # Both neighbours of a turn: a machine that grows slower would favour one side.
+    ratios = [
+        pace[turn] / statistics.mean((pace[turn - 1], pace[turn + 1]))
+        for turn in pace
+        if turn % 2 == 0 and {turn - 1, turn + 1} <= pace.keys()
+    ]
+    if len(ratios) < 2:
+        raise SystemExit("the training was too short to be measured in turns: raise its steps")
+    error = statistics.stdev(ratios) / len(ratios) ** 0.5
     return {
-        "without_s": statistics.median(without_seconds),
-        "default_over_without": ratio(default, without_seconds),
-        "tight_over_without": ratio(tight, without_seconds),
-        "all_s": {"without": without_seconds, "default": default, "tight": tight},
+        "turns": len(pace),
+        "default_over_without": statistics.mean(ratios),
+        "standard_error": error,
         "default_limit": 1.01,
-        "tight_every": case.every,
-        "checkpoints": len(published),
-        "publishing_s": statistics.median(event["seconds"] for event in published),
     }
 
 
-def ratio(seconds: Sequence[float], baseline: Sequence[float]) -> float:
-    """The median over turns of the ratio of two times."""
-    return statistics.median(a / b for a, b in zip(seconds, baseline, strict=True))
+def seconds_a_step(lines: Sequence[str]) -> dict[int, float]:
+    """Seconds per step within each turn, by its number; the first turn holds the imports."""
+    points: dict[int, list[tuple[float, int]]] = {}
+    for line in lines:
+        turn, now, step = line.split()
+        points.setdefault(int(turn), []).append((float(now), int(step)))
+    return {
+        turn: (within[-1][0] - within[0][0]) / (within[-1][1] - within[0][1])
+        for turn, within in points.items()
+        if turn > 0 and within[-1][1] > within[0][1]
+    }
+
+
+def measure_publishing(case: Case, folder: Path) -> Numbers:
+    """The seconds that a checkpoint takes, with many of them."""
+    study = Path(tempfile.mkdtemp(dir=folder))
+    timed(case.tight, study)
+    published = events_of(study, "checkpointed")
+    return {
+        "checkpoints": len(published),
+        "publishing_s": statistics.median(event["seconds"] for event in published),
+    }
 
 
 def measure_resume(case: Case, folder: Path) -> Numbers:
@@ -156,17 +184,19 @@ def measure_transitions(run: Path) -> Numbers:
     }
 
 
-def measure(name: str, folder: Path, arguments: argparse.Namespace) -> Numbers:
+def measure(name: str, folder: Path) -> Numbers:
     """All measurements of one training."""
     case = CASES[name]
-    return measure_training(case, folder, arguments.repeats) | measure_resume(case, folder)
+    numbers = measure_turns(case, folder)
+    short = replace(case, steps=case.steps // 4)
+    return numbers | measure_publishing(short, folder) | measure_resume(short, folder)
 
 
 ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("seconds of training without checkpoints", "without_s", "{:.1f}".format),
-    ("training with those of the default, over that", "default_over_without", "{:.3f}".format),
-    ("training with tight ones, over that", "tight_over_without", "{:.3f}".format),
-    ("steps between tight ones", "tight_every", "{:,}".format),
+    ("turns of ten seconds", "turns", "{:,}".format),
+    ("training with copies and checkpoints, over none", "default_over_without", "{:.4f}".format),
+    ("standard error of that", "standard_error", "{:.4f}".format),
+    ("checkpoints in a shorter training", "checkpoints", "{:,}".format),
     ("seconds to publish one", "publishing_s", "{:.3f}".format),
     ("bytes of one, without experience", "bundle_bytes", "{:,}".format),
     ("bytes written over new transitions", "bytes_over_new_transitions", "{:.3f}".format),
@@ -188,7 +218,6 @@ def main() -> None:
     """Measure the requested trainings, and keep earlier results of the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(CASES)}")
-    parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(CASES):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; parts: {', '.join(CASES)}")
@@ -197,7 +226,7 @@ def main() -> None:
     for name in arguments.parts or CASES:
         folder = Path(tempfile.mkdtemp(prefix=f"rlexp-checkpoints-{name}-"))
         try:
-            results[name] = measure(name, folder, arguments)
+            results[name] = measure(name, folder)
         finally:
             shutil.rmtree(folder)
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
