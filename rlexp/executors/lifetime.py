@@ -22,6 +22,7 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
 PARENT_CHECK_EVERY = 0.5
 """Seconds between two looks at the parent, where the kernel does not report its death."""
 END_LIMIT = 5.0
@@ -57,6 +58,12 @@ def wake_with_parent() -> None:
 def adopt_orphans() -> bool:
     """Make this process the parent of descendants whose parent dies; returns whether it can."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def ends_every_process() -> bool:
+    """Whether the kernel can end the processes of a run that are in sessions of their own."""
+    answer = ctypes.c_int()
+    return _prctl(PR_GET_CHILD_SUBREAPER, ctypes.addressof(answer))
 
 
 def _prctl(option: int, value: int) -> bool:
