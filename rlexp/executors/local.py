@@ -67,7 +67,7 @@ class Local:
         variables = dict.fromkeys(THREAD_VARIABLES, "1")
         command = [
             *(sys.executable, "-P", "-m", "rlexp.executors.server"),
-            *(str(os.getpid()), entry, str(self.log_limit), str(folder), *preload),
+            *(entry, str(self.log_limit), str(folder), *preload),
         ]
         session = LocalSession(
             command, {**os.environ, **variables}, self.workers_for(threads), self._devices()

@@ -15,6 +15,7 @@ import importlib
 import json
 import math
 import os
+import select
 import selectors
 import signal
 import sys
@@ -163,10 +164,8 @@ class Child:
 class Server:
     """Forks jobs, reports their end, and masks and caps their logs."""
 
-    def __init__(
-        self, command: int, entry: Callable[[list[str]], int], log_limit: int, answers: int
-    ) -> None:
-        self._command = command
+    def __init__(self, entry: Callable[[list[str]], int], log_limit: int, answers: int) -> None:
+        self._parent = os.getppid()
         self._entry = entry
         self._log_limit = log_limit
         self._answers = answers
@@ -197,7 +196,7 @@ class Server:
                     os.read(self._wake, 4096)
                 self._reap()
                 # A process that the command has forked may keep the input open.
-                if os.getppid() != self._command or (0 in ready and not self._read()):
+                if os.getppid() != self._parent or (0 in ready and not self._read()):
                     break
                 self._kill_due()
                 self._tend_logs()
@@ -369,11 +368,21 @@ def _import(preload: Sequence[str]) -> None:
         del sys.modules[name]
 
 
-def main(command: str, entry: str, log_limit: str, folder: str, *preload: str) -> None:
+def _die_with_command() -> None:
+    """Let the kernel kill this process with the command, which may be dead already."""
+    die_with(os.getppid())
+    # A dead command has closed its end of the input. Its process id would be no better sign: the
+    # Python interpreter may be a program that starts another one.
+    poll = select.poll()
+    poll.register(0, 0)
+    if any(event & select.POLLHUP for _, event in poll.poll(0)):
+        os._exit(0)
+
+
+def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     """Import all modules, then serve.
 
     Args:
-        command: Process id of the command, with which the server ends.
         entry: The function that executes a job, as `module:function`.
         log_limit: Bytes that are kept of each job's output.
         folder: The user's folder; importable, after all installed packages.
@@ -381,7 +390,7 @@ def main(command: str, entry: str, log_limit: str, folder: str, *preload: str) -
             while they are imported.
     """
     # Before the imports, which take seconds: until they are done, nothing reads the input.
-    die_with(int(command))
+    _die_with_command()
     adopt_orphans()
     # Libraries print while they are imported: their output must not mix with the JSON events.
     answers = os.dup(1)
@@ -393,7 +402,7 @@ def main(command: str, entry: str, log_limit: str, folder: str, *preload: str) -
     _import(preload)
     module, _, function = entry.partition(":")
     execute = getattr(importlib.import_module(module), function)
-    server = Server(int(command), execute, int(log_limit), answers)
+    server = Server(execute, int(log_limit), answers)
     # The garbage collector of a job would touch, and so copy, all memory that it shares with the
     # server: frozen objects are left alone.
     gc.collect()

@@ -1,6 +1,8 @@
 """The behaviour of every executor: jobs start and end, report how, and leave nothing behind."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,6 +169,16 @@ def test_a_job_of_a_dead_server_is_reported_as_killed(tmp_path: Path) -> None:
         session.submit(job(tmp_path, "code", "0", key="c"))
         assert {Exit("c", 0, None)} < set(exits := ends(session, 3))
         assert {"a", "b", "c"} == {each.key for each in exits}
+
+
+def test_a_server_whose_command_is_dead_imports_nothing() -> None:
+    """A server that starts after the death of its command ends before its slow imports."""
+    reader, writer = os.pipe()
+    os.close(writer)
+    words = ["rlexp.executors.server", "executor_jobs:execute", "1000", "/", "no_such_module"]
+    with os.fdopen(reader) as abandoned:
+        server = subprocess.run([sys.executable, "-P", "-m", *words], stdin=abandoned, check=False)
+    assert 0 == server.returncode
 
 
 def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:
