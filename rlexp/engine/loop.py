@@ -14,7 +14,7 @@ from rlexp.engine.run_in_flight import (
     read_progress,
 )
 from rlexp.engine.source import Source
-from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
+from rlexp.executors import DISK_FULL, IN_USE, Executor, Exit, Job, Session
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
@@ -25,6 +25,7 @@ from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import (
     CANCELLED,
     new_attempt,
+    other_user,
     read_run,
     request_stop,
     write_run,
@@ -45,12 +46,15 @@ class Loop:
     Attributes:
         orders: Returns the settings of a run's attempts.
         claim: Takes the claim of a run, which this loop holds through all attempts of the run.
+        note: Receives a remark for the user.
         seals: Writes ended attempts to the ledger; None where another process writes it.
         is_wanted: Whether a run is still to be executed; asked once per attempt.
         passes_by: Whether to skip runs that other processes hold, instead of waiting for them.
         running: Runs with a live process, by the folder of their attempt.
         claims: The claims that this loop holds, by the name of the run.
         elsewhere: Runs that other processes hold.
+        waited_for: Names of runs that processes of ended commands still execute; whether the user
+            knows it.
         fenced: Names of runs whose claim another process has taken over.
         again: Runs to be attempted next.
         stopped_at: When the user stopped the command.
@@ -67,12 +71,14 @@ class Loop:
     asked_to_stop: Callable[[], bool]
     monotonic: Callable[[], float]
     now: Callable[[], float]
+    note: Callable[[str], None]
     seals: LedgerWriter | None = None
     is_wanted: Callable[[RunSpec], bool] = lambda _: True
     passes_by: bool = False
     running: dict[str, RunInFlight] = field(default_factory=dict)
     claims: dict[str, Lease] = field(default_factory=dict)
     elsewhere: deque[RunSpec] = field(default_factory=deque)
+    waited_for: dict[str, bool] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
     again: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
@@ -144,6 +150,23 @@ class Loop:
             self.watcher.ended(record, again=False)
             source.ended(record)
             return False
+        return not self._waits_for_process(spec)
+
+    def _waits_for_process(self, spec: RunSpec) -> bool:
+        """Whether a process without a command still executes a run, which then has to wait."""
+        process = other_user(self.experiment.run(spec.name))
+        if process is None:
+            return False
+        self._release(spec.name)
+        if not self.passes_by:
+            self.elsewhere.append(spec)
+        # A process that is about to end is gone at the second look.
+        if self.waited_for.get(spec.name) is False:
+            self.note(
+                f"run {spec.name} waits for {process}, which still executes it; "
+                "end that process if it hangs"
+            )
+        self.waited_for[spec.name] = spec.name in self.waited_for
         return True
 
     def _look_elsewhere(self) -> None:
@@ -241,6 +264,8 @@ class Loop:
         # Further runs would fail on the same disk, so no run is started any more.
         if record.failure is Failure.DISK:
             self.disk_error = OSError(f"{paths.folder.name}: {record.reason}")
+        if ended.code == IN_USE and not self.passes_by:
+            self.elsewhere.append(running.spec)
         again = record.state is State.FAILED and record.may_run() and self._may_submit()
         if again:
             self.again.append(running.spec)
@@ -264,6 +289,8 @@ class Loop:
                 )
             case Failure.TIMEOUT:
                 reason = overtime_text(running.timeout or 0.0)
+            case None if ended.code == IN_USE:
+                reason = "another process still executes the run"
             case None if running.stopped:
                 pass
             case None:

@@ -31,6 +31,9 @@ class Job:
 DISK_FULL = 74
 """Exit code of a job that could not record its end on a full disk (`EX_IOERR` of sysexits)."""
 
+IN_USE = 75
+"""Exit code of a job whose run another process executes (`EX_TEMPFAIL` of sysexits)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exit:

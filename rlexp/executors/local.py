@@ -18,6 +18,7 @@ from annotated_types import Ge, Gt
 from rlexp.errors import ExecutorError
 from rlexp.executors import Exit, Job
 from rlexp.executors.devices import Devices, visible_devices
+from rlexp.executors.lifetime import END_LIMIT
 from rlexp.executors.memory import out_of_memory_kills
 from rlexp.store.provenance import usable_cores
 
@@ -87,7 +88,7 @@ class LocalSession:
         self._devices = devices
         self._command = command
         self._environment = environment
-        self._pids: dict[str, int | None] = {}
+        self._jobs: set[str] = set()
         self._pending = b""
         self._lost: list[Exit] = []
         self._killed_for_memory = out_of_memory_kills()
@@ -119,7 +120,7 @@ class LocalSession:
             self._release()
             self._start()
         self._wait_until_ready()
-        self._pids[job.key] = None
+        self._jobs.add(job.key)
         self._tell(
             {
                 "submit": job.key,
@@ -133,13 +134,11 @@ class LocalSession:
         """Wait up to `seconds` for a job to end; returns the jobs that have ended."""
         exits, self._lost = self._lost, []
         for message in self._messages(seconds):
-            if "started" in message:
-                self._pids[message["started"]] = message["pid"]
-            elif "ended" in message:
-                self._pids.pop(message["ended"], None)
+            if "ended" in message:
+                self._jobs.discard(message["ended"])
                 self._devices.give_back(message["ended"])
                 exits.append(self._exit(message))
-        if self._server.poll() is not None and self._pids:
+        if self._server.poll() is not None and self._jobs:
             exits.extend(self._lose_all())
         return exits
 
@@ -162,8 +161,8 @@ class LocalSession:
             self._server.wait(1.0)
         except subprocess.TimeoutExpired:
             self._server.kill()
-            self._lose_all()
             self._server.wait()
+            self._lose_all()
         self._release()
 
     def _release(self) -> None:
@@ -176,12 +175,9 @@ class LocalSession:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_LIMIT
         while not self._ready:
-            self._ready = any("ready" in message for message in self._messages(0.2))
-            if self._server.poll() is not None:
-                raise ExecutorError(
-                    f"the server that starts runs ended with code {self._server.returncode} "
-                    "before it was ready; see its message above",
-                )
+            self._messages(0.2)
+            if (code := self._server.poll()) is not None:
+                raise ExecutorError(f"the server that starts runs {_early_end(code)}")
             if time.monotonic() > deadline:
                 raise ExecutorError(
                     f"the server that starts runs was not ready in {START_LIMIT:g} s"
@@ -196,7 +192,10 @@ class LocalSession:
             with suppress(subprocess.TimeoutExpired):
                 self._server.wait(1.0)
         *lines, self._pending = (self._pending + content).split(b"\n")
-        return [json.loads(line) for line in lines]
+        messages = [json.loads(line) for line in lines]
+        # `poll` may be the caller that receives this message.
+        self._ready = self._ready or any("ready" in message for message in messages)
+        return messages
 
     def _exit(self, message: dict[str, Any]) -> Exit:
         kills = out_of_memory_kills()
@@ -206,20 +205,34 @@ class LocalSession:
         return Exit(message["ended"], message["code"], message["signal"], by_kernel)
 
     def _lose_all(self) -> list[Exit]:
-        """End the jobs of a dead server, in case the lifeline has not reached them."""
-        for pid in self._pids.values():
-            if pid is not None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)
-        exits = [Exit(key, None, int(signal.SIGKILL)) for key in self._pids]
-        for key in self._pids:
+        """Wait until the guards of a dead server have ended its jobs."""
+        self._wait_for_guards()
+        exits = [Exit(key, None, int(signal.SIGKILL)) for key in self._jobs]
+        for key in self._jobs:
             self._devices.give_back(key)
-        self._pids.clear()
+        self._jobs.clear()
         self._pending = b""
         return exits
+
+    def _wait_for_guards(self) -> None:
+        # The server and the guards hold the other end of this pipe: it closes with the last one.
+        deadline = time.monotonic() + END_LIMIT
+        while self._selector.select(max(deadline - time.monotonic(), 0.0)):
+            if not os.read(self._stdout, 1 << 16):
+                return
 
     def _tell(self, message: dict[str, Any]) -> None:
         assert self._server.stdin is not None
         with suppress(BrokenPipeError):
             self._server.stdin.write(json.dumps(message).encode() + b"\n")
             self._server.stdin.flush()
+
+
+def _early_end(code: int) -> str:
+    """How a server ended that was still importing, and what to do, as text for a message."""
+    if code >= 0:
+        return f"ended with code {code} before it was ready; see its message above"
+    return (
+        f"was killed by signal {-code} ({signal.strsignal(-code)}) before it was ready; "
+        "give the same command again, with more memory if that was short"
+    )

@@ -1,9 +1,9 @@
 """The warm server: imports all modules once, then forks a process for each job.
 
 The server reads commands as JSON lines from standard input and writes events to standard output. At
-the end of its input, it kills every job's process group and exits: no job outlives the command that
-started it, even after kill -9 of the command. The server stays single-threaded and touches no
-accelerator, so that a fork of it behaves like a fresh process.
+the end of its input, or when the command is gone, it kills every job with all its processes and
+exits. If the server is killed, the guards of the jobs end the jobs (`lifetime.py`). The server stays
+single-threaded and touches no accelerator, so that a fork of it behaves like a fresh process.
 
 Besides, the server masks secrets in the logs of jobs, limits the size of the logs, and requests a
 stack dump from a job before it kills the job.
@@ -15,10 +15,10 @@ import importlib
 import json
 import math
 import os
+import select
 import selectors
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +27,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlexp.executors.lifetime import (
+    END_LIMIT,
+    RETRY_EVERY,
+    adopt_orphans,
+    children,
+    descendants,
+    die_with,
+    fork_under_guard,
+    kill_guarded,
+    kill_orphans,
+    wake_with_parent,
+)
 from rlexp.store.secrets import secret_values
 
 BLOCK = 1 << 20
@@ -98,32 +110,22 @@ def dump_stacks_on_request() -> None:
     faulthandler.register(DUMP, all_threads=True)
 
 
-def request_stack_dumps(session: int) -> bool:
-    """Request a stack dump from every process of a session that handles the signal.
+def request_stack_dumps(guard: int) -> bool:
+    """Request a stack dump from every process of a job that handles the signal.
 
     Args:
-        session: Id of the session, which is the pid of the process that created it.
+        guard: Process id of the job's guard.
 
     Returns:
         Whether a request was sent.
     """
-    handlers = [pid for pid in _members(session) if _handles_dump_request(pid)]
+    handlers = [pid for pid in descendants(guard) if _handles_dump_request(pid)]
     for pid in handlers:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, DUMP)
             # A stopped process (SIGSTOP) handles the signal only once it continues.
             os.kill(pid, signal.SIGCONT)
     return bool(handlers)
-
-
-def _members(session: int) -> list[int]:
-    pids = []
-    with suppress(FileNotFoundError):
-        for folder in Path("/proc").iterdir():
-            with suppress(ValueError, ProcessLookupError, PermissionError):
-                if os.getsid(int(folder.name)) == session:
-                    pids.append(int(folder.name))
-    return pids
 
 
 def _handles_dump_request(pid: int) -> bool:
@@ -163,15 +165,16 @@ class Server:
     """Forks jobs, reports their end, and masks and caps their logs."""
 
     def __init__(self, entry: Callable[[list[str]], int], log_limit: int, answers: int) -> None:
+        self._parent = os.getppid()
         self._entry = entry
         self._log_limit = log_limit
         self._answers = answers
+        # By the process id of the job's guard.
         self._children: dict[int, Child] = {}
+        # Libraries may have started processes while they were imported.
+        self._imported = children(os.getpid())
         self._pending = b""
         self._secrets = secrets_of_process()
-        # Only the server holds the writing end: when the server dies in any way, the kernel closes
-        # it, and every job that reads the lifeline sees the end of the pipe.
-        self._lifeline, self._held_end = os.pipe()
         # The death of a child writes a byte here and so ends the wait in `serve` at once.
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._woken, False)
@@ -192,7 +195,8 @@ class Server:
                 if self._wake in ready:
                     os.read(self._wake, 4096)
                 self._reap()
-                if 0 in ready and not self._read():
+                # A process that the command has forked may keep the input open.
+                if os.getppid() != self._parent or (0 in ready and not self._read()):
                     break
                 self._kill_due()
                 self._tend_logs()
@@ -215,12 +219,13 @@ class Server:
                 if command["signal"] == signal.SIGKILL:
                     self._schedule_kill(pid, child)
                 else:
-                    # Not the process group: to end in order, the job needs its subprocesses.
+                    # The guard passes the signal on to the job alone: to end in order, the job
+                    # needs its subprocesses.
                     with suppress(ProcessLookupError):
                         os.kill(pid, command["signal"])
 
     def _fork(self, command: dict[str, Any]) -> None:
-        key, log = command["submit"], Path(command["log"])
+        child, server = Child(command["submit"], Path(command["log"])), os.getpid()
         # The server ignores SIGTERM, and a fork inherits that. A SIGTERM that reaches the fork
         # before it has reset the action would be lost and the job would run on: block it until
         # then.
@@ -230,8 +235,10 @@ class Server:
             # `os._exit` and not `sys.exit`: the fork must not run the server's own clean-up.
             code = 70
             try:
+                self._become_guard()
+                fork_under_guard(server, tidy=lambda: self._tend(child))
                 os.environ.update(command["variables"])
-                self._become(log)
+                self._become(child.log)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
                 code = self._entry(command["arguments"])
             except BaseException:  # noqa: BLE001
@@ -242,57 +249,59 @@ class Server:
                     sys.stderr.flush()
                 os._exit(code)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        self._children[pid] = Child(key, log)
-        self._answer({"started": key, "pid": pid})
+        self._children[pid] = child
 
-    def _become(self, log: Path) -> None:
-        """Turn a fork of the server into a job with a separate session, output and lifeline."""
-        # A session is also a process group: `killpg` reaches the job and its subprocesses.
+    def _become_guard(self) -> None:
+        """Turn a fork of the server into the guard of a job, without the server's pipes.
+
+        The guard keeps the answers open: the command can wait for the end of all guards.
+        """
+        # A signal to the group of the server must not reach the guards, which outlive the server.
         os.setsid()
         signal.set_wakeup_fd(-1)
+        os.close(self._wake)
+        os.close(self._woken)
+        null_device = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null_device, 0)
+        os.close(null_device)
+
+    def _become(self, log: Path) -> None:
+        """Turn a fork of a guard into a job with a separate session and output."""
+        # A session is also a process group: `killpg` reaches the job and its subprocesses.
+        os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # Above all the writing end of the lifeline: held by a job, it would never close.
-        for descriptor in (self._held_end, self._wake, self._woken, self._answers):
-            os.close(descriptor)
+        os.close(self._answers)
         # O_APPEND: after the server has cut the log, the job writes at its new end.
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        null_device = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null_device, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        os.close(null_device)
         faulthandler.enable()
         dump_stacks_on_request()
-        threading.Thread(target=self._die_with_server, daemon=True).start()
-
-    def _die_with_server(self) -> None:
-        # Returns only at the end of the pipe: no byte is ever written to it.
-        os.read(self._lifeline, 1)
-        os.killpg(0, signal.SIGKILL)
 
     def _reap(self) -> None:
-        while self._children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            child = self._children.pop(pid, None)
-            if child is None:
-                continue
-            # The job is dead, its subprocesses (environments, for example) may not be.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
-            self._tend(child)
-            code = os.waitstatus_to_exitcode(status)
-            self._answer(
-                {
-                    "ended": child.key,
-                    "code": code if code >= 0 else None,
-                    "signal": -code if code < 0 else None,
-                },
-            )
+        ended = 0
+        with suppress(ChildProcessError):
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+                ended += 1
+                if reaped[0] in self._children:
+                    self._report(self._children.pop(reaped[0]), reaped[1])
+        # The processes of a job whose guard was killed are children of the server now.
+        if ended:
+            kill_orphans({*self._children, *self._imported})
+
+    def _report(self, child: Child, status: int) -> None:
+        self._tend(child)
+        code = os.waitstatus_to_exitcode(status)
+        self._answer(
+            {
+                "ended": child.key,
+                "code": code if code >= 0 else None,
+                "signal": -code if code < 0 else None,
+            },
+        )
 
     def _tend_logs(self) -> None:
         for child in self._children.values():
@@ -329,26 +338,17 @@ class Server:
     def _kill_due(self) -> None:
         for pid, child in self._children.items():
             if child.kill_at <= time.monotonic():
-                self._kill(pid)
-                # Again until it is reaped: the first kill may come before the fork has its group.
+                kill_guarded(pid)
+                # Again until it is reaped: the first kill may come before the guard has forked.
                 child.kill_at = time.monotonic() + TICK
 
     def _kill_all(self) -> None:
-        for pid in self._children:
-            self._kill(pid)
-        for pid in self._children:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-        self._tend_logs()
-
-    @staticmethod
-    def _kill(pid: int) -> None:
-        """Kill the process group of a job, or the job alone before it has created its group."""
-        with suppress(ProcessLookupError, PermissionError):
-            try:
-                os.killpg(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + END_LIMIT
+        while children(os.getpid()) - self._imported and time.monotonic() < deadline:
+            for pid in self._children:
+                kill_guarded(pid)
+            time.sleep(RETRY_EVERY)
+            self._reap()
 
     def _answer(self, message: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):
@@ -368,6 +368,17 @@ def _import(preload: Sequence[str]) -> None:
         del sys.modules[name]
 
 
+def _die_with_command() -> None:
+    """Let the kernel kill this process with the command, which may be dead already."""
+    die_with(os.getppid())
+    # A dead command has closed its end of the input. Its process id would be no better sign: the
+    # Python interpreter may be a program that starts another one.
+    poll = select.poll()
+    poll.register(0, 0)
+    if any(event & select.POLLHUP for _, event in poll.poll(0)):
+        os._exit(0)
+
+
 def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     """Import all modules, then serve.
 
@@ -378,6 +389,9 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
         preload: Modules to import before the first fork; a name after a `!` is hidden from them
             while they are imported.
     """
+    # Before the imports, which take seconds: until they are done, nothing reads the input.
+    _die_with_command()
+    adopt_orphans()
     # Libraries print while they are imported: their output must not mix with the JSON events.
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -387,11 +401,14 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     sys.path.append(folder)
     _import(preload)
     module, _, function = entry.partition(":")
-    server = Server(getattr(importlib.import_module(module), function), int(log_limit), answers)
+    execute = getattr(importlib.import_module(module), function)
+    server = Server(execute, int(log_limit), answers)
     # The garbage collector of a job would touch, and so copy, all memory that it shares with the
     # server: frozen objects are left alone.
     gc.collect()
     gc.freeze()
+    # From now on the server notices the end of the command itself, and ends the jobs in order.
+    wake_with_parent()
     server.serve()
 
 

@@ -16,10 +16,11 @@ from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plai
 from rlexp.records.run import RunRecord
 from rlexp.store.configurations import read_configuration
 from rlexp.store.fencing import Fence, read_fence, superseded
+from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_document, read_json, refuse_link
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import is_held
+from rlexp.store.lease import holder, is_held
 from rlexp.store.ledger import publish_document
 from rlexp.store.schemas import SPEC
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
@@ -313,6 +314,16 @@ def write_verdict(attempt: AttemptPaths, event: RunEnded) -> None:
     """Record how an attempt ended whose process died; does nothing for a superseded attempt."""
     if superseded(attempt) is None:
         publish_json(attempt.verdict, to_plain(event))
+
+
+def other_user(paths: RunPaths) -> str | None:
+    """The process that executes a run and keeps its lease, as text; None without such a process.
+
+    In a shared folder there is none: a new attempt takes the lease over.
+    """
+    if is_shared(paths.lease) or not is_held(paths.lease):
+        return None
+    return holder(paths.lease)
 
 
 def request_stop(paths: RunPaths, request: StopRequest) -> None:

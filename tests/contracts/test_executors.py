@@ -1,6 +1,8 @@
 """The behaviour of every executor: jobs start and end, report how, and leave nothing behind."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +86,7 @@ def test_output_goes_to_the_log(session: Session, tmp_path: Path) -> None:
 def test_a_job_has_a_separate_session(session: Session, tmp_path: Path) -> None:
     """A signal to the terminal's process group does not reach a job."""
     session.submit(job(tmp_path, "session", str(tmp_path / "ids")))
-    pid, group, _ = map(int, wait_for(tmp_path / "ids").split())
+    pid, group = map(int, wait_for(tmp_path / "ids").split())
     assert (pid, True) == (group, group != os.getsid(0))
 
 
@@ -97,6 +99,33 @@ def test_killing_a_job_ends_what_it_started(session: Session, tmp_path: Path) ->
     assert [Exit("a", None, 9)] == ends(session)
     _wait_until_gone(child)
     assert [] == session.poll(0.2)
+
+
+HELPERS = "job", "helper in a session of its own", "helper whose parent has ended"
+
+
+@pytest.mark.parametrize("then", [None, "sleep", "hold"])
+def test_helpers_end_with_their_job(session: Session, tmp_path: Path, then: str | None) -> None:
+    """When a job ends or is killed, its helpers end too, also in sessions of their own."""
+    session.submit(job(tmp_path, "helpers", str(tmp_path / "pids"), *filter(None, [then])))
+    pids = [int(pid) for pid in wait_for(tmp_path / "pids").split()]
+    if then:
+        session.kill("a")
+    assert [Exit("a", *((None, 9) if then else (0, None)))] == ends(session)
+    assert [] == [what for what, pid in zip(HELPERS, pids, strict=True) if psutil.pid_exists(pid)]
+
+
+@pytest.mark.parametrize("then", ["sleep", "hold"])
+@pytest.mark.parametrize("killed", ["server", "guard"])
+def test_a_kill_leaves_no_helper(session: Session, tmp_path: Path, killed: str, then: str) -> None:
+    """After kill -9 of the server or of a guard, neither the job nor a helper lives on."""
+    session.submit(job(tmp_path, "helpers", str(tmp_path / "pids"), then))
+    pids = [int(pid) for pid in wait_for(tmp_path / "pids").split()]
+    guard, server, *_ = psutil.Process(pids[0]).parents()
+    {"server": server, "guard": guard}[killed].kill()
+    assert [Exit("a", None, 9)] == ends(session)
+    for pid in pids:
+        _wait_until_gone(pid)
 
 
 def test_a_job_can_be_killed_at_once(session: Session, tmp_path: Path) -> None:
@@ -131,13 +160,25 @@ def test_a_job_of_a_dead_server_is_reported_as_killed(tmp_path: Path) -> None:
     executor = member("executor", "local", workers=2)
     with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as session:
         session.submit(job(tmp_path, "session", str(tmp_path / "ids")))
-        *_, server = map(int, wait_for(tmp_path / "ids").split())
+        wait_for(tmp_path / "ids")
+        processes = psutil.Process().children()
+        (server,) = [p for p in processes if "rlexp.executors.server" in p.cmdline()]
         session.submit(job(tmp_path, "sleep", key="b"))
-        os.kill(server, 9)
-        _wait_until_gone(server)
+        server.kill()
+        _wait_until_gone(server.pid)
         session.submit(job(tmp_path, "code", "0", key="c"))
         assert {Exit("c", 0, None)} < set(exits := ends(session, 3))
         assert {"a", "b", "c"} == {each.key for each in exits}
+
+
+def test_a_server_whose_command_is_dead_imports_nothing() -> None:
+    """A server that starts after the death of its command ends before its slow imports."""
+    reader, writer = os.pipe()
+    os.close(writer)
+    words = ["rlexp.executors.server", "executor_jobs:execute", "1000", "/", "no_such_module"]
+    with os.fdopen(reader) as abandoned:
+        server = subprocess.run([sys.executable, "-P", "-m", *words], stdin=abandoned, check=False)
+    assert 0 == server.returncode
 
 
 def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:

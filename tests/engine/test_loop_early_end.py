@@ -132,6 +132,7 @@ def test_a_crash_after_the_verdict_does_not_shorten_the_record(tmp_path: Path) -
         asked_to_stop=lambda: False,
         monotonic=lambda: 0.0,
         now=lambda: 0.0,
+        note=lambda _: None,
     )
     loop.close_gap(source)
     (record,) = source.records

@@ -4,6 +4,7 @@ import ctypes
 import os
 import resource
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -80,10 +81,24 @@ def _take_memory() -> None:
     np.ones(100_000_000)
 
 
+def _hold_interpreter() -> None:
+    """Execute C code that lets no Python code run, in the first attempt only."""
+    if len(list(Path("processes").glob("held-*"))) == 1:
+        ctypes.PyDLL(None).sleep(10_000)
+
+
+def _start_helpers() -> None:
+    """Start a process in a session of its own, and one whose parent has ended."""
+    for program in ("sleep 10000", "setsid sleep 10000 & exit"):
+        subprocess.Popen(["/bin/sh", "-c", program], start_new_session=True)
+
+
 AT_STEP: dict[str, Callable[[], object]] = {
     "loop": _loop,
     "deadlock": _deadlock,
     "memory": _take_memory,
+    "held": _hold_interpreter,
+    "helpers": _start_helpers,
     "orphan": lambda: os.kill(os.getppid(), signal.SIGKILL),
     "segfault": lambda: ctypes.string_at(0),
 }

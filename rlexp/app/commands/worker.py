@@ -30,11 +30,11 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated, StopRequest
 from rlexp.records.run import RunRecord
 from rlexp.store.files import probe_writable, read_file
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.provenance import Code, collect, read_code
 from rlexp.store.run_queue import RunOrder, is_queued, queued_runs, read_order, remove_order
-from rlexp.store.runs import read_definition, read_run, read_spec
+from rlexp.store.runs import other_user, read_definition, read_run, read_spec
 
 EVERY = 2.0
 """Seconds between two checks of the queue."""
@@ -134,7 +134,7 @@ class QueuedRunSource:
     def _spec(self, name: str) -> RunSpec | None:
         paths = self.experiment.run(name)
         # Another worker may have claimed the run, or the run may have ended, since the last check.
-        order = None if is_held(paths.claim) else read_order(self.experiment, name)
+        order = None if _is_in_use(paths) else read_order(self.experiment, name)
         if order is None:
             return None
         spec = read_spec(paths)
@@ -246,7 +246,12 @@ def _wait(source: QueuedRunSource, options: WorkerOptions, signals: Signals) -> 
 
 
 def _any_free(source: QueuedRunSource) -> bool:
-    return any(not is_held(source.experiment.run(n).claim) for n in source.offered)
+    return any(not _is_in_use(source.experiment.run(n)) for n in source.offered)
+
+
+def _is_in_use(paths: RunPaths) -> bool:
+    # A process may still execute a run whose worker is gone.
+    return is_held(paths.claim) or other_user(paths) is not None
 
 
 def _execute(
@@ -285,6 +290,7 @@ def _execute(
                 monotonic=time.monotonic,
                 now=time.time,
                 is_wanted=lambda spec: is_queued(paths, spec.name),
+                note=observer.note,
                 passes_by=True,
             )
             loop.close_gap(source)

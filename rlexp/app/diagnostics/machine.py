@@ -11,6 +11,7 @@ from uuid import uuid4
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
 from rlexp.errors import RecordError
 from rlexp.executors.devices import ask_driver
+from rlexp.executors.lifetime import ends_every_process
 from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.store.file_systems import VARIABLE, is_shared, network_file_system
 from rlexp.store.files import probe_writable
@@ -37,6 +38,7 @@ def check_machine(folder: Path, runs: Path) -> list[Finding]:
         check_cores(usable_cores(), cpu_quota(QUOTA)),
         *check_threads(os.environ),
         *check_disk(runs),
+        check_processes(ends_every_process()),
         _git(folder, runs),
         check_gpu(ask_driver("name"), packages().get("torch", "")),
     ]
@@ -113,6 +115,25 @@ def check_lock(folder: Path) -> Finding:
         "locks",
         f"files cannot be locked in {folder}: {reason}",
         "set RLEXP_RUNS to a folder on a local disk",
+    )
+
+
+def check_processes(by_kernel: bool) -> Finding:
+    """Check whether a process that a run starts in a session of its own ends with the run.
+
+    Args:
+        by_kernel: Whether the kernel can end such processes.
+    """
+    if by_kernel:
+        return ok(
+            "processes",
+            "all that a run starts ends with it; only kill -9 of the server and the run's guard at "
+            "the same time leaves processes in sessions of their own",
+        )
+    return warn(
+        "processes",
+        "this system cannot end processes of a run in sessions of their own, such as simulators",
+        "end them yourself after a run, or execute runs on Linux",
     )
 
 

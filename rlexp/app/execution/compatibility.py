@@ -7,7 +7,6 @@ its spaces with what the algorithm and the agent declare.
 import json
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.validate import LearningPlugIns, PlugIns, build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
+from rlexp.executors.lifetime import fork_under_guard, kill_guarded
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
@@ -260,9 +260,11 @@ def call_in_subprocess(
     # Otherwise the child would print the buffered text a second time.
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    command, pid = os.getpid(), os.fork()
     if pid == 0:
         os.close(reading)
+        # Whatever the environment starts ends with the child, and the child with the command.
+        fork_under_guard(command, to_close=[writing])
         _run_child(writing, function, cleanup)
     # While the parent holds this end open, reading never reaches the end of the stream.
     os.close(writing)
@@ -286,15 +288,15 @@ def call_in_subprocess(
 
 
 def _end(pid: int, patience: float) -> int:
-    """Wait for a child to end, kill it after `patience` seconds, and return its exit status."""
+    """Wait for a guarded child, kill it after `patience` seconds, and return its exit status."""
     deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
+    while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return status
+        if time.monotonic() >= deadline:
+            kill_guarded(pid)
         time.sleep(0.005)
-    os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
 
 
 def _run_child(writing: int, function: Callable[[], Any], cleanup: Callable[[], object]) -> None:

@@ -144,7 +144,7 @@ def execute_source(
                 )
             else:
                 disk_error = _execute_locally(
-                    *(paths, source, launch, executor, code, workspace, signals),
+                    *(paths, source, launch, executor, code, workspace, observer, signals),
                     show=show,
                     watch=watch,
                 )
@@ -164,6 +164,7 @@ def _execute_locally(
     executor: Executor,
     code: Code,
     workspace: Workspace,
+    observer: Observer,
     signals: Signals,
     *,
     show: Callable[[Code], None],
@@ -191,6 +192,7 @@ def _execute_locally(
                     asked_to_stop=signals.asked_to_stop,
                     monotonic=time.monotonic,
                     now=time.time,
+                    note=observer.note,
                     seals=LedgerWriter(paths),
                 )
                 loop.close_gap(source)

@@ -23,8 +23,8 @@ from rlexp.app.execution.software_versions import collect_versions, describe_cha
 from rlexp.config.validate import build
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
-from rlexp.errors import NO_SPACE, RecordError, RlexpError
-from rlexp.executors import DISK_FULL
+from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
+from rlexp.executors import DISK_FULL, IN_USE
 from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.spec import COMPONENTS, RunSpec
@@ -248,10 +248,13 @@ def execute(arguments: list[str]) -> int:
 
     Returns:
         0 when the journal records the end of the attempt, whatever the end is; `DISK_FULL` when the
-        disk is full.
+        disk is full; `IN_USE` when another process executes the run.
     """
     try:
         _execute(RunPaths(Path(arguments[0])), int(arguments[1]))
+    except HeldError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return IN_USE
     except OSError as error:
         # Another error is a crash of this run; a full disk stops all runs.
         if error.errno not in NO_SPACE:

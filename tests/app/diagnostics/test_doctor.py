@@ -36,6 +36,7 @@ from rlexp.app.diagnostics.machine import (
     check_gpu,
     check_lock,
     check_machine,
+    check_processes,
     check_threads,
     cpu_quota,
 )
@@ -403,6 +404,14 @@ def test_lock_that_does_not_lock_fails(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_gpu_needs_torch_with_cuda(gpus: list[str], torch: str, status: FindingStatus) -> None:
     """An accelerator with a torch that is built without CUDA gives a warning."""
     assert status == check_gpu(gpus, torch).status
+
+
+def test_doctor_says_what_can_outlive_a_run(tmp_path: Path) -> None:
+    """The finding names what the kernel cannot end: more on a system without its help."""
+    assert FindingStatus.WARN == check_processes(by_kernel=False).status
+    findings = {f.check: f for f in check_machine(tmp_path, tmp_path / "runs")}
+    assert FindingStatus.OK == findings["processes"].status
+    assert "only kill -9 of the server and the run's guard" in findings["processes"].detail
 
 
 def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,12 @@
 """Incompatible plug-ins are refused before any run, and environments cannot harm the command."""
 
+import ctypes
 import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -79,6 +85,42 @@ def test_a_function_that_kills_its_process_is_an_error(kill: object, description
     assert callable(kill)
     with pytest.raises(ConfigError, match=f"the process that examined it ended {description}"):
         call_in_subprocess("it", kill)
+
+
+def test_a_function_leaves_no_process(tmp_path: Path) -> None:
+    """Processes in sessions of their own end with the child process that started them."""
+    call_in_subprocess(
+        "it", lambda: subprocess.Popen(["sleep", "1000"], cwd=tmp_path, start_new_session=True).pid
+    )
+    assert [] == processes_in(tmp_path)
+
+
+def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
+    """A child process that examines an environment ends when its command is killed."""
+    parent = os.fork()
+    if parent == 0:
+        with suppress(BaseException):
+            os.chdir(tmp_path)
+            call_in_subprocess("it", lambda: ctypes.PyDLL(None).sleep(1000))
+        os._exit(1)
+    wait_until(lambda: len(processes_in(tmp_path)) == 3)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    wait_until(lambda: not processes_in(tmp_path))
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The processes that work in a folder."""
+    processes = psutil.process_iter(["cwd"])
+    return [p.pid for p in processes if p.info["cwd"] == str(folder)]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
 
 
 def test_errors_are_passed_to_the_parent() -> None:
