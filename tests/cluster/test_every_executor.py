@@ -394,7 +394,8 @@ def test_a_starting_job_is_disturbed_at_any_moment(place: Place, seed: int) -> N
         command.process.communicate()
         command = place.start(*arguments, quick=quick)
     command.finish()
-    assert [] == verdicts(place)
+    # A cancelled process that has not begun to listen ends by the signal, and is judged so.
+    assert {"interrupted"} >= {verdict["ending"] for verdict in verdicts(place)}
     assert 1 == place.attempts() or disturbance == "cancel"
     check_once(place)
 
