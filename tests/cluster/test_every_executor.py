@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import psutil
@@ -343,10 +344,60 @@ def test_a_run_that_is_just_starting_is_taken_up(
     gate.unlink()
     repeat.finish()
     place.end_workers()
-    assert ["completed"] == list(place.runs("state").values())
     assert 1 + kills == place.attempts()
     assert ["crashed"] * kills == [verdict["failure"] for verdict in verdicts(place)]
+    check_once(place)
+
+
+def check_once(place: Place) -> None:
+    """Check that one attempt completed the run, that none came after it, and the ledger."""
+    assert ["completed"] == list(place.runs("state").values())
+    endings = [event["ending"] for event in place.study.events("x", "ended")]
+    assert (1, "completed") == (endings.count("completed"), endings[-1])
     check_ledger(place)
+
+
+@pytest.mark.parametrize("place", [CLUSTERS[1]], indirect=True)
+def test_a_ray_command_that_is_killed_while_a_run_starts_can_be_given_again(place: Place) -> None:
+    """Ray ends an attempt before its first event with its command, and a repeat trains once."""
+    gate = place.study.folder / "gate"
+    gate.touch()
+    arguments, quick = ("run", *OVERRIDES, "seeds.test=1"), {"gate": str(gate)}
+    command = place.start(*arguments, quick=quick)
+    wait_until(lambda: place.attempts() == 1, LIMIT)
+    command.process.kill()
+    command.process.communicate()
+    repeat = place.start(*arguments, quick=quick)
+    wait_until(place.is_driven)
+    gate.unlink()
+    repeat.finish()
+    check_once(place)
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param("slurm", marks=[on_a_cluster, no_slurm])], indirect=True
+)
+@pytest.mark.parametrize("seed", range(30))
+def test_a_starting_job_is_disturbed_at_any_moment(place: Place, seed: int) -> None:
+    """A repeat, a kill or a cancellation at a random moment trains the run once and loses none."""
+    random, quick = Random(seed), {"starting": 1.0, "seconds": 0.5}
+    arguments = ("run", *OVERRIDES, "seeds.test=1")
+    place.start(*arguments, "--detach", quick=quick).process.communicate(timeout=LIMIT)
+    time.sleep(random.uniform(0.0, 6.0))
+    disturbance = random.choice(["repeat", "kill", "cancel"])
+    if disturbance == "cancel":
+        cancel(place, "x")
+    command = place.start(*arguments, quick=quick)
+    if disturbance == "kill":
+        time.sleep(random.uniform(0.0, 6.0))
+        command.process.kill()
+        command.process.communicate()
+        command = place.start(*arguments, quick=quick)
+    command.finish()
+    # A cancelled process that has not begun to listen ends by the signal, and is judged so.
+    assert {"interrupted"} >= {verdict["ending"] for verdict in verdicts(place)}
+    assert 1 == place.attempts() or disturbance == "cancel"
+    check_once(place)
 
 
 @pytest.mark.parametrize("place", [LOCAL, CLUSTERS[1]], indirect=True)
