@@ -208,6 +208,14 @@ def test_a_missing_field_is_named() -> None:
         RunSpec.from_plain(record)
 
 
+@pytest.mark.parametrize("name", ["root", "seed"])
+@pytest.mark.parametrize("value", [True, 1.0, "1", None])
+def test_a_seed_that_is_no_whole_number_is_refused(name: str, value: object) -> None:
+    """JSON's true, a fraction or a text in place of a seed is an error that names it."""
+    with pytest.raises(ValueError, match=f"{name}=.* is no whole number"):
+        RunSpec.from_plain({**spec().plain(), name: value})
+
+
 def test_an_unknown_phase_is_refused() -> None:
     """A phase that does not exist is refused."""
     with pytest.raises(ValueError, match="training"):

@@ -247,6 +247,15 @@ def test_some_of_many_relabellings_are_drawn() -> None:
     assert drawn.observed in drawn.values
 
 
+def test_relabellings_that_fill_no_block_are_drawn_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With blocks of 30 relabellings, 99 are drawn in four blocks, the last one of 9."""
+    x, y = label(np.arange(20.0) + 100), label(np.arange(20.0))
+    monkeypatch.setattr(permutation, "BLOCK", 30 * 40)
+    assert 100 == len(permutation_distribution([x, y], mean, Resampling(), 99).values)
+
+
 @pytest.mark.parametrize("statistic", [mean, interquartile_mean])
 @pytest.mark.parametrize("sizes", [((5, 5), (5, 5)), ((8, 3), (4, 5)), ((2, 6), (7, 5))])
 def test_sampled_relabellings_agree_with_all_relabellings(

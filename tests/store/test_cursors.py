@@ -106,3 +106,12 @@ def test_a_damaged_identity_is_refused(paths: ExperimentPaths) -> None:
     (paths.trackers / "identity.json").write_text('{"schema": 1, "id": "../../x"}')
     with pytest.raises(RecordError, match="to push everything anew"):
         experiment_identity(paths)
+
+
+def test_a_linked_folder_is_refused(paths: ExperimentPaths) -> None:
+    """A folder of positions that is a link is refused, because it may lead anywhere."""
+    folder = cursors(paths).folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.symlink_to(paths.folder.parent)
+    with pytest.raises(RecordError, match="link"):
+        cursors(paths)
