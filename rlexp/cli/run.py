@@ -91,6 +91,8 @@ def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
         name = outcome.summary.experiment
         yield f"{name}: nothing to run, every requested run has ended"
     yield from summary_lines(outcome.summary)
+    if outcome.problem:
+        yield f"{outcome.summary.experiment}: {outcome.problem}"
     yield from next_lines(outcome.next)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,22 @@ def run_of(study: StudyFolder, seed: int, name: str = "x") -> Path:
     """The folder of a run."""
     (folder,) = (study.folder / "runs" / name).glob(f"*-test-{seed}-*")
     return folder
+
+
+def test_a_repeated_command_names_an_edited_score(study: StudyFolder) -> None:
+    """A repeat of a finished command names the run whose score was edited, on one line."""
+    words = ("run", *QUICK, "seeds.test=2")
+    code, output = study.give(*words)
+    assert (code, "ledger" in output) == (0, False), output
+    journal = run_of(study, 1) / "attempts" / "1" / "events.jsonl"
+    *lines, final, end = journal.read_text().splitlines()
+    edited = re.sub(r'"returns":\[[\d.]+', '"returns":[499.0', final)
+    assert edited != final
+    journal.write_text("\n".join([*lines, edited, end, ""]))
+    code, output = study.give(*words)
+    name = run_of(study, 1).name
+    expected = f"x: 1 run differs from the ledger ({name}); 'rlexp verify x' says what"
+    assert (code, output.count(expected)) == (0, 1), output
 
 
 def test_what_is_made_extended_and_removed_matches(study: StudyFolder) -> None:

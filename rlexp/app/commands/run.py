@@ -13,6 +13,7 @@ from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
+from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
 from rlexp.app.results import NextCommand, Schema
@@ -54,6 +55,7 @@ class RunOutcome:
 
     Attributes:
         summary: The scores and states of the runs of the phase.
+        problem: What differs from the ledger, on one line; null if nothing does.
         ran: Number of missing runs that were started.
         complete: Whether every requested run has a score.
         detached: Whether runs continue without this command.
@@ -64,6 +66,7 @@ class RunOutcome:
     schema: ClassVar[Schema] = Schema("run-outcome")
 
     summary: PhaseSummary
+    problem: str | None
     ran: int
     complete: bool
     detached: bool
@@ -147,12 +150,18 @@ def run_missing(
     records = _requested(entries, request)
     return RunOutcome(
         summary=summarise(paths, experiment, request.phase, entries, leading, detectable=True),
+        problem=_mismatch(request.experiment.name, entries),
         ran=len(plan.missing),
         complete=all(r.state is State.COMPLETED for r in records),
         detached=detached,
         interrupted=interrupted.name if interrupted else None,
         next=tuple(_next(records, again, request)),
     )
+
+
+def _mismatch(experiment: str, entries: Sequence[StoredEntry]) -> str | None:
+    changed = [stored.paths.folder.name for _, stored in entries if stored.changed]
+    return mismatch_text(experiment, changed, ledger_is_broken=False)
 
 
 def _check_detached(request: RunRequest, options: RunOptions) -> None:
