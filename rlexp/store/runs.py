@@ -252,10 +252,15 @@ def _read_with_holder(paths: RunPaths, *, measurements: bool) -> tuple[list[Stor
             return attempts, True
         # Read again: the attempt may have ended between the reading and the look at the leases.
         again = read_attempts(paths, measurements=measurements)
-        if again == attempts:
+        # Journals only grow. Their events are not compared: a NaN among them equals nothing.
+        if list(map(_length, again)) == list(map(_length, attempts)):
             break
         attempts = again
     return attempts, False
+
+
+def _length(attempt: StoredAttempt) -> tuple[int, int]:
+    return attempt.paths.number, len(attempt.events)
 
 
 def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[StoredAttempt]:

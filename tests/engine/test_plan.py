@@ -97,7 +97,7 @@ def test_a_full_disk_costs_no_attempt() -> None:
 
 
 @pytest.mark.parametrize("failure", MACHINE)
-@pytest.mark.parametrize("times", range(1, 5))
+@pytest.mark.parametrize("times", range(1, 4))
 def test_what_the_machine_failed_gets_two_further_attempts(failure: Failure, times: int) -> None:
     """A run that the machine failed gets three attempts in all."""
     assert (times <= FURTHER_ATTEMPTS) == failed(SPECS[0], failure, times).may_run()
