@@ -48,7 +48,7 @@ def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     else:
         yield f"  {sentence(cell.title, cell.estimate)}"
     yield f"  {_count(cell)}"
-    if cell.detectable is not None:
+    if cell.detectable is not None and cell.detectable.seeds:
         yield f"  compared with another label of this spread: {cell.detectable.text}"
     if cell.threshold is not None and cell.scores:
         reached = sum(score >= cell.threshold for score in cell.scores.values())

@@ -257,3 +257,15 @@ def test_many_scores_are_summarised_in_a_line(tmp_path: Path) -> None:
     assert "seed 0  " not in output
     (phase,) = json_of("alpha", tmp_path, "experiment-details")["phases"]
     assert 51 == len(phase["cells"][0]["scores"])
+
+
+@pytest.mark.parametrize("step", [0.0, 1.0])
+def test_what_could_be_found_is_shown_if_it_is_known(tmp_path: Path, step: float) -> None:
+    """Four runs that differ end with what a comparison could find; four equal runs do not."""
+    experiment = stored(study(tmp_path).layout, "four", configuration(), test=4)
+    for seed in range(4):
+        experiment.complete(seed, 100.0 + step * seed)
+    output = text_output("four", tmp_path)
+    expected = "compared with another label of this spread: with 4 seeds a difference of about "
+    assert (step > 0) == (expected in output)
+    assert (step > 0) == ("compared with" in output)
