@@ -75,7 +75,7 @@ SAC = (
     *("algorithm=sac", "environment=pendulum"),
     *("budget.evaluation_every=null", "budget.final_episodes=2"),
 )
-CASES = {"ppo": Case(TRAINING, 400_000, 5_000), "sac": Case(SAC, 20_000, 500)}
+CASES = {"ppo": Case(TRAINING, 1_400_000, 20_000), "sac": Case(SAC, 20_000, 500)}
 
 
 def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:
