@@ -80,6 +80,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
 
     Results are not among them: the observer showed each one when it was complete.
     """
+    from rlexp.app.commands.run import RunOutcome
     from rlexp.text import format_count
 
     for left in outcome.left:
@@ -90,7 +91,13 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
             f"choose how this machine is used: {shlex.join(omitted.words)}; to use it, add it to "
             "this command"
         )
-    yield from outcome.problems
+    # The result of a phase has named already what differs in its experiment.
+    named = {
+        f"{part.summary.experiment}: {part.problem}"
+        for part in outcome.parts
+        if isinstance(part, RunOutcome)
+    }
+    yield from (problem for problem in outcome.problems if problem not in named)
     for name in outcome.adaptive:
         again = shlex.join(["rlexp", "compare", name, "--adaptive"])
         yield f"To make the next look of {name}: {again} …"
