@@ -12,6 +12,7 @@ from rlexp.stats.power import (
     fewest_seeds,
     power,
 )
+from rlexp.stats.reach import DetectableDifferences
 from rlexp.stats.task_scores import TaskScores
 
 
@@ -45,22 +46,6 @@ class SeedsNeeded:
     alpha: float
     power: float
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectableDifferences:
-    """The true differences that a comparison can find with some numbers of seeds.
-
-    Attributes:
-        seeds: Numbers of seeds of each label on each task, ascending.
-        differences: The difference that each number finds, in units of the scores; None where no
-            possible difference can be found.
-        text: The same as a sentence without its final stop, or why there are no numbers.
-    """
-
-    seeds: tuple[int, ...] = ()
-    differences: tuple[float | None, ...] = ()
-    text: str
 
 
 def seeds_from_pilot(

@@ -1,9 +1,10 @@
-"""Numbers of seeds with which a comparison can decide anything at all.
+"""Numbers of seeds with which a comparison can decide anything, and what it can find with some.
 
 A permutation test has a smallest possible p-value, which depends on the numbers of runs only.
 Nothing heavy is imported here, because every plan of runs asks for it.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from math import comb
 
@@ -18,6 +19,22 @@ class Correction(StrEnum):
     CLOSED = "closed testing"
     STRETCHES = "stepwise testing"
     HOLM = "Holm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectableDifferences:
+    """The true differences that a comparison can find with some numbers of seeds.
+
+    Attributes:
+        seeds: Numbers of seeds of each label on each task, ascending.
+        differences: The difference that each number finds, in units of the scores; None where no
+            possible difference can be found.
+        text: The same as a sentence without its final stop, or why there are no numbers.
+    """
+
+    seeds: tuple[int, ...] = ()
+    differences: tuple[float | None, ...] = ()
+    text: str
 
 
 def correction_of(labels: int) -> Correction:

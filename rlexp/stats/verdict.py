@@ -11,13 +11,10 @@ from rlexp.stats.pairwise_family import (
     Verdict,
     decide,
 )
-from rlexp.stats.pilot import DetectableDifferences, detectable_differences
-from rlexp.stats.power import ComparisonPlan, check_levels
-from rlexp.stats.reach import Correction, seeds_to_decide
+from rlexp.stats.pilot import detectable_differences
+from rlexp.stats.power import QUICK, ComparisonPlan, check_levels
+from rlexp.stats.reach import Correction, DetectableDifferences, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
-
-QUICK = 500
-"""Simulated comparisons for what could be found: the difference is right to about 3 %."""
 
 
 # Without slots: what could be found is computed once, and only if it is asked for.

@@ -2,8 +2,8 @@
 
 The catalogue is derived from the records and may be deleted. It holds runs whose records match the
 ledger only. An entry is valid while the stamp of the run (inode, size and times of its files) is
-unchanged, so that unchanged runs are neither read nor compared with the ledger again. A catalogue that cannot be read is
-ignored as a whole; a catalogue is always written as a whole.
+unchanged, so that unchanged runs are neither read nor compared with the ledger again. A catalogue
+that cannot be read is ignored as a whole; a catalogue is always written as a whole.
 """
 
 import json

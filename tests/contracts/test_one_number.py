@@ -350,7 +350,11 @@ def test_the_packaged_settings_are_the_defaults(tmp_path: Path) -> None:
     parts = read_report((), tmp_path)
     name, metric = next(iter(parts.metrics.items()))
     assert HeadlineAggregate() == HeadlineAggregate(
-        name=name, metric=metric, estimator=parts.settings.estimator
+        name=name,
+        metric=metric,
+        estimator=parts.settings.estimator,
+        alpha=parts.settings.alpha,
+        power=parts.settings.power,
     )
 
 

@@ -1,55 +1,20 @@
 """The record of a pruned run ends with the evaluation that decided it, after a crash too."""
 
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from samples import configuration
 from simulated_sweeps import evaluated
+from single_run_loop import OneRun, loop_of
 
-from rlexp.app.execution.launch_settings import claim_run
-from rlexp.engine.loop import Loop
-from rlexp.engine.run_in_flight import AttemptSettings, RunInFlight
 from rlexp.executors import Exit, Job
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted, StopRequest
-from rlexp.records.run import RunRecord, State
+from rlexp.records.events import Event, RunEnded, RunStarted, StopRequest
+from rlexp.records.run import State
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.runs import read_run, read_stop
-
-RUNG = 20
-
-
-@dataclass
-class OneRun:
-    """A source of one run, which is pruned once its evaluation at the rung is known."""
-
-    spec: RunSpec
-    is_taken: bool = False
-    request: StopRequest | None = None
-    records: list[RunRecord] = field(default_factory=list)
-    waiting = 0
-
-    def take(self) -> RunSpec | None:
-        """The run at the first call, and None afterwards."""
-        was_taken, self.is_taken = self.is_taken, True
-        return None if was_taken else self.spec
-
-    def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
-        """Prune the run once it has reached the rung."""
-        if any(e.step >= RUNG for e in evaluations):
-            self.request = StopRequest(Ending.PRUNED, "given up", RUNG)
-
-    def stopping(self, spec: RunSpec) -> StopRequest | None:
-        """The request to end the run."""
-        return self.request
-
-    def ended(self, record: RunRecord) -> None:
-        """Keep the record."""
-        self.records.append(record)
 
 
 @dataclass
@@ -107,33 +72,12 @@ class Scripted:
         spare.unlink()
 
 
-class Silent:
-    """A watcher that shows nothing."""
-
-    def update(self, running: Sequence[RunInFlight], waiting: int) -> None:
-        """Show nothing."""
-
-    def ended(self, record: RunRecord, *, again: bool) -> None:
-        """Show nothing."""
-
-
 def test_a_crash_after_the_verdict_does_not_shorten_the_record(tmp_path: Path) -> None:
     """A run that crashes while it is pruned is tried again up to the rung that decided it."""
     spec = configuration().spec(Phase.TUNING, 0, 0)
     paths = ExperimentPaths(tmp_path / "sample")
     source, executor = OneRun(spec), Scripted(paths.run(spec.name))
-    loop = Loop(
-        experiment=paths,
-        executor=executor,  # type: ignore[arg-type]
-        session=executor,
-        orders=lambda _: AttemptSettings(settings={}, provenance={}, patch="", timeout=None),
-        claim=claim_run,
-        watcher=Silent(),
-        asked_to_stop=lambda: False,
-        monotonic=lambda: 0.0,
-        now=lambda: 0.0,
-        note=lambda _: None,
-    )
+    loop = loop_of(paths, executor, lambda: 0.0)
     loop.close_gap(source)
     (record,) = source.records
     assert (State.PRUNED, 2, 1) == (record.state, record.attempts, record.machine_failures)

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 from samples import configuration
-from test_loop_early_end import OneRun, Silent
+from single_run_loop import OneRun, loop_of
 
 from rlexp.app.execution import run_process
-from rlexp.app.execution.launch_settings import claim_run
-from rlexp.engine.loop import Loop
-from rlexp.engine.run_in_flight import AttemptSettings
 from rlexp.executors import IN_USE, Exit, Job
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, RunEnded, RunStarted
@@ -67,18 +64,7 @@ def test_a_run_in_use_is_no_failure_of_the_machine(tmp_path: Path) -> None:
     spec = configuration().spec(Phase.TUNING, 0, 0)
     paths = ExperimentPaths(tmp_path / "sample")
     executor = Occupied(paths.run(spec.name))
-    loop = Loop(
-        experiment=paths,
-        executor=executor,  # type: ignore[arg-type]
-        session=executor,
-        orders=lambda _: AttemptSettings(settings={}, provenance={}, patch="", timeout=None),
-        claim=claim_run,
-        watcher=Silent(),
-        asked_to_stop=lambda: False,
-        monotonic=clock(),
-        now=lambda: 0.0,
-        note=lambda _: None,
-    )
+    loop = loop_of(paths, executor, clock())
     loop.close_gap(OneRun(spec))
     record = read_run(paths.run(spec.name)).record
     assert (State.COMPLETED, 4, 0) == (record.state, record.attempts, record.machine_failures)

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -195,22 +195,31 @@ ACTIONS: Mapping[str, Callable[[RunListener], object]] = {
 }
 
 
-@pytest.mark.parametrize("action", sorted(ACTIONS))
-@pytest.mark.parametrize("happens", ["superseded", "removed"])
-def test_a_process_of_a_superseded_or_removed_attempt_ends(
-    paths: RunPaths, capfd: pytest.CaptureFixture[str], action: str, happens: str
-) -> None:
-    """A process of a superseded or removed attempt writes nothing, says why and ends with 0."""
+@pytest.fixture
+def listener(paths: RunPaths) -> Iterator[RunListener]:
+    """The listener of a first attempt, with two checkpoints before it."""
     first = attempt(paths, started(1))
     for step in (10, 20):
         publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
-    journal = JournalWriter(first.folder / "own.jsonl")
-    listener = RunListener(paths, first, journal)
+    with closing(JournalWriter(first.folder / "own.jsonl")) as journal:
+        yield RunListener(paths, first, journal)
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+@pytest.mark.parametrize("happens", ["superseded", "removed"])
+def test_a_process_of_a_superseded_or_removed_attempt_ends(
+    paths: RunPaths,
+    listener: RunListener,
+    capfd: pytest.CaptureFixture[str],
+    action: str,
+    happens: str,
+) -> None:
+    """A process of a superseded or removed attempt writes nothing, says why and ends with 0."""
     if happens == "superseded":
         attempt(paths, started(2))
         expected = "attempt 1 was superseded by attempt 2: nothing more is recorded\n"
     else:
-        first.folder.rename(paths.folder / "elsewhere")
+        paths.attempt(1).folder.rename(paths.folder / "elsewhere")
         expected = "attempt 1 was removed: nothing more is recorded\n"
     before = contents(paths.folder)
     assert (0, expected) == (
@@ -218,20 +227,18 @@ def test_a_process_of_a_superseded_or_removed_attempt_ends(
         capfd.readouterr().out,
     )
     assert before == contents(paths.folder)
-    journal.close()
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 @pytest.mark.parametrize("folder", ["", "attempts", "attempts/1", "checkpoints"])
 def test_a_process_whose_folder_was_swapped_for_a_link_ends(
-    paths: RunPaths, capfd: pytest.CaptureFixture[str], action: str, folder: str
+    paths: RunPaths,
+    listener: RunListener,
+    capfd: pytest.CaptureFixture[str],
+    action: str,
+    folder: str,
 ) -> None:
     """A run writes nothing through a link that took the place of one of its folders meanwhile."""
-    first = attempt(paths, started(1))
-    for step in (10, 20):
-        publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
-    journal = JournalWriter(first.folder / "own.jsonl")
-    listener = RunListener(paths, first, journal)
     swapped = paths.folder / folder if folder else paths.folder
     elsewhere = swapped.rename(paths.folder.parent / "elsewhere")
     swapped.symlink_to(elsewhere)
@@ -239,7 +246,6 @@ def test_a_process_whose_folder_was_swapped_for_a_link_ends(
     assert exit_code_of_fork(lambda: ACTIONS[action](listener)) == 0
     assert f"{swapped} was replaced by a link" in capfd.readouterr().out
     assert before == contents(elsewhere)
-    journal.close()
 
 
 def test_no_verdict_is_written_through_a_link(paths: RunPaths) -> None:

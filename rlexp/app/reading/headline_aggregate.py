@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import (
@@ -15,11 +16,11 @@ from rlexp.metrics.estimate import (
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.identity import Plain
 from rlexp.stats.aggregate import aggregate_of
-from rlexp.stats.pilot import DetectableDifferences, detectable_differences
-from rlexp.stats.power import ComparisonPlan
-from rlexp.stats.reach import correction_of, seeds_to_decide
+from rlexp.stats.reach import DetectableDifferences, correction_of, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.verdict import QUICK
+
+if TYPE_CHECKING:
+    from rlexp.stats.power import ComparisonPlan
 
 REPORT_SETTINGS = ("conf/report.yaml", "conf/metric")
 """Files of a workspace that change the settings of its reports."""
@@ -62,14 +63,16 @@ class HeadlineAggregate:
         runs = TaskScores.from_tasks([scores])
         return self.estimator.estimate(runs, self.metric, declared_ends(self.usable(reference)))
 
-    def plan(self, labels: int) -> ComparisonPlan:
+    def plan(self, labels: int) -> "ComparisonPlan":
         """The comparison of so many labels on one task by this aggregate."""
+        from rlexp.stats.power import QUICK, ComparisonPlan
+
         return ComparisonPlan(
             labels=max(labels, 2), statistic=self.metric, alpha=self.alpha, samples=QUICK
         )
 
     def detectable(
-        self, scores: Sequence[float], plan: ComparisonPlan, reference: Plain
+        self, scores: Sequence[float], plan: "ComparisonPlan", reference: Plain
     ) -> DetectableDifferences:
         """What a comparison with another label of this spread could find.
 
@@ -78,6 +81,8 @@ class HeadlineAggregate:
             plan: The comparison.
             reference: Known scores of the task (`environment.reference`).
         """
+        from rlexp.stats.pilot import detectable_differences
+
         labels = plan.labels
         pairs = labels * (labels - 1) // 2
         return detectable_differences(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
@@ -20,11 +21,13 @@ from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.restarts import RestartCounts
-from rlexp.stats.pilot import DetectableDifferences
-from rlexp.stats.power import ComparisonPlan
+from rlexp.stats.reach import DetectableDifferences
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredAttempt, StoredRun, read_run
+
+if TYPE_CHECKING:
+    from rlexp.stats.power import ComparisonPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,7 +368,7 @@ def _cell(
     records: Sequence[RunRecord],
     experiment: Experiment,
     leading: HeadlineAggregate,
-    plan: ComparisonPlan | None,
+    plan: "ComparisonPlan | None",
 ) -> LabelSummary:
     scored = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in scored.items()}

@@ -26,10 +26,9 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Failure
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.pilot import detectable_differences
-from rlexp.stats.power import ComparisonPlan
+from rlexp.stats.power import QUICK, ComparisonPlan
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.verdict import QUICK
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import new_attempt, write_run
