@@ -21,6 +21,16 @@ SCORE_RULES = {
 """The rules by which a run is scored, in words."""
 
 
+def score_rule(rule: str, quantity: str) -> str:
+    """The rule by which a run is scored, in words.
+
+    Args:
+        rule: One of `SCORE_RULES`.
+        quantity: What is measured: `return`, or the name of another metric.
+    """
+    return SCORE_RULES[rule].replace("return", quantity)
+
+
 # Numbers
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rlexp.console import Console
 
 SOURCES_HELP = (
-    "KIND: rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, mlflow, marl-eval, csv or auto "
-    "(default). PATH: files, folders or archives, or the address of an MLflow server."
+    "KIND: rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, ray, mlflow, marl-eval, csv or "
+    "auto (default). PATH: files, folders or archives, or the address of an MLflow server."
 )
 
 COLUMNS = ("label", "task", "runs", "completed", "seeds", "steps", "score", "returns")
@@ -68,6 +68,31 @@ def import_results(
         str | None,
         typer.Option("--mlflow-experiment", help="MLflow experiment, if there are several."),
     ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(
+            "--path",
+            help="Pattern of the paths of runs: '{label}/seed_{seed}', '{task}/*_{seed}'.",
+        ),
+    ] = None,
+    label_from: Annotated[
+        list[str] | None,
+        typer.Option("--label-from", help="Parameter that becomes part of the label: lr."),
+    ] = None,
+    task_from: Annotated[
+        str | None, typer.Option("--task-from", help="Parameter that names the task.")
+    ] = None,
+    seed_from: Annotated[
+        str | None, typer.Option("--seed-from", help="Parameter that is the seed.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="Only runs with lr=0.001, seed<3, env_id~cartpole …"),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", help="Column of a field: step=timesteps_total."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be imported.")
     ] = False,
@@ -97,6 +122,12 @@ def import_results(
         metric=metric,
         returns=returns,
         mlflow_experiment=mlflow_experiment,
+        path=path,
+        label_from=tuple(label_from or ()),
+        task_from=task_from,
+        seed_from=seed_from,
+        where=tuple(where or ()),
+        column=tuple(column or ()),
         dry_run=dry_run,
     )
     render_result(

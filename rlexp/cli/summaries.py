@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from rlexp.app.reading.summary import LabelSummary, PhaseSummary
 from rlexp.app.results import NextCommand
 from rlexp.metrics.estimate_text import sentence
-from rlexp.text import SCORE_RULES, format_score
+from rlexp.text import format_score, score_rule
 
 MOST_SCORES = 50
 """Longest list of scores that is printed in full."""
@@ -34,7 +34,8 @@ def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
 
 def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     yield ""
-    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {SCORE_RULES[cell.score]}"
+    rule = score_rule(cell.score, cell.quantity)
+    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {rule}"
     if len(cell.scores) > MOST_SCORES:
         low, high = min(cell.scores.values()), max(cell.scores.values())
         every = shlex.join(["rlexp", "ls", summary.experiment])

@@ -17,7 +17,15 @@ CONFIGURATION = (*ALWAYS, "code", "callback", "replay", "dataset")
 RUN = ("phase", "root", "seed", "parent")
 """Fields that are hashed into the id, together with the fingerprint."""
 COMPONENTS = "components"
+RETURN = "return"
+"""What evaluations measure, except imported ones of another metric."""
 """Key of an environment for its components, by name, innermost first."""
+
+
+def measured_quantity(algorithm: Plain) -> str:
+    """What the evaluations of an algorithm measure: `return`, or the name of an imported metric."""
+    source = algorithm.get("imported")
+    return str(source.get("metric", RETURN)) if isinstance(source, Mapping) else RETURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,11 @@ class RunSpec:
         """The origin of a run that another tool made; None for a run of rlexp."""
         marked = self.algorithm.get("imported")
         return marked if isinstance(marked, Mapping) else None
+
+    @property
+    def quantity(self) -> str:
+        """What the evaluations measure: `return`, or the name of an imported metric."""
+        return measured_quantity(self.algorithm)
 
     @property
     def external(self) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError
+from rlexp.exchange.importers.event_file import Scalar, checksum, checksums, read_records
 from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
     ImportOptions,
@@ -17,14 +18,7 @@ from rlexp.exchange.importers.imported_study import (
     StepUnit,
 )
 from rlexp.exchange.importers.sources import LoadedFile
-from rlexp.exchange.importers.tensorboard import (
-    Scalar,
-    checksum,
-    checksums,
-    parse_folder_name,
-    read_scalars,
-    read_tensorboard,
-)
+from rlexp.exchange.importers.tensorboard import parse_folder_name, read_tensorboard
 
 OPTIONS = ImportOptions(unit=ENVIRONMENT)
 CLEANRL = RECORDED / "cleanrl"
@@ -38,7 +32,7 @@ def recorded() -> bytes:
 
 def scalars(content: bytes) -> list[Scalar]:
     """The scalars of an event file with this content."""
-    return list(read_scalars(LoadedFile("events", content, "")))
+    return list(read_records(LoadedFile("events", content, "")).scalars)
 
 
 def test_checksums() -> None:
@@ -85,7 +79,7 @@ def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
     accumulator = EventAccumulator(str(tmp_path / "a"), size_guidance={"scalars": 0})
     accumulator.Reload()
     [file] = given(tmp_path / "a")
-    all_scalars = list(read_scalars(file.load()))
+    all_scalars = list(read_records(file.load()).scalars)
     for tag in accumulator.Tags()["scalars"]:
         expected = [(e.step, e.value, e.wall_time) for e in accumulator.Scalars(tag)]
         actual = [(s.step, s.value, s.time) for s in all_scalars if s.tag == tag]

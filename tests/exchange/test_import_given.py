@@ -11,7 +11,7 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pytest
-from import_sources import RECORDED, given, write_evaluations, write_table
+from import_sources import RECORDED, given, write_evaluations, write_json, write_table
 
 from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.errors import ConfigError
@@ -236,7 +236,9 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
         "csv": lambda path: write_table(
             path / "a.csv", [("a", "t", 0, 1, 1)], "label,task,seed,step,return"
         ),
-        "marl-eval": lambda path: (path / "a.json").write_text("{}"),
+        "marl-eval": lambda path: write_json(
+            path / "a.json", {"env": {"task": {"algo": {"seed_0": {"step_0": {"step_count": 1}}}}}}
+        ),
     }
     for kind, write in kinds.items():
         (tmp_path / kind).mkdir()

@@ -59,7 +59,7 @@ def test_task_of_the_header(tmp_path: Path) -> None:
     [run] = read_monitors(given(path), ImportOptions(label="PPO")).runs
     assert "Toy-v0" == run.task
     path.write_text(HEAD.replace("Toy-v0", "None") + "1.0,2,0.5\n")
-    with pytest.raises(MalformedError, match="do not name a task: give --task"):
+    with pytest.raises(MalformedError, match="nothing names a task for it: give --task"):
         read_monitors(given(path), ImportOptions(label="PPO"))
 
 
@@ -267,5 +267,5 @@ def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
 def test_missing_names_need_an_option(tmp_path: Path, options: ImportOptions, option: str) -> None:
     """The error names the option for a missing label or task."""
     path = write_evaluations(tmp_path / "a", [1], [[1.0]])
-    with pytest.raises(MalformedError, match=f"does not name a {option}: give --{option}"):
+    with pytest.raises(MalformedError, match=f"nothing names a {option} for it: give --{option}"):
         read_evaluations(given(path), options)

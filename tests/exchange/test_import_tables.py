@@ -178,6 +178,9 @@ def test_damaged_tables(tmp_path: Path, text: str, location: str) -> None:
 @pytest.mark.parametrize("read", [read_csv, read_marl_eval])
 def test_units_must_be_known(tmp_path: Path, read: Any) -> None:
     """An import without the unit of steps is refused."""
+    write_table(tmp_path / "a.csv", [("a", "t", 0, 1, 1)], "label,task,seed,step,return")
+    step = {"step_count": 1, "return": [1.0]}
+    write_json(tmp_path / "a.json", {"env": {"task": {"a": {"seed_0": {"step_0": step}}}}})
     with pytest.raises(ConfigError, match="--steps-unit environment"):
         read(given(tmp_path), ImportOptions())
 

@@ -20,6 +20,7 @@ from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.config.yaml_text import known_reference
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.budgets import SCORES, ImportedExperimentOptions
+from rlexp.exchange.importers.csv_table import parse_columns
 from rlexp.exchange.importers.imported_study import (
     ImportedStudy,
     ImportOptions,
@@ -27,18 +28,21 @@ from rlexp.exchange.importers.imported_study import (
     StepUnit,
 )
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
+from rlexp.exchange.importers.name_patterns import parse_condition, parse_path_pattern
 from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun, make_import_plan
 from rlexp.exchange.importers.source_files import find_source_files
 from rlexp.protocol.experiment import Configuration
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.secrets import mask_all
+from rlexp.text import join_names
 
 UNITS = ("environment", "frames", "updates")
 KINDS_OF_OPTIONS: Mapping[str, Sequence[str]] = {
     "metric": ("tensorboard", "mlflow", "marl-eval"),
-    "returns": ("tensorboard", "mlflow", "marl-eval", "csv"),
+    "returns": ("tensorboard", "mlflow", "marl-eval", "csv", "ray"),
     "mlflow_experiment": ("mlflow",),
+    "column": ("csv", "ray"),
 }
 """The kinds of source that accept an option, for options that only some kinds accept."""
 SERVERS = ("http://", "https://")
@@ -66,6 +70,12 @@ class ImportRequest:
         returns: The origin of the returns, `evaluations` or `training`, for a source that does not
             record it.
         mlflow_experiment: The experiment of MLflow, for a store with several.
+        path: The pattern of the paths of runs (`{label}/seed_{seed}`).
+        label_from: Parameters whose values become part of the label.
+        task_from: The parameter that names the task.
+        seed_from: The parameter that is the seed.
+        where: The conditions that a run must satisfy (`lr=0.001`).
+        column: The column of each field that has another name (`step=timesteps_total`).
         dry_run: Whether to write nothing.
     """
 
@@ -83,6 +93,12 @@ class ImportRequest:
     metric: str | None = None
     returns: str | None = None
     mlflow_experiment: str | None = None
+    path: str | None = None
+    label_from: tuple[str, ...] = ()
+    task_from: str | None = None
+    seed_from: str | None = None
+    where: tuple[str, ...] = ()
+    column: tuple[str, ...] = ()
     dry_run: bool = False
 
     def command(self) -> list[str]:
@@ -100,8 +116,13 @@ class ImportRequest:
             "metric": self.metric,
             "returns": self.returns,
             "mlflow-experiment": self.mlflow_experiment,
+            "path": self.path,
+            "task-from": self.task_from,
+            "seed-from": self.seed_from,
         }
+        repeated = {"label-from": self.label_from, "where": self.where, "column": self.column}
         given = [[f"--{key}", str(value)] for key, value in options.items() if value is not None]
+        given += [[f"--{key}", value] for key, values in repeated.items() for value in values]
         return ["rlexp", "import", self.kind, *self.paths, *(w for pair in given for w in pair)]
 
 
@@ -219,6 +240,7 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
             experiment; nothing was imported.
     """
     source, target = _source_options(request), _target_options(request)
+    _check_names(request, source)
     paths = workspace.layout.experiment(target.name)
     # Reading a large source may take minutes, so an unwritable folder is reported first.
     if not request.dry_run:
@@ -323,7 +345,9 @@ def _read(request: ImportRequest, source: ImportOptions, workspace: Workspace) -
     paths = [workspace.folder / path for path in request.paths]
     with TemporaryDirectory(prefix="rlexp-import-") as temporary:
         files = find_source_files(paths, read_file, Path(temporary))
-        kind = kind_of(request.kind, files, read_third_party_yaml)
+        kind = kind_of(
+            request.kind, files, read_third_party_yaml, has_columns=bool(request.column)
+        )
         _check_options(request, kind.name)
         return kind.read(files, source)
 
@@ -386,7 +410,34 @@ def _source_options(request: ImportRequest) -> ImportOptions:
         metric=request.metric,
         returns=RETURNS.get(request.returns or ""),
         collection=request.mlflow_experiment,
+        path=None if request.path is None else parse_path_pattern(request.path),
+        label_from=request.label_from,
+        task_from=request.task_from,
+        seed_from=request.seed_from,
+        where=tuple(map(parse_condition, request.where)),
+        columns=parse_columns(request.column),
     )
+
+
+def _check_names(request: ImportRequest, source: ImportOptions) -> None:
+    """Refuse two options that name the same fact of a run.
+
+    Raises:
+        ConfigError: Two options name the label, the task or the seed.
+    """
+    in_path = source.path.text if source.path is not None else ""
+    for fact in ("label", "task", "seed"):
+        placeholder = f"{{{fact}}}" in in_path
+        value = getattr(request, fact)
+        from_one = getattr(request, f"{fact}_from") if fact != "label" else None
+        ways = {
+            f"--{fact}": value is not None,
+            f"--path with {{{fact}}}": placeholder,
+            f"--{fact}-from": from_one is not None,
+        }
+        named_by = [way for way, is_given in ways.items() if is_given]
+        if len(named_by) > 1:
+            raise ConfigError(f"{join_names(named_by)} both name the {fact}: give one of them")
 
 
 def _check_options(request: ImportRequest, kind: str) -> None:
@@ -396,7 +447,7 @@ def _check_options(request: ImportRequest, kind: str) -> None:
         ConfigError: An option is for other kinds.
     """
     for option, kinds in KINDS_OF_OPTIONS.items():
-        if getattr(request, option) is not None and kind not in kinds:
+        if getattr(request, option) not in {None, ()} and kind not in kinds:
             word = option.replace("_", "-")
             raise ConfigError(
                 f"--{word} is for {', '.join(kinds)}, and the source is {kind}: leave it out"

@@ -142,6 +142,7 @@ class RunDetails(RunRow):
         experiment: The name of its experiment.
         phase: Its phase.
         score_is: The rule that gives its score: `final`, `auc` or `last_window`.
+        quantity: What is scored: `return`, or the name of an imported metric.
         imported: The source from which it was imported; null if it was not imported.
         weights: The sha256 of its final weights; null if it is not recorded.
         evaluations: Its evaluations, in order; the final one is last.
@@ -158,6 +159,7 @@ class RunDetails(RunRow):
     experiment: str
     phase: str
     score_is: str
+    quantity: str
     imported: str | None
     weights: str | None
     evaluations: tuple[EvaluationRow, ...]
@@ -313,6 +315,7 @@ def _run(run: RunPaths) -> RunDetails:
         experiment=run.folder.parent.name,
         phase=str(record.spec.phase),
         score_is=record.spec.budget["score"],
+        quantity=record.spec.quantity,
         imported=describe_source(record.spec),
         weights=record.weights,
         evaluations=_evaluations(record),

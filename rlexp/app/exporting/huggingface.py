@@ -368,7 +368,7 @@ def _results(model_card: ModelCard) -> dict[str, Any]:
         "n": model_card.estimates.n,
         "planned": model_card.estimates.planned,
         "failures": evidence.experiments[0].failures,
-        "score": score_definition(model_card.members[0].record.spec.budget),
+        "score": score_definition(model_card.members[0].record.spec),
         "runs": [_run(m, model_card) for m in model_card.members],
     }
 

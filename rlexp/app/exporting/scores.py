@@ -195,7 +195,7 @@ def _page(
     name: str, shape: CommonSeedRuns, evidence: Evidence, unit: str, remarks: Sequence[str]
 ) -> str:
     """A Markdown page that describes the file and how to load it."""
-    rules = dict.fromkeys(score_definition(m.record.spec.budget) for m in evidence.members)
+    rules = dict.fromkeys(score_definition(m.record.spec) for m in evidence.members)
     modules = "\n".join(f"import {module}" for module in loading_imports(name))
     columns = (
         f"Columns: {inline(', '.join(shape.tasks))}. Scores are {inline(unit)}; the score of a "

@@ -64,7 +64,8 @@ def describe_source(spec: RunSpec) -> str | None:
     if source is None:
         return None
     binned = ", put together in hundredths of the budget" if source.get("binned") else ""
-    return f"imported from {source.get('kind')}: {source.get('returns')}{binned}"
+    metric = f" of {spec.quantity}" if "metric" in source else ""
+    return f"imported from {source.get('kind')}: {source.get('returns')}{metric}{binned}"
 
 
 def imported_counts(experiment: Experiment) -> dict[str, int]:

@@ -16,7 +16,7 @@ from rlexp.errors import RecordError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import RunSpec, measured_quantity
 from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
@@ -188,6 +188,7 @@ class LabelSummary:
         label: The label.
         task: The task.
         score: The rule by which a run is scored: `final`, `auc` or `last_window`.
+        quantity: What is scored: `return`, or the name of an imported metric.
         scores: Scores by seed, in units of the task's return.
         threshold: The return at which the task counts as solved, if it is declared.
         planned: Number of planned runs.
@@ -205,6 +206,7 @@ class LabelSummary:
     label: str
     task: str
     score: str
+    quantity: str
     scores: Mapping[int, float]
     threshold: float | None
     planned: int
@@ -380,6 +382,7 @@ def _cell(
         label=configuration.label,
         task=configuration.task,
         score=configuration.budget.score,
+        quantity=measured_quantity(configuration.algorithm),
         scores=by_seed,
         threshold=leading.usable(configuration.reference).get("threshold"),
         planned=len(records),

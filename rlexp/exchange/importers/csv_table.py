@@ -1,11 +1,15 @@
-"""Importer of CSV tables: `label,task,seed,step,return`, a row for each evaluation episode."""
+"""Importer of CSV tables: `label,task,seed,step,return`, a row for each evaluation episode.
+
+Columns may have other names (`--column step=timesteps_total`). Columns that are no field of a row
+are parameters, by which rows can be chosen and labelled.
+"""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 
-from rlexp.errors import did_you_mean
+from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.imported_study import (
     EvaluationPoint,
     ImportedRun,
@@ -16,37 +20,181 @@ from rlexp.exchange.importers.imported_study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.naming import RunFacts, RunIdentity, RunNaming
 from rlexp.exchange.importers.parse_values import (
     parse_name,
     parse_number,
     parse_whole_number,
     shortened_repr,
 )
+from rlexp.exchange.importers.series import names_returns
 from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 REQUIRED = ("step", "return")
 NAMING = ("label", "task", "seed")
-"""Columns that an option may replace with one value for every row."""
+"""Fields that an option may replace with one value for every row."""
 OPTIONAL = ("length", "final")
+FIELDS = (*NAMING, *REQUIRED, *OPTIONAL)
+"""Every field of a row; its column has the same name, or the one that `--column` gives."""
 FINAL: Mapping[str, bool] = {"": False, "0": False, "false": False, "1": True, "true": True}
 """Allowed values of the column `final`."""
 LONGEST_CELL = 1000
 LONGEST_HEAD = 1 << 16
 """Bytes of a file in which the line with the column names must end."""
 
-Key = tuple[str, str, int]
-"""Label, task and seed."""
-
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRow:
-    """One episode with its label, task and seed."""
+    """One episode with the identity of its run."""
 
-    key: Key
+    identity: RunIdentity
     step: int
     value: float
     length: int | None
     final: bool
+
+
+@dataclass(slots=True)
+class Table:
+    """A table that is read.
+
+    Attributes:
+        loaded: The file.
+        options: The user's options.
+        naming: Names the runs of all tables.
+        fields: The column of each field that the table has, by position.
+        parameters: The position of every other column, by name.
+        from_first_number: Whether rows before the first return that is a number are left out,
+            because no episode had ended there.
+        empty: Number of rows without a value in the column of returns.
+    """
+
+    loaded: LoadedFile
+    options: ImportOptions
+    naming: RunNaming
+    fields: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    from_first_number: bool = False
+    empty: int = 0
+    _unit: StepUnit | None = None
+    _identities: dict[tuple[str, ...], RunIdentity | None] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[EpisodeRow]:
+        """Yield the rows that satisfy the conditions.
+
+        Raises:
+            MalformedError: The table has another form; the message names the line.
+            ConfigError: The user does not give the unit of steps.
+        """
+        # csv itself must see the line breaks inside of quotes. Only `strict` makes it refuse
+        # malformed quotes.
+        reader = csv.reader(StringIO(self.loaded.text(), newline=""), strict=True)
+        width = 0
+        try:
+            for cells in reader:
+                where = f"line {reader.line_num}"
+                if not width:
+                    width = len(cells)
+                    self._read_columns(_names(cells))
+                elif cells:
+                    _check_width(cells, width, self.loaded.name, where)
+                    if (row := self._row(cells, where)) is not None:
+                        yield row
+        except csv.Error as error:
+            raise malformed_error(
+                self.loaded.name, f"line {reader.line_num}", str(error)
+            ) from error
+        if not width:
+            raise malformed_error(
+                self.loaded.name, "line 1", "the first line with the column names is missing"
+            )
+
+    def left_out(self) -> Iterator[str]:
+        """Yield the columns that no field, label or condition needs, and the rows left out."""
+        options = self.options
+        keys = {*options.label_from, *(condition.key for condition in options.where)}
+        keys |= {key for key in (options.task_from, options.seed_from) if key is not None}
+        for column in self.parameters:
+            if column not in keys:
+                yield f"{self.loaded.name}, column {shortened_repr(column)}"
+        if self.empty:
+            column = options.columns["return"]
+            yield f"{self.loaded.name}, {self.empty:,} rows without a value in {column}"
+
+    def _read_columns(self, names: Sequence[str]) -> None:
+        lowered = [name.lower() for name in names]
+        repeated = [column for column in lowered if lowered.count(column) > 1]
+        if repeated:
+            what = f"column {shortened_repr(repeated[0])} is repeated"
+            raise malformed_error(self.loaded.name, "line 1", what)
+        self.fields = _field_positions(lowered, self.loaded.name, self.options)
+        taken = set(self.fields.values())
+        self.parameters = {name: at for at, name in enumerate(names) if at not in taken}
+
+    def _row(self, cells: Sequence[str], where: str) -> EpisodeRow | None:
+        """The row; None if the conditions leave it out, or it has no value."""
+        name = self.loaded.name
+        row = {key: _checked_cell(cells[at], key, name, where) for key, at in self.fields.items()}
+        identity = self._identity(row, cells, where)
+        if identity is None or self._lacks_value(row):
+            return None
+        self._unit = unit = self._unit or self.options.required_unit("csv")
+        length = row.get("length", "").strip()
+        final = row.get("final", "").strip().lower()
+        if final not in FINAL:
+            raise malformed_error(name, where, f"final is {final!r}: write 1 or 0")
+        return EpisodeRow(
+            identity=identity,
+            step=unit.convert(parse_whole_number(row["step"], name, where, "step")),
+            value=_return(row["return"], name, where),
+            length=unit.convert(parse_whole_number(length, name, where, "length"))
+            if length
+            else None,
+            final=FINAL[final],
+        )
+
+    def _lacks_value(self, row: Mapping[str, str]) -> bool:
+        # A logger writes a row for every event. Rows without a value of this series are no
+        # mistake there, but they are one in a table of episodes.
+        text = row["return"].strip()
+        is_empty = "return" in self.options.columns and not text
+        is_empty |= self.from_first_number and text.lower() in {"", "nan"}
+        self.from_first_number &= is_empty
+        self.empty += is_empty
+        return is_empty
+
+    def _identity(
+        self, row: Mapping[str, str], cells: Sequence[str], where: str
+    ) -> RunIdentity | None:
+        # Most rows repeat the parameters of the row before, and naming a run takes long.
+        key = (*(row.get(name, "") for name in NAMING), *(cells[at] for at in self._needed()))
+        if key not in self._identities:
+            self._identities[key] = self.naming.identify(self._facts(row, cells, where))
+        return self._identities[key]
+
+    def _needed(self) -> list[int]:
+        options = self.options
+        if not (options.where or options.label_from or options.task_from or options.seed_from):
+            return []
+        return list(self.parameters.values())
+
+    def _facts(self, row: Mapping[str, str], cells: Sequence[str], where: str) -> RunFacts:
+        name, options = self.loaded.name, self.options
+        named = {key: row[key] for key in ("label", "task") if key in row}
+        for key, text in named.items():
+            if getattr(options, key) is None:
+                parse_name(text, name, where, key)
+        seed = row.get("seed")
+        return RunFacts(
+            name=name,
+            source=name,
+            paths=(name,),
+            parameters={column: cells[at].strip() for column, at in self.parameters.items()},
+            label=named.get("label", "").strip() or None,
+            task=named.get("task", "").strip() or None,
+            seed=options.seed if seed is None else parse_whole_number(seed, name, where, "seed"),
+            where=where,
+        )
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
@@ -59,108 +207,115 @@ def read_csv(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStu
 
     Raises:
         MalformedError: A table has another form; the message names the line.
-        ConfigError: The user does not give the unit of steps.
+        ConfigError: The user does not give the unit of steps, or the conditions leave no row.
     """
-    unit = options.required_unit("csv")
     used = [file for file in files if file.last.endswith(".csv")]
     left_out = unused_files(files, used)
+    naming = RunNaming(options)
     runs: list[ImportedRun] = []
     for file in used:
-        loaded = file.load()
-        rows: dict[Key, list[EpisodeRow]] = {}
-        for row in _rows(loaded, options, unit, left_out):
-            rows.setdefault(row.key, []).append(row)
-        if not rows:
+        table = Table(file.load(), options, naming)
+        found_runs = read_table(table)
+        if not found_runs and not naming.refused:
             raise malformed_error(file.name, "", "it has no row")
-        runs += [_run(key, run_rows, loaded, options) for key, run_rows in rows.items()]
+        runs += found_runs
+        left_out += table.left_out()
+    naming.check()
+    left_out += naming.left_out()
     return ImportedStudy(kind="csv", runs=tuple(runs), left_out=tuple(left_out))
 
 
-def _is_table(file: SourceFile) -> bool:
+def read_table(table: Table) -> list[ImportedRun]:
+    """The runs of a table.
+
+    Raises:
+        MalformedError: The table has another form; the message names the line.
+        ConfigError: The user does not give the unit of steps.
+    """
+    rows: dict[tuple[str, str, int | None], list[EpisodeRow]] = {}
+    for row in table.rows():
+        identity = row.identity
+        rows.setdefault((identity.label, identity.task, identity.seed), []).append(row)
+    return [_run(members, table) for members in rows.values()]
+
+
+def parse_columns(texts: Sequence[str]) -> dict[str, str]:
+    """Parse the texts of `--column`, such as `step=timesteps_total`.
+
+    Raises:
+        ConfigError: A text has another form, or names an unknown or a repeated field.
+    """
+    columns: dict[str, str] = {}
+    for text in texts:
+        name, _, column = text.partition("=")
+        name, column = name.strip(), column.strip()
+        if not column or name not in FIELDS:
+            hint = did_you_mean(name, FIELDS) if column else ""
+            raise ConfigError(
+                f"--column {text!r}: write FIELD=COLUMN{hint}, where FIELD is one of "
+                f"{', '.join(FIELDS)}"
+            )
+        if name in columns:
+            raise ConfigError(f"--column {name}=… is given twice: give it once")
+        columns[name] = column
+    return columns
+
+
+def column_names(file: SourceFile) -> list[str]:
+    """The names in the first line of a table."""
     head = file.begins(LONGEST_HEAD).decode("utf-8-sig", errors="replace").partition("\n")[0]
-    return file.last.endswith(".csv") and set(REQUIRED) <= set(_names(head.strip().split(",")))
+    return [name.lower() for name in _names(head.strip().split(","))]
+
+
+def _is_table(file: SourceFile) -> bool:
+    return file.last.endswith(".csv") and set(REQUIRED) <= set(column_names(file))
 
 
 def _names(cells: Sequence[str]) -> list[str]:
-    return [cell.strip().strip('"').lower() for cell in cells]
+    return [cell.strip().strip('"') for cell in cells]
 
 
-def _rows(
-    loaded: LoadedFile, options: ImportOptions, unit: StepUnit, left_out: list[str]
-) -> Iterator[EpisodeRow]:
-    # csv itself must see the line breaks inside of quotes. Only `strict` makes it refuse malformed
-    # quotes.
-    reader = csv.reader(StringIO(loaded.text(), newline=""), strict=True)
-    columns: list[str] = []
-    try:
-        for cells in reader:
-            where = f"line {reader.line_num}"
-            if not columns:
-                columns = _columns(_names(cells), loaded.name, options, left_out)
-            elif cells:
-                _check_cells(cells, columns, loaded.name, where)
-                row = dict(zip(columns, cells, strict=True))
-                yield _row(row, loaded.name, where, options, unit)
-    except csv.Error as error:
-        raise malformed_error(loaded.name, f"line {reader.line_num}", str(error)) from error
-    if not columns:
-        raise malformed_error(
-            loaded.name, "line 1", "the first line with the column names is missing"
-        )
-
-
-def _check_cells(cells: Sequence[str], columns: Sequence[str], name: str, where: str) -> None:
-    if len(cells) != len(columns):
-        what = f"it has {len(cells)} cells, but the table has {len(columns)} columns"
+def _check_width(cells: Sequence[str], width: int, name: str, where: str) -> None:
+    if len(cells) != width:
+        what = f"it has {len(cells)} cells, but the table has {width} columns"
         raise malformed_error(name, where, what)
-    for column, cell in zip(columns, cells, strict=True):
-        if len(cell) > LONGEST_CELL:
-            what = f"{column} has {len(cell):,} characters; at most {LONGEST_CELL:,} are allowed"
-            raise malformed_error(name, where, what)
 
 
-def _columns(
-    names: list[str], name: str, options: ImportOptions, left_out: list[str]
-) -> list[str]:
-    read_columns = (*NAMING, *REQUIRED, *OPTIONAL)
-    repeated = [column for column in names if names.count(column) > 1]
-    if repeated:
-        raise malformed_error(name, "line 1", f"column {shortened_repr(repeated[0])} is repeated")
-    for column in (*NAMING, *REQUIRED):
-        if column not in names and (column in REQUIRED or getattr(options, column) is None):
-            more = f", or give --{column}" if column in NAMING else ""
-            what = (
-                f"there is no column {column!r} among {shortened_repr(','.join(names))}: name one in the "
-                f"first line, with commas between names{more}{did_you_mean(column, names)}"
-            )
-            raise malformed_error(name, "line 1", what)
-    left_out += [
-        f"{name}, column {shortened_repr(column)}"
-        for column in names
-        if column not in read_columns
-    ]
-    return names
+def _checked_cell(cell: str, column: str, name: str, where: str) -> str:
+    if len(cell) > LONGEST_CELL:
+        what = f"{column} has {len(cell):,} characters; at most {LONGEST_CELL:,} are allowed"
+        raise malformed_error(name, where, what)
+    return cell
 
 
-def _row(
-    row: Mapping[str, str], name: str, where: str, options: ImportOptions, unit: StepUnit
-) -> EpisodeRow:
-    label = options.label or parse_name(row.get("label"), name, where, "label")
-    task = options.task or parse_name(row.get("task"), name, where, "task")
-    seed = row.get("seed")
-    number = options.seed if seed is None else parse_whole_number(seed, name, where, "seed")
-    assert number is not None
-    length = row.get("length", "").strip()
-    final = row.get("final", "").strip().lower()
-    if final not in FINAL:
-        raise malformed_error(name, where, f"final is {final!r}: write 1 or 0")
-    return EpisodeRow(
-        key=(label, task, number),
-        step=unit.convert(parse_whole_number(row["step"], name, where, "step")),
-        value=_return(row["return"], name, where),
-        length=unit.convert(parse_whole_number(length, name, where, "length")) if length else None,
-        final=FINAL[final],
-    )
+def _field_positions(names: Sequence[str], name: str, options: ImportOptions) -> dict[str, int]:
+    positions = {}
+    for key in FIELDS:
+        column = options.columns.get(key, key).lower()
+        if column in names:
+            positions[key] = names.index(column)
+        elif key in options.columns or (key not in OPTIONAL and not _is_given(key, options)):
+            raise _missing_column(key, column, names, name)
+    return positions
+
+
+def _is_given(key: str, options: ImportOptions) -> bool:
+    """Whether an option gives a field of every row."""
+    if key in REQUIRED:
+        return False
+    in_path = options.path is not None and f"{{{key}}}" in options.path.text
+    from_one = getattr(options, f"{key}_from") is not None if key != "label" else False
+    given = getattr(options, key) is not None or in_path or from_one
+    return given or bool(key == "label" and options.label_from)
+
+
+def _missing_column(key: str, column: str, names: Sequence[str], name: str) -> Exception:
+    listed = shortened_repr(",".join(names))
+    hint = did_you_mean(column, names)
+    what = f"there is no column {column!r} among {listed}{hint}"
+    naming = f", or give --{key}" if key in NAMING else ""
+    advice = f"name one in the first line, or give --column {key}=COLUMN{naming}"
+    return malformed_error(name, "line 1", f"{what}: {advice}")
 
 
 def _return(cell: str, name: str, where: str) -> float:
@@ -170,25 +325,27 @@ def _return(cell: str, name: str, where: str) -> float:
     return parse_number(cell, name, where, "return")
 
 
-def _run(
-    key: Key, rows: Sequence[EpisodeRow], loaded: LoadedFile, options: ImportOptions
-) -> ImportedRun:
-    label, task, seed = key
+def _run(rows: Sequence[EpisodeRow], table: Table) -> ImportedRun:
+    identity, options = rows[0].identity, table.options
     by_point: dict[tuple[int, bool], list[EpisodeRow]] = {}
     for row in rows:
         by_point.setdefault((row.step, row.final), []).append(row)
     # False sorts before True: at one step the final evaluation comes last.
     points = tuple(_point(episodes) for _, episodes in sorted(by_point.items()))
     kept, trouble = until_not_finite(points)
+    column = options.columns.get("return", "return")
+    seed = "" if identity.seed is None else f"/{identity.seed}"
     return ImportedRun(
-        name=f"{label}/{task}/{seed}",
-        label=label,
-        task=task,
-        seed=seed,
+        name=f"{identity.label}/{identity.task}{seed}",
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
         points=kept,
         returns=options.returns or ReturnKind.EVALUATIONS,
-        files=(loaded.sum,),
+        files=(table.loaded.sum,),
+        settings=identity.settings,
         trouble=trouble,
+        metric=None if names_returns(column) else column,
     )
 
 

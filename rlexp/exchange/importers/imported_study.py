@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from rlexp.errors import ConfigError, RlexpError
+from rlexp.exchange.importers.name_patterns import Condition, PathPattern
 from rlexp.records.events import Ending, Failure
 from rlexp.records.run import LARGEST_SCORE
 
@@ -75,6 +76,8 @@ class ImportedRun:
         started: Seconds since 1970.
         deterministic: Whether evaluations used the most probable action, if known.
         trouble: How the run ended early; None if it was completed.
+        parameters: Parameters by which the run can be distinguished from others.
+        metric: The name of the imported series, if its values are no returns.
     """
 
     name: str
@@ -90,6 +93,8 @@ class ImportedRun:
     started: float | None = None
     deterministic: bool | None = None
     trouble: EarlyEnd | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    metric: str | None = None
 
     def __str__(self) -> str:
         """The run's name, label, task and seed, for messages."""
@@ -143,6 +148,12 @@ class ImportOptions:
         metric: Name of the series to import.
         returns: The kind of the returns.
         collection: Name of the experiment to import from a source with several experiments.
+        path: The pattern of the paths of runs, which names their labels, tasks and seeds.
+        label_from: Parameters whose values become part of the label.
+        task_from: The parameter that names the task.
+        seed_from: The parameter that is the seed.
+        where: The conditions that a run must satisfy.
+        columns: The column of a table for each field that has another name there.
     """
 
     label: str | None = None
@@ -152,6 +163,12 @@ class ImportOptions:
     metric: str | None = None
     returns: ReturnKind | None = None
     collection: str | None = None
+    path: PathPattern | None = None
+    label_from: tuple[str, ...] = ()
+    task_from: str | None = None
+    seed_from: str | None = None
+    where: tuple[Condition, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def required_unit(self, source: str) -> StepUnit:
         """The unit of a source that does not define its steps.

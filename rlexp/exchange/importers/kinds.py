@@ -7,9 +7,11 @@ from functools import partial
 from importlib import import_module
 
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.exchange.importers.csv_table import column_names
 from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions
 from rlexp.exchange.importers.rl_zoo import Parse
 from rlexp.exchange.importers.sources import SourceFile
+from rlexp.exchange.importers.unsupported import unsupported_format
 
 AUTO = "auto"
 """Used instead of a kind: the only kind that fits."""
@@ -18,13 +20,20 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
     "sb3-evaluations": ("sb3_evaluations", "read_evaluations", "evaluations.npz"),
     "sb3-monitor": ("sb3_monitor", "read_monitors", "monitor.csv or N.monitor.csv"),
     "tensorboard": ("tensorboard", "read_tensorboard", "files with tfevents in their name"),
+    "ray": ("ray_results", "read_ray", "progress.csv of Ray Tune or RLlib"),
     "mlflow": ("mlflow_store", "read_mlflow_store", "the SQLite file of a store, or an address"),
     "marl-eval": ("marl_eval", "read_marl_eval", "files .json"),
     "csv": ("csv_table", "read_csv", "files .csv, whose first line names step and return"),
 }
 """Module, function and description of each kind."""
+CANDIDATES: Mapping[str, str] = {"csv": ".csv", "marl-eval": ".json"}
+"""Endings of files that are read if the kind is named, so that reading says what they lack."""
+COVERING = ("rl-zoo", "ray")
+"""Kinds whose folders also contain files that fit other kinds."""
 SERVER = "://"
 """A part of every address that no path contains."""
+MOST_NAMES = 20
+"""Columns that an error message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +67,16 @@ def split_kind(arguments: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return AUTO, tuple(arguments)
 
 
-def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> SourceKind:
+def kind_of(
+    name: str, files: Sequence[SourceFile], parse: Parse, *, has_columns: bool = False
+) -> SourceKind:
     """The kind of this name; for `auto` the only kind that fits.
 
     Args:
         name: A kind, or `auto`.
         files: The files to import.
         parse: Reads a yaml file into JSON values.
+        has_columns: Whether the user names the columns of a table.
 
     Raises:
         ConfigError: There is no such kind, or none or several fit, or there is no file.
@@ -79,24 +91,54 @@ def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> SourceKind:
             "the given paths contain no file: give files, or folders with files; links "
             "inside a folder are not followed, and pipes and devices are not opened"
         )
+    fitting = [kind for key in KINDS if (kind := _source_kind(key, parse)).fits(files)]
     if name != AUTO:
-        kind = _source_kind(name, parse)
-        # A table that lacks a column does not fit, but reading it names the missing column.
-        if not kind.fits(files) and not (name == "csv" and _has_table(files)):
-            raise ConfigError(
-                f"no given file is of kind {name} ({KINDS[name][2]}){_fitting(files, parse)}"
-            )
-        return kind
-    fitting = [kind for kind_name in KINDS if (kind := _source_kind(kind_name, parse)).fits(files)]
-    # A folder of the zoo also contains files of Stable-Baselines3, which fit other kinds.
-    fitting = fitting[:1] if fitting and fitting[0].name == "rl-zoo" else fitting
+        return _named_kind(name, fitting, files, parse)
+    covering = [kind for kind in fitting if kind.name in COVERING]
+    fitting = covering[:1] or fitting
+    if not fitting and has_columns and _has_candidate("csv", files):
+        return _source_kind("csv", parse)
     if not fitting:
-        listed = "; ".join(f"{kind}: {what}" for kind, (_, _, what) in KINDS.items())
-        raise ConfigError(f"no kind fits the given files ({listed})")
+        raise ConfigError(_unknown(files))
     if len(fitting) > 1:
         listed = ", ".join(kind.name for kind in fitting)
         raise ConfigError(f"several kinds fit: name one of {listed} before the path")
     return fitting[0]
+
+
+def _named_kind(
+    name: str, fitting: Sequence[SourceKind], files: Sequence[SourceFile], parse: Parse
+) -> SourceKind:
+    kind = _source_kind(name, parse)
+    if any(other.name == name for other in fitting):
+        return kind
+    # A table that lacks a column does not fit, but reading it names the missing column.
+    if _has_candidate(name, files) and (name == "csv" or not fitting):
+        return kind
+    looks = " or ".join(other.name for other in fitting)
+    hint = f"; it looks like {looks}" if looks else ""
+    unsupported = unsupported_format(files) if not looks else None
+    raise ConfigError(
+        f"no given file is of kind {name} ({KINDS[name][2]}){hint}"
+        f"{f'; {unsupported}' if unsupported else ''}"
+    )
+
+
+def _unknown(files: Sequence[SourceFile]) -> str:
+    if (unsupported := unsupported_format(files)) is not None:
+        return unsupported
+    if _has_candidate("csv", files):
+        return (
+            "no kind fits the given files; to read a table, name its columns: --column "
+            "step=COLUMN --column return=COLUMN (its columns are: "
+            f"{', '.join(_columns_of_first_table(files)[:MOST_NAMES])})"
+        )
+    listed = "; ".join(f"{kind}: {what}" for kind, (_, _, what) in KINDS.items())
+    return f"no kind fits the given files ({listed})"
+
+
+def _columns_of_first_table(files: Sequence[SourceFile]) -> list[str]:
+    return column_names(next(f for f in files if f.last.endswith(CANDIDATES["csv"])))
 
 
 def _source_kind(name: str, parse: Parse) -> SourceKind:
@@ -108,10 +150,6 @@ def _source_kind(name: str, parse: Parse) -> SourceKind:
     )
 
 
-def _has_table(files: Sequence[SourceFile]) -> bool:
-    return any(file.last.endswith(".csv") for file in files)
-
-
-def _fitting(files: Sequence[SourceFile], parse: Parse) -> str:
-    fitting = [kind for kind in KINDS if _source_kind(kind, parse).fits(files)]
-    return f"; it looks like {' or '.join(fitting)}" if fitting else ""
+def _has_candidate(kind: str, files: Sequence[SourceFile]) -> bool:
+    ending = CANDIDATES.get(kind)
+    return ending is not None and any(file.last.endswith(ending) for file in files)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlexp.errors import did_you_mean
+from rlexp.errors import RlexpError, did_you_mean
 from rlexp.exchange.importers.imported_study import (
     EvaluationPoint,
     ImportedRun,
@@ -15,6 +15,7 @@ from rlexp.exchange.importers.imported_study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.naming import RunFacts, RunIdentity, RunNaming
 from rlexp.exchange.importers.parse_values import (
     parse_name,
     parse_number,
@@ -22,6 +23,7 @@ from rlexp.exchange.importers.parse_values import (
     seed_from_name,
     shortened_repr,
 )
+from rlexp.exchange.importers.series import names_returns
 from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 ABSOLUTE = "absolute_metrics"
@@ -35,8 +37,27 @@ DEEPEST = 20
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
-    """Whether there is a JSON file."""
-    return any(file.last.endswith(".json") for file in files)
+    """Whether there is a JSON file with runs below environment, task and algorithm."""
+    return any(_holds_runs(file) for file in files if file.last.endswith(".json"))
+
+
+def _holds_runs(file: SourceFile) -> bool:
+    """Whether a JSON file has the levels of marl-eval, down to the first step of the first run."""
+    try:
+        text = file.load().text()
+    except RlexpError:
+        return True
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        # Other tools write an object a line. Anything else is a damaged file, which reading names.
+        return not _is_json(text.partition("\n")[0])
+    # Below the levels of names follow the steps of a run, and the metrics of a step.
+    for _ in range(len(LEVELS) + 1):
+        if not isinstance(value, dict) or not value:
+            return False
+        value = next(iter(value.values()))
+    return isinstance(value, dict)
 
 
 def read_marl_eval(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStudy:
@@ -46,17 +67,30 @@ def read_marl_eval(files: Sequence[SourceFile], options: ImportOptions) -> Impor
         MalformedError: A file has another form; the message names the key.
         ConfigError: The user does not give the unit of steps.
     """
-    unit = options.required_unit("marl-eval")
     used = [file for file in files if file.last.endswith(".json")]
     runs: list[ImportedRun] = []
     left_out = unused_files(files, used)
+    naming = RunNaming(options)
     for file in used:
         loaded = file.load()
         for path, steps in _runs(_parsed(loaded), loaded.name):
-            runs.append(_run(path, steps, loaded, options, unit))
+            identity = naming.identify(_facts(path, loaded.name))
+            if identity is None:
+                continue
+            runs.append(_run(path, steps, loaded, identity, options))
             if ABSOLUTE in steps:
                 left_out.append(f"{'/'.join(path)}/{ABSOLUTE}, the results of the best policy")
+    naming.check()
+    left_out += naming.left_out()
     return ImportedStudy(kind="marl-eval", runs=tuple(runs), left_out=tuple(left_out))
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _parsed(loaded: LoadedFile) -> Any:
@@ -109,16 +143,30 @@ def _key_path(path: Sequence[str]) -> str:
     return f"key {'/'.join(path)}" if path else "top"
 
 
+def _facts(path: tuple[str, ...], name: str) -> RunFacts:
+    environment, task, algorithm, run = path
+    return RunFacts(
+        name="/".join(path),
+        source=name,
+        paths=(name, "/".join(path)),
+        parameters=dict(zip(LEVELS, path, strict=True)),
+        label=algorithm,
+        task=f"{environment}/{task}",
+        seed=int(run) if run.isdecimal() and len(run) < 10 else seed_from_name(run),
+        where=_key_path(path),
+    )
+
+
 def _run(
     path: tuple[str, ...],
     content: Mapping[str, Any],
     loaded: LoadedFile,
+    identity: RunIdentity,
     options: ImportOptions,
-    unit: StepUnit,
 ) -> ImportedRun:
-    environment, task, algorithm, run = path
     steps = {key: value for key, value in content.items() if key != ABSOLUTE}
     metric = _metric(steps, path, loaded.name, options)
+    unit = options.required_unit("marl-eval")
     points = sorted(
         (_point((*path, key), value, metric, loaded.name, unit) for key, value in steps.items()),
         key=lambda point: point.step,
@@ -126,14 +174,16 @@ def _run(
     kept, trouble = until_not_finite(tuple(points))
     return ImportedRun(
         name="/".join(path),
-        label=options.label or algorithm,
-        task=options.task or f"{environment}/{task}",
-        seed=int(run) if run.isdecimal() and len(run) < 10 else seed_from_name(run),
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
         points=kept,
         returns=options.returns or ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
+        settings=identity.settings,
         details={"metric": metric},
         trouble=trouble,
+        metric=None if names_returns(metric) else metric,
     )
 
 

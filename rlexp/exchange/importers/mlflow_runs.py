@@ -13,13 +13,14 @@ from rlexp.exchange.importers.imported_study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.naming import RunFacts, RunIdentity, RunNaming
 from rlexp.exchange.importers.parse_values import (
     details_as_text,
     parse_name,
     parse_whole_number,
     shortened_repr,
 )
-from rlexp.exchange.importers.series import Value, choose_series, group_by_step
+from rlexp.exchange.importers.series import Series, Value, choose_series, group_by_step
 from rlexp.records.events import Ending, Failure
 
 LABELS = ("algo", "algorithm", "algorithm.name", "label", "exp_name", "agent", "method")
@@ -68,7 +69,6 @@ def imported_runs(
     read_metric: ReadMetric,
     source: tuple[str, str],
     options: ImportOptions,
-    unit: StepUnit,
 ) -> ImportedStudy:
     """Convert the runs that have the metric; the others are listed as left out.
 
@@ -77,61 +77,98 @@ def imported_runs(
         read_metric: Reads the values of a metric.
         source: Name and sha256 of the source.
         options: The user's options.
-        unit: Unit of the steps.
 
     Raises:
         MalformedError: No run has the metric, or a run's label or task is unknown.
+        ConfigError: The user does not give the unit of steps, or the conditions leave no run.
     """
     every = sorted({metric for run in runs_read for metric in run.metrics})
-    metric, returns, _ = choose_series(source[0], every, options)
-    with_metric = [run for run in runs_read if metric in run.metrics]
-    runs = []
-    for run in with_metric:
-        name = parse_name(run.name or run.id, source[0], f"run {run.id}", "its name")
-        where = f"run {name}"
-        values = [
-            (unit.convert(parse_whole_number(step, source[0], where, "a step")), value, time)
-            for step, value, time in read_metric(run.id, metric)
-        ]
-        _check_steps(source[0], where, metric, values)
-        points, failure = until_not_finite(group_by_step(values))
-        runs.append(
-            ImportedRun(
-                name=name,
-                label=options.label or _name_from(run, LABELS, "label", source[0], where),
-                task=options.task or _name_from(run, TASKS, "task", source[0], where),
-                seed=_seed(run, source[0], where),
-                points=points,
-                returns=returns,
-                files=(source,),
-                details={
-                    "run_id": run.id,
-                    "metric": metric,
-                    "told": details_as_text(run.settings),
-                },
-                started=None if run.started is None else run.started * MILLISECOND,
-                trouble=failure or _trouble(run, points),
-            )
-        )
-    left_out = [
-        f"run {run.name}, without {metric}" for run in runs_read if metric not in run.metrics
+    series = choose_series(source[0], every, options)
+    with_metric = [run for run in runs_read if series.name in run.metrics]
+    naming = RunNaming(options)
+    named = [(run, naming.identify(_facts(run, source[0]))) for run in with_metric]
+    naming.check()
+    unit = options.required_unit("mlflow")
+    runs = tuple(
+        _imported_run(run, identity, series, read_metric, source, unit)
+        for run, identity in named
+        if identity is not None
+    )
+    without = [
+        f"run {run.name}, without {series.name}"
+        for run in runs_read
+        if series.name not in run.metrics
     ]
-    return ImportedStudy(kind="mlflow", runs=tuple(runs), left_out=tuple(left_out))
+    return ImportedStudy(kind="mlflow", runs=runs, left_out=(*naming.left_out(), *without))
 
 
-def _name_from(run: SourceRun, keys: Sequence[str], option: str, name: str, where: str) -> str:
-    for key in keys:
-        if key in run.settings:
-            return parse_name(run.settings[key], name, where, key)
-    what = f"it has no parameter or tag {', '.join(keys)}: give --{option}"
-    raise malformed_error(name, where, what)
+def _imported_run(
+    run: SourceRun,
+    identity: RunIdentity,
+    series: Series,
+    read_metric: ReadMetric,
+    source: tuple[str, str],
+    unit: StepUnit,
+) -> ImportedRun:
+    name = _name(run, source[0])
+    where = f"run {name}"
+    values = [
+        (unit.convert(parse_whole_number(step, source[0], where, "a step")), value, time)
+        for step, value, time in read_metric(run.id, series.name)
+    ]
+    _check_steps(source[0], where, series.name, values)
+    points, failure = until_not_finite(group_by_step(values))
+    return ImportedRun(
+        name=name,
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
+        points=points,
+        returns=series.returns,
+        files=(source,),
+        settings=identity.settings,
+        details={
+            "run_id": run.id,
+            "metric": series.name,
+            "told": details_as_text(run.settings),
+        },
+        started=None if run.started is None else run.started * MILLISECOND,
+        trouble=failure or _trouble(run, points),
+        parameters=_training_parameters(run),
+        metric=series.metric,
+    )
 
 
-def _seed(run: SourceRun, name: str, where: str) -> int | None:
-    for key in SEEDS:
-        if key in run.settings:
-            return parse_whole_number(run.settings[key], name, where, key)
-    return None
+def _facts(run: SourceRun, source: str) -> RunFacts:
+    name = _name(run, source)
+    where = f"run {name}"
+    seed = _named_by(run, SEEDS)
+    return RunFacts(
+        name=where,
+        source=source,
+        parameters={"status": run.status, "name": name, **run.settings},
+        label=_named_by(run, LABELS),
+        task=_named_by(run, TASKS),
+        seed=None if seed is None else parse_whole_number(seed, source, where, "seed"),
+        where=where,
+    )
+
+
+def _name(run: SourceRun, source: str) -> str:
+    return parse_name(run.name or run.id, source, f"run {run.id}", "its name")
+
+
+def _training_parameters(run: SourceRun) -> dict[str, str]:
+    """The parameters and tags without those of MLflow itself and those that name the run."""
+    return {
+        key: value
+        for key, value in run.settings.items()
+        if not key.startswith("mlflow.") and key not in {*LABELS, *TASKS, *SEEDS}
+    }
+
+
+def _named_by(run: SourceRun, keys: Sequence[str]) -> str | None:
+    return next((run.settings[key] for key in keys if key in run.settings), None)
 
 
 def _check_steps(name: str, where: str, metric: str, values: Sequence[Value]) -> None:

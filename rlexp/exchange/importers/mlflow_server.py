@@ -24,7 +24,8 @@ def read_mlflow_server(address: str, options: ImportOptions) -> ImportedStudy:
         ConfigError: The user does not give the unit of steps, or MLflow is not installed.
         TrackerUnreachable: The server does not answer.
     """
-    unit = options.required_unit("mlflow")
+    # The address names the kind, so the unit is asked for before anything is sent.
+    options.required_unit("mlflow")
     try:
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
@@ -42,7 +43,7 @@ def read_mlflow_server(address: str, options: ImportOptions) -> ImportedStudy:
             client = MlflowClient(address)
             runs = list(_runs(client, name, options))
             return imported_runs(
-                runs, lambda run, key: _metric_values(client, run, key), (name, ""), options, unit
+                runs, lambda run, key: _metric_values(client, run, key), (name, ""), options
             )
         except MlflowException as error:
             text = " ".join(str(error).split())[:300]

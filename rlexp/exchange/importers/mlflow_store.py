@@ -57,7 +57,6 @@ def read_mlflow_store(files: Sequence[SourceFile], options: ImportOptions) -> Im
         MalformedError: The experiment or metric does not exist, or the file is not a store.
         ConfigError: The user does not give the unit of steps.
     """
-    unit = options.required_unit("mlflow")
     stores = [file for file in files if _is_store(file)]
     if len(stores) != 1:
         names = ", ".join(file.name for file in stores) or "none"
@@ -75,7 +74,7 @@ def read_mlflow_store(files: Sequence[SourceFile], options: ImportOptions) -> Im
         store = _guarded(loaded.name, connection)
         runs = list(_runs(store, _experiment(store, options)))
         study = imported_runs(
-            runs, lambda run, key: _metric_values(store, run, key), loaded.sum, options, unit
+            runs, lambda run, key: _metric_values(store, run, key), loaded.sum, options
         )
     left_out = (*study.left_out, *unused_files(files, stores))
     return ImportedStudy(kind=study.kind, runs=study.runs, left_out=left_out)

@@ -65,17 +65,6 @@ def parse_name(value: Any, name: str, where: str, what: str) -> str:
     return text
 
 
-def required_name(value: str | None, name: str, option: str) -> str:
-    """A label or a task from a source that may lack it.
-
-    Raises:
-        MalformedError: Neither the source nor the user names it.
-    """
-    if value is None:
-        raise malformed_error(name, "", f"the source does not name a {option}: give --{option}")
-    return parse_name(value, name, "", option)
-
-
 def shortened_repr(value: Any) -> str:
     """The repr of a value for an error message, shortened."""
     text = repr(value)

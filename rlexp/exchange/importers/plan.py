@@ -4,6 +4,7 @@ All runs of a task get one budget, every run gets one seed, and all runs of a la
 one configuration. Runs that cannot be compared are refused with the reason.
 """
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,9 +32,11 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import digest
 from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import RETURN, RunSpec
 from rlexp.records.events import Ending
 
+MOST_NAMES = 6
+"""Parameters that an error message lists."""
 Reference = Callable[[str], Mapping[str, Any]]
 """Returns the known reference scores of a task."""
 
@@ -111,7 +114,8 @@ def make_import_plan(
     for task, task_runs in by_task.items():
         _check_alike(task, task_runs, earlier.get(task), study.kind)
         budget, is_binned = budget_of(task, task_runs, options, earlier.get(task))
-        scores = reference(task)
+        # The known scores of a task are returns, and so are its bounds.
+        scores = {} if task_runs[0].metric else reference(task)
         for run in task_runs:
             configuration = _configuration(run, study.kind, budget, is_binned, scores)
             _check_same(
@@ -164,8 +168,23 @@ def _check_apart(runs: Sequence[ImportedRun]) -> None:
                 names = [conflicting.files[0][0] for conflicting in (other, run)]
             raise ProtocolError(
                 f"{' and '.join(names)} would both be seed {run.seed} of {run.label} on "
-                f"{run.task}: import only one of them, or give one another label with --label"
+                f"{run.task}: {_way_out(other, run)}"
             )
+
+
+def _way_out(first: ImportedRun, second: ImportedRun) -> str:
+    """How two runs with the same label, task and seed can be told apart."""
+    keys = [key for key in first.parameters if key in second.parameters]
+    differing = [key for key in keys if first.parameters[key] != second.parameters[key]]
+    if differing:
+        more = f" (or {', '.join(differing[1:MOST_NAMES])})" if len(differing) > 1 else ""
+        key = differing[0]
+        condition = shlex.quote(f"{key}={first.parameters[key]}")
+        return (
+            f"they differ in {key}{more}, so give --label-from {shlex.quote(key)}, or import one "
+            f"of them with --where {condition}"
+        )
+    return "import only one of them, or give one another label with --label"
 
 
 def _check_alike(
@@ -181,6 +200,17 @@ def _check_alike(
                 f"the runs on {task} that were imported before are of kind {imported['kind']}, and "
                 f"these are of kind {kind}: choose another name with --experiment"
             )
+    metrics = {run.metric or RETURN: run.name for run in runs}
+    if earlier is not None:
+        metrics.setdefault(
+            earlier.algorithm["imported"].get("metric", RETURN), "the earlier import"
+        )
+    if len(metrics) > 1:
+        listed = "; ".join(f"{name}: {metric}" for metric, name in metrics.items())
+        raise ProtocolError(
+            f"the values on {task} are of different metrics ({listed}): import them as separate "
+            "experiments"
+        )
     if len(sources) > 1:
         listed = "; ".join(f"{name}: {returns}" for returns, name in sources.items())
         raise ProtocolError(
@@ -194,12 +224,14 @@ def _configuration(
 ) -> Configuration:
     settings = {"settings": dict(run.settings)} if run.settings else {}
     imported = {"kind": kind, "returns": str(run.returns), "binned": is_binned}
+    # Runs with returns have no such entry: it would change the identity of all of them.
+    named = {"metric": run.metric} if run.metric else {}
     unknown: dict[str, Any] = {"threads": None, "device": None}
     return Configuration(
         label=run.label,
         task=run.task,
         agent={},
-        algorithm={"name": run.label, "imported": imported, **settings},
+        algorithm={"name": run.label, "imported": {**imported, **named}, **settings},
         environment={"id": run.task},
         reference=reference,
         budget=budget,

@@ -17,6 +17,7 @@ from rlexp.exchange.importers.imported_study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.naming import RunFacts, RunIdentity, RunNaming
 from rlexp.exchange.importers.parse_values import (
     details_as_text,
     parse_name,
@@ -81,19 +82,35 @@ def read_rl_zoo(
     """
     used: list[SourceFile] = []
     runs: list[ImportedRun] = []
+    naming = RunNaming(options)
     for folder in _folders(files):
         config, config_files = _yaml(folder.config, parse)
         arguments, argument_files = _yaml(folder.arguments, parse)
-        run_options = replace(
-            options,
-            label=options.label or _word(arguments, "algo", folder) or folder.algorithm,
-            task=options.task or _word(arguments, "env", folder) or folder.task,
-        )
-        read, run = _results(folder, run_options)
-        used += [*read, *(f for f in (folder.config, folder.arguments) if f is not None)]
+        used += [f for f in (folder.config, folder.arguments) if f is not None]
+        identity = naming.identify(_facts(folder, config, arguments))
+        if identity is None:
+            used += folder.files
+            continue
+        read, run = _results(folder, identity, options)
+        used += read
         runs.append(_described(run, config, arguments, [*config_files, *argument_files], folder))
-    return ImportedStudy(
-        kind="rl-zoo", runs=tuple(runs), left_out=tuple(unused_files(files, used))
+    naming.check()
+    left_out = (*naming.left_out(), *unused_files(files, used))
+    return ImportedStudy(kind="rl-zoo", runs=tuple(runs), left_out=left_out)
+
+
+def _facts(folder: Folder, config: Mapping[str, Any], arguments: Mapping[str, Any]) -> RunFacts:
+    seed = arguments.get("seed")
+    return RunFacts(
+        name=folder.name,
+        source=folder.name,
+        paths=(folder.name,),
+        parameters=details_as_text({**arguments, **config}),
+        label=_word(arguments, "algo", folder) or folder.algorithm,
+        task=_word(arguments, "env", folder) or folder.task,
+        seed=None
+        if seed is None
+        else parse_whole_number(seed, _name_of(folder.arguments), "seed", "seed"),
     )
 
 
@@ -111,21 +128,25 @@ def _folders(files: Sequence[SourceFile]) -> list[Folder]:
     return result
 
 
-def _results(folder: Folder, options: ImportOptions) -> tuple[list[SourceFile], ImportedRun]:
+def _results(
+    folder: Folder, identity: RunIdentity, options: ImportOptions
+) -> tuple[list[SourceFile], ImportedRun]:
     file = folder.file(sb3_evaluations.NAME)
     if file is None:
         if not folder.monitors:
             what = f"it contains neither {sb3_evaluations.NAME} nor {sb3_monitor.ENDING}"
             raise malformed_error(folder.name, "", what)
-        return folder.monitors, sb3_monitor.run_of(folder.name, folder.monitors, options)
+        named = replace(options, task=identity.task)
+        recording = sb3_monitor.read_recording(folder.name, folder.monitors, named)
+        return folder.monitors, sb3_monitor.imported_run(recording, identity)
     loaded = file.load()
     points = sb3_evaluations.read_points(loaded, options.unit or ENVIRONMENT)
     kept, trouble = until_not_finite(points)
     run = ImportedRun(
         name=folder.name,
-        label=parse_name(options.label, folder.name, "", "label"),
-        task=parse_name(options.task, folder.name, "", "task"),
-        seed=None,
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
         points=kept,
         returns=ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
@@ -142,12 +163,8 @@ def _described(
     read: Sequence[LoadedFile],
     folder: Folder,
 ) -> ImportedRun:
-    seed = arguments.get("seed")
     return replace(
         run,
-        seed=None
-        if seed is None
-        else parse_whole_number(seed, _name_of(folder.arguments), "seed", "seed"),
         steps=_steps(config, arguments, folder),
         settings={k: v for k, v in config.items() if k not in OF_NO_CONFIGURATION},
         details={**run.details, "arguments": details_as_text(arguments)},

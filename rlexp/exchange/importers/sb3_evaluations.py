@@ -22,7 +22,8 @@ from rlexp.exchange.importers.imported_study import (
     malformed_error,
     until_not_finite,
 )
-from rlexp.exchange.importers.parse_values import required_name, seed_from_name
+from rlexp.exchange.importers.naming import RunFacts, RunNaming
+from rlexp.exchange.importers.parse_values import seed_from_name
 from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 
 NAME = "evaluations.npz"
@@ -46,27 +47,39 @@ def read_evaluations(files: Sequence[SourceFile], options: ImportOptions) -> Imp
         MalformedError: A file has another form, or neither it nor the user names the task.
     """
     used = [file for file in files if _is_evaluations(file)]
-    runs = tuple(_run(file, options) for file in used)
-    return ImportedStudy(
-        kind="sb3-evaluations", runs=runs, left_out=tuple(unused_files(files, used))
-    )
+    naming = RunNaming(options)
+    runs = tuple(run for file in used if (run := _run(file, options, naming)) is not None)
+    naming.check()
+    left_out = (*naming.left_out(), *unused_files(files, used))
+    return ImportedStudy(kind="sb3-evaluations", runs=runs, left_out=left_out)
 
 
 def _is_evaluations(file: SourceFile) -> bool:
     return file.last.endswith(NAME)
 
 
-def _run(file: SourceFile, options: ImportOptions) -> ImportedRun:
+def _run(file: SourceFile, options: ImportOptions, naming: RunNaming) -> ImportedRun | None:
+    """The run of a file; None if the conditions leave it out."""
+    facts = RunFacts(
+        name=file.name,
+        source=file.name,
+        paths=tuple(filter(None, (file.folder, file.name))),
+        seed=seed_from_name(file.name),
+    )
+    identity = naming.identify(facts)
+    if identity is None:
+        return None
     loaded = file.load()
     points, trouble = until_not_finite(read_points(loaded, options.unit or ENVIRONMENT))
     return ImportedRun(
         name=file.folder or file.name,
-        label=required_name(options.label, file.name, "label"),
-        task=required_name(options.task, file.name, "task"),
-        seed=seed_from_name(file.name),
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
         points=points,
         returns=ReturnKind.EVALUATIONS,
         files=(loaded.sum,),
+        settings=identity.settings,
         trouble=trouble,
     )
 

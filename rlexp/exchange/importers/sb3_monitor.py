@@ -18,11 +18,11 @@ from rlexp.exchange.importers.imported_study import (
     malformed_error,
     until_not_finite,
 )
+from rlexp.exchange.importers.naming import RunFacts, RunIdentity, RunNaming
 from rlexp.exchange.importers.parse_values import (
     parse_name,
     parse_number,
     parse_whole_number,
-    required_name,
     seed_from_name,
     shortened_repr,
 )
@@ -44,6 +44,17 @@ class Monitor:
     episodes: tuple[EvaluationPoint, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorRecording:
+    """The episodes of all environments of a run, with the steps of the run."""
+
+    name: str
+    task: str | None
+    points: tuple[EvaluationPoint, ...]
+    started: float
+    files: tuple[tuple[str, str], ...]
+
+
 def fits(files: Sequence[SourceFile]) -> bool:
     """Whether there is a monitor file."""
     return any(_is_monitor(file) for file in files)
@@ -56,14 +67,29 @@ def read_monitors(files: Sequence[SourceFile], options: ImportOptions) -> Import
         MalformedError: A file has another form than the library's.
     """
     used = [file for file in files if _is_monitor(file)]
-    runs = [run_of(name, members, options) for name, members in by_folder(used).items()]
-    return ImportedStudy(
-        kind="sb3-monitor", runs=tuple(runs), left_out=tuple(unused_files(files, used))
-    )
+    naming = RunNaming(options)
+    runs = []
+    for name, members in by_folder(used).items():
+        recording = read_recording(name, members, options)
+        facts = RunFacts(
+            name=name,
+            source=name,
+            paths=(name, members[0].name),
+            task=recording.task,
+            seed=seed_from_name(name),
+            where="line 1",
+        )
+        if (identity := naming.identify(facts)) is not None:
+            runs.append(imported_run(recording, identity))
+    naming.check()
+    left_out = (*naming.left_out(), *unused_files(files, used))
+    return ImportedStudy(kind="sb3-monitor", runs=tuple(runs), left_out=left_out)
 
 
-def run_of(name: str, files: Sequence[SourceFile], options: ImportOptions) -> ImportedRun:
-    """The run whose environments wrote these files.
+def read_recording(
+    name: str, files: Sequence[SourceFile], options: ImportOptions
+) -> MonitorRecording:
+    """What the environments of a run wrote into these files.
 
     All environments step together. So the run's step at the end of an episode is the step of its
     environment times the number of environments.
@@ -74,18 +100,29 @@ def run_of(name: str, files: Sequence[SourceFile], options: ImportOptions) -> Im
     monitors = [read_monitor(file.load(), options.unit or ENVIRONMENT) for file in files]
     # `merge` needs sorted inputs: the steps of one environment only grow.
     points = list(merge(*(m.episodes for m in monitors), key=lambda p: (p.step, p.time)))
-    scaled = tuple(_times(point, len(monitors)) for point in points)
-    kept, trouble = until_not_finite(scaled)
-    return ImportedRun(
+    return MonitorRecording(
         name=name,
-        label=required_name(options.label, name, "label"),
         task=_task(name, monitors, options),
-        seed=seed_from_name(name),
+        points=tuple(_times(point, len(monitors)) for point in points),
+        started=min(m.started for m in monitors),
+        files=tuple(m.loaded.sum for m in monitors),
+    )
+
+
+def imported_run(recording: MonitorRecording, identity: RunIdentity) -> ImportedRun:
+    """The run that wrote some files, with its label, task and seed."""
+    kept, trouble = until_not_finite(recording.points)
+    return ImportedRun(
+        name=recording.name,
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
         points=kept,
         returns=ReturnKind.TRAINING,
-        files=tuple(m.loaded.sum for m in monitors),
-        details={"environments": len(monitors)},
-        started=min(m.started for m in monitors),
+        files=recording.files,
+        settings=identity.settings,
+        details={"environments": len(recording.files)},
+        started=recording.started,
         trouble=trouble,
     )
 
@@ -169,13 +206,10 @@ def _times(point: EvaluationPoint, count: int) -> EvaluationPoint:
     )
 
 
-def _task(name: str, monitors: Sequence[Monitor], options: ImportOptions) -> str:
-    if options.task is not None:
-        return options.task
+def _task(name: str, monitors: Sequence[Monitor], options: ImportOptions) -> str | None:
+    """The task that the files name; None if they name none."""
     tasks = sorted({m.task for m in monitors if m.task})
-    if len(tasks) != 1:
-        problem = (
-            f"its files are of {', '.join(tasks)}" if tasks else "its files do not name a task"
-        )
+    if len(tasks) > 1 and options.task is None:
+        problem = f"its files are of {', '.join(tasks)}"
         raise malformed_error(name, "line 1", f"{problem}: give --task, or the folder of one run")
-    return tasks[0]
+    return tasks[0] if tasks else None

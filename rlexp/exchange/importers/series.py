@@ -1,6 +1,8 @@
 """Conversion of logged values into points: values at one step are episodes of one evaluation."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rlexp.errors import did_you_mean
 from rlexp.exchange.importers.imported_study import (
@@ -16,6 +18,8 @@ USUAL: Mapping[str, tuple[ReturnKind, str | None]] = {
     "rollout/ep_rew_mean": (ReturnKind.TRAINING_MEANS, "rollout/ep_len_mean"),
 }
 """Series of returns that libraries write, best first, with the series of lengths."""
+RETURN_WORD = re.compile(r"(?<![a-z])(returns?|rewards?|rews?|ep_rew|scores?)(?![a-z])")
+"""Words in the names of series of returns."""
 MOST_NAMES = 20
 """Series that an error message lists."""
 
@@ -23,10 +27,33 @@ Value = tuple[int, float, float | None]
 """Environment steps, a return, and seconds since 1970 if known."""
 
 
-def choose_series(
-    name: str, there: Sequence[str], options: ImportOptions
-) -> tuple[str, ReturnKind, str | None]:
-    """The series of returns, the kind of its returns, and the series of episode lengths.
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A series of logged values.
+
+    Attributes:
+        name: Its name in the source.
+        returns: The kind of its values.
+        lengths: The name of the series of episode lengths, if there is one.
+    """
+
+    name: str
+    returns: ReturnKind
+    lengths: str | None
+
+    @property
+    def metric(self) -> str | None:
+        """The name of the series if its values are no returns; None for returns."""
+        return None if names_returns(self.name) else self.name
+
+
+def names_returns(name: str) -> bool:
+    """Whether the name of a series says that its values are returns."""
+    return name in USUAL or RETURN_WORD.search(name.lower()) is not None
+
+
+def choose_series(name: str, there: Sequence[str], options: ImportOptions) -> Series:
+    """The series to import.
 
     Raises:
         MalformedError: The source has no known series of returns, or not the requested one.
@@ -42,11 +69,11 @@ def choose_series(
             else "no series is a known series of returns"
         )
         raise malformed_error(name, "", f"{what}: name one with --metric (there are: {listed})")
-    returns, lengths = USUAL.get(chosen, (_guessed(chosen), None))
-    return chosen, options.returns or returns, lengths
+    returns, lengths = USUAL.get(chosen, (guess_kind(chosen), None))
+    return Series(chosen, options.returns or returns, lengths)
 
 
-def _guessed(series: str) -> ReturnKind:
+def guess_kind(series: str) -> ReturnKind:
     """The kind of returns in an unknown series, guessed from the beginning of its name."""
     is_evaluation = series.lower().startswith(("eval", "test"))
     return ReturnKind.EVALUATION_MEANS if is_evaluation else ReturnKind.TRAINING_MEANS

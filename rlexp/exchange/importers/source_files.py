@@ -183,7 +183,9 @@ def _skip(file: IO[bytes], count: int) -> None:
         count -= len(block)
 
 
-READABLE = (".csv", ".npz", ".yml", ".yaml", ".json", ".db", ".sqlite", ".sqlite3")
+READABLE = (
+    *(".csv", ".npz", ".yml", ".yaml", ".json", ".db", ".sqlite", ".sqlite3", ".log", ".wandb"),
+)
 """Endings of files that an importer could read; event files are recognised by `tfevents`."""
 DEEPEST = 20
 """Deepest level of nested folders; files below it are refused."""

@@ -1,246 +1,34 @@
 """Importer of TensorBoard event files: each folder is a run.
 
-The names of CleanRL's folders contain the label, the task and the seed. The files are read without
-the tensorboard package: this module parses the records, their checksums and the protocol buffers.
+The names of CleanRL's folders contain the label, the task and the seed.
 """
 
-import struct
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rlexp.exchange.importers.event_file import Scalar, read_records
 from rlexp.exchange.importers.imported_study import (
     ImportedRun,
     ImportedStudy,
     ImportOptions,
-    StepUnit,
     malformed_error,
     until_not_finite,
 )
-from rlexp.exchange.importers.parse_values import required_name, seed_from_name, shortened_repr
+from rlexp.exchange.importers.naming import RunFacts, RunNaming
+from rlexp.exchange.importers.parse_values import (
+    details_as_text,
+    seed_from_name,
+    shortened_repr,
+)
 from rlexp.exchange.importers.series import choose_series, group_by_step
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
+from rlexp.exchange.importers.sources import SourceFile, by_folder, unused_files
 
-POLYNOMIAL = 0x82F63B78
-"""The CRC-32C polynomial (Castagnoli) with reversed bits."""
-MASK = 0xA282EAD8
-"""Constant that TFRecord files add to every checksum."""
-WHOLE = 0xFFFFFFFF
-FEW = 32
-"""Number of texts of one length from which computing them together is faster."""
-
-
-@cache
-def _table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
-        table.append(value)
-    return tuple(table)
-
-
-def checksum(text: bytes) -> int:
-    """The masked CRC-32C of one text, as it is stored in event files."""
-    table, value = _table(), WHOLE
-    for byte in text:
-        value = table[(value ^ byte) & 0xFF] ^ value >> 8
-    return _mask(value ^ WHOLE)
-
-
-def checksums(texts: Sequence[bytes]) -> list[int]:
-    """The checksums of many texts; texts of one length are computed together with NumPy."""
-    by_length: dict[int, list[int]] = {}
-    for position, text in enumerate(texts):
-        by_length.setdefault(len(text), []).append(position)
-    result = [0] * len(texts)
-    for length, positions in by_length.items():
-        members = [texts[position] for position in positions]
-        sums = _together(members, length) if len(members) >= FEW else map(checksum, members)
-        for position, value in zip(positions, sums, strict=True):
-            result[position] = value
-    return result
-
-
-def _together(texts: Sequence[bytes], length: int) -> list[int]:
-    """Checksums of texts of one length, with one vectorised step for each byte position."""
-    columns: NDArray[np.uint8] = np.frombuffer(b"".join(texts), dtype=np.uint8)
-    columns = columns.reshape(len(texts), length)
-    table = np.array(_table(), dtype=np.uint32)
-    value = np.full(len(texts), WHOLE, dtype=np.uint32)
-    for position in range(length):
-        value = table[(value ^ columns[:, position]) & 0xFF] ^ value >> 8
-    return [_mask(int(v) ^ WHOLE) for v in value]
-
-
-def _mask(value: int) -> int:
-    # TFRecord masks each sum, because the CRC of data that contain a CRC is weak.
-    return ((value >> 15 | value << 17) + MASK) & WHOLE
-
-
-VERSION = b"brain.Event:2"
-"""The content of the first record of every event file."""
-HEAD, FOOT = 12, 4
-"""Bytes before a record (its length and a checksum) and after it (another checksum)."""
-FLOAT, DOUBLE = 1, 2
-"""Data types of tensors that are read."""
-_VARINT, _EIGHT, _TEXT, _FOUR = 0, 1, 2, 5
-
-Field = tuple[int, int | bytes]
-"""The number of a field and its value: an integer, or bytes that are not parsed yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """One value of one tag."""
-
-    tag: str
-    step: int
-    time: float
-    value: float
-
-
-def read_scalars(loaded: LoadedFile) -> Iterator[Scalar]:
-    """Every scalar of a file, in the order of writing.
-
-    Raises:
-        MalformedError: A record is cut off, has a wrong checksum or is not an event (the message
-            names its byte), or the file does not begin like an event file.
-    """
-    spans = list(_record_spans(loaded))
-    records = [loaded.content[start:end] for start, end in spans]
-    for (start, end), expected in zip(spans, checksums(records), strict=True):
-        if expected != _sum(loaded.content, end):
-            raise _broken(loaded, start, "its checksum is wrong")
-    if not records or VERSION not in records[0]:
-        raise malformed_error(loaded.name, "byte 0", "it is not an event file of TensorBoard")
-    for (start, _), record in zip(spans, records, strict=True):
-        try:
-            yield from _scalars(record)
-        except (ValueError, IndexError, struct.error) as error:
-            raise _broken(loaded, start, f"it is not an event: {error}") from error
-
-
-def _record_spans(loaded: LoadedFile) -> Iterator[tuple[int, int]]:
-    """The first and the last byte of each record."""
-    content, at = loaded.content, 0
-    heads, starts = list[bytes](), list[int]()
-    while at < len(content):
-        if at + HEAD > len(content):
-            raise _broken(loaded, at, "it is cut off")
-        head = content[at : at + 8]
-        length = int.from_bytes(head, "little")
-        heads.append(head)
-        starts.append(at)
-        # A wrong length could lead anywhere. All lengths are checked together below, except one
-        # that leads out of the file, which is checked here for a precise message.
-        if length > len(content) and checksums([head])[0] != _sum(content, at + 8):
-            raise _broken(loaded, at, "the checksum of its length is wrong")
-        at += HEAD + length + FOOT
-        if at > len(content):
-            raise _broken(loaded, starts[-1], "it is cut off")
-    for start, head, expected in zip(starts, heads, checksums(heads), strict=True):
-        if expected != _sum(content, start + 8):
-            raise _broken(loaded, start, "the checksum of its length is wrong")
-        yield start + HEAD, start + HEAD + int.from_bytes(head, "little")
-
-
-def _sum(content: bytes, at: int) -> int:
-    return int.from_bytes(content[at : at + 4], "little")
-
-
-def _broken(loaded: LoadedFile, at: int, what: str) -> Exception:
-    return malformed_error(loaded.name, f"the record at byte {at:,}", what)
-
-
-def _scalars(record: bytes) -> Iterator[Scalar]:
-    """The scalars of an event. Field numbers: 1 wall time, 2 step, 5 summary with values (1)."""
-    time, step, summaries = 0.0, 0, list[bytes]()
-    for number, value in _fields(record):
-        match number, value:
-            case 1, bytes() if len(value) == 8:
-                time = struct.unpack("<d", value)[0]
-            case 2, int():
-                step = value
-            case 5, bytes():
-                summaries.append(value)
-    for summary in summaries:
-        for number, value in _fields(summary):
-            if number == 1 and isinstance(value, bytes):
-                tag, scalar = _value(value)
-                if scalar is not None:
-                    yield Scalar(tag, step, time, scalar)
-
-
-def _value(text: bytes) -> tuple[str, float | None]:
-    """The tag (field 1) of a value, and its number (field 2, or 8 for a tensor) if it has one."""
-    tag, scalar = "", None
-    for number, value in _fields(text):
-        match number, value:
-            case 1, bytes():
-                tag = value.decode()
-            case 2, bytes() if len(value) == 4:
-                scalar = struct.unpack("<f", value)[0]
-            case 8, bytes():
-                scalar = _tensor(value)
-    return tag, scalar
-
-
-def _tensor(text: bytes) -> float | None:
-    """The number in a tensor of one element: type (1), content (4), floats (5), doubles (6)."""
-    kind, data = 0, b""
-    for number, value in _fields(text):
-        match number, value:
-            case 1, int():
-                kind = value
-            case ((4 | 5 | 6), bytes()):
-                data = value
-    form = {(FLOAT, 4): "<f", (DOUBLE, 8): "<d"}.get((kind, len(data)))
-    return None if form is None else float(struct.unpack(form, data)[0])
-
-
-def _fields(text: bytes) -> Iterator[Field]:
-    """The fields of a message in the protocol buffers wire format."""
-    at = 0
-    while at < len(text):
-        key, at = _varint(text, at)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, at = _varint(text, at)
-            yield number, value
-            continue
-        if kind == _TEXT:
-            length, at = _varint(text, at)
-        elif kind in {_EIGHT, _FOUR}:
-            length = 8 if kind == _EIGHT else 4
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        if at + length > len(text):
-            raise ValueError("a field is cut off")
-        yield number, text[at : at + length]
-        at += length
-
-
-def _varint(text: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = text[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        # A 64-bit number has ten bytes at most. Without a limit a forged one would never end.
-        if shift > 63:
-            raise ValueError("a number is too long")
-
-
+TABLE = "hyperparameters/text_summary"
+"""The tag of the text with the hyperparameters of a CleanRL run."""
+TABLE_ROW = re.compile(r"\|(?P<name>[^|]+)\|(?P<value>.*)\|")
 NAMESPACES = ("ALE", "dm_control", "phys2d", "tabular")
 """Namespaces of task ids with a slash, which are folders on disk."""
 
@@ -266,12 +54,16 @@ def read_tensorboard(files: Sequence[SourceFile], options: ImportOptions) -> Imp
         MalformedError: A file is damaged, or the label or task of a run is unknown.
         ConfigError: The user does not give the unit of steps.
     """
-    unit = options.required_unit("tensorboard")
     used = [file for file in files if _is_events(file)]
-    runs = [_run(name, members, options, unit) for name, members in by_folder(used).items()]
-    return ImportedStudy(
-        kind="tensorboard", runs=tuple(runs), left_out=tuple(unused_files(files, used))
-    )
+    naming = RunNaming(options)
+    runs = [
+        run
+        for name, members in by_folder(used).items()
+        if (run := _run(name, members, options, naming)) is not None
+    ]
+    naming.check()
+    left_out = (*naming.left_out(), *unused_files(files, used))
+    return ImportedStudy(kind="tensorboard", runs=tuple(runs), left_out=left_out)
 
 
 def _is_events(file: SourceFile) -> bool:
@@ -279,36 +71,68 @@ def _is_events(file: SourceFile) -> bool:
 
 
 def _run(
-    name: str, files: Sequence[SourceFile], options: ImportOptions, unit: StepUnit
-) -> ImportedRun:
-    of_folder = parse_folder_name(name)
+    name: str, files: Sequence[SourceFile], options: ImportOptions, naming: RunNaming
+) -> ImportedRun | None:
+    """The run of a folder; None if the conditions leave it out."""
     loaded_files = [file.load() for file in files]
-    series: dict[str, list[Scalar]] = {}
+    scalars, parameters = list[Scalar](), dict[str, str]()
     for file in loaded_files:
-        for scalar in read_scalars(file):
-            series.setdefault(scalar.tag, []).append(scalar)
-    tag, returns, of_lengths = choose_series(name, list(series), options)
-    returned = series[tag]
-    _check_order(name, tag, returned)
-    lengths = series.get(of_lengths or "", [])
+        records = read_records(file)
+        scalars += records.scalars
+        parameters.update(hyperparameters(records.texts))
+    identity = naming.identify(_facts(name, files, parameters))
+    if identity is None:
+        return None
+    series_of: dict[str, list[Scalar]] = {}
+    for scalar in scalars:
+        series_of.setdefault(scalar.tag, []).append(scalar)
+    series = choose_series(name, list(series_of), options)
+    unit = options.required_unit("tensorboard")
+    returned = series_of[series.name]
+    _check_order(name, series.name, returned)
+    lengths = series_of.get(series.lengths or "", [])
     points, trouble = until_not_finite(
         group_by_step(
             [(unit.convert(s.step), s.value, s.time) for s in returned],
             [unit.convert(round(n)) for n in _aligned(returned, lengths)],
         )
     )
+    told = {"told": details_as_text(parameters)} if parameters else {}
     return ImportedRun(
         name=name,
-        label=required_name(options.label or of_folder.label, name, "label"),
-        task=required_name(options.task or of_folder.task, name, "task"),
-        seed=of_folder.seed if of_folder.seed is not None else seed_from_name(name),
+        label=identity.label,
+        task=identity.task,
+        seed=identity.seed,
         points=points,
-        returns=returns,
+        returns=series.returns,
         files=tuple(file.sum for file in loaded_files),
-        details={"tag": tag},
-        started=min(s.time for scalars in series.values() for s in scalars),
+        settings=identity.settings,
+        details={"tag": series.name, **told},
+        started=min(s.time for s in scalars),
         trouble=trouble,
+        parameters=parameters,
+        metric=series.metric,
     )
+
+
+def _facts(name: str, files: Sequence[SourceFile], parameters: Mapping[str, str]) -> RunFacts:
+    of_folder = parse_folder_name(name)
+    return RunFacts(
+        name=name,
+        source=name,
+        paths=(name, files[0].name),
+        parameters=parameters,
+        label=of_folder.label,
+        task=of_folder.task,
+        seed=of_folder.seed if of_folder.seed is not None else seed_from_name(name),
+    )
+
+
+def hyperparameters(texts: Mapping[str, str]) -> dict[str, str]:
+    """The hyperparameters that CleanRL writes as a table of Markdown; empty without one."""
+    rows = [TABLE_ROW.fullmatch(line.strip()) for line in texts.get(TABLE, "").splitlines()]
+    # The first two rows are the heading and the line below it.
+    return {row["name"]: row["value"] for row in rows[2:] if row is not None}
 
 
 def parse_folder_name(name: str) -> FolderName:

@@ -107,7 +107,7 @@ def shared_ranges(evidence: Evidence) -> Judgement:
 
 def cost_metric(evidence: Evidence) -> Judgement:
     """Item 5: the score of a run, and the objective of each sweep."""
-    definitions = sorted({score_definition(m.record.spec.budget) for m in evidence.members})
+    definitions = sorted({score_definition(m.record.spec) for m in evidence.members})
     sweeps = [f"{sweep.experiment} optimised the {_objective(sweep)}" for sweep in evidence.sweeps]
     if not definitions and not sweeps:
         return ChecklistAnswer.NO, "No run is planned."

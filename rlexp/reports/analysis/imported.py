@@ -17,7 +17,7 @@ def imported_notices(evidence: Evidence) -> Iterator[Callout]:
     if not imported:
         return
     verb, whose = ("was", "its") if len(imported) == 1 else ("were", "their")
-    sources = sorted({f"{_said(m, 'kind')}: {_said(m, 'returns')}" for m in imported})
+    sources = sorted({_source(m) for m in imported})
     yield Callout(
         tone=Tone.WARNING,
         text=f"{format_count(len(imported), 'run')} of {len(evidence.members)} {verb} imported from "
@@ -31,6 +31,12 @@ def imported_notices(evidence: Evidence) -> Iterator[Callout]:
             text=f"Returns of {labels} were recorded during training, while the policy changed and "
             "explored. They are not evaluations of a fixed policy.",
         )
+
+
+def _source(member: PlannedRun) -> str:
+    source = member.imported or {}
+    metric = f" of {source['metric']}" if "metric" in source else ""
+    return f"{_said(member, 'kind')}: {_said(member, 'returns')}{metric}"
 
 
 def imported_table(evidence: Evidence) -> Iterator[Table]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.integrity import Integrity
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
@@ -85,18 +86,19 @@ def run_states_text(members: Iterable[PlannedRun]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
-def score_definition(budget: Mapping[str, Any]) -> str:
-    """Definition of the score of a run, from its budget."""
+def score_definition(spec: RunSpec) -> str:
+    """Definition of the score of a run."""
+    budget, quantity = spec.budget, spec.quantity
     match budget["score"]:
         case "final":
             count = budget["final_episodes"]
             # An imported mean does not tell its number of episodes.
             episodes = format_count(count, "fresh episode") if count else "fresh episodes"
-            return f"the mean return of the final policy over {episodes}"
+            return f"the mean {quantity} of the final policy over {episodes}"
         case "auc":
             return "the mean height of the curve of evaluations during training"
         case _:
-            return "the mean return of the evaluations in the last tenth of training"
+            return f"the mean {quantity} of the evaluations in the last tenth of training"
 
 
 @dataclass(frozen=True, kw_only=True)

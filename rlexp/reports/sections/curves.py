@@ -75,7 +75,7 @@ def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Bl
         name=f"curves-{view.name}-{number}",
         title=f"{task}{view.title}",
         x=Axis(title=view.axis, low=0.0),
-        y=Axis(title="mean return"),
+        y=Axis(title=f"mean {_quantity(evidence, task)}"),
         lines=tuple(line for label_lines in drawn for line in label_lines.lines),
         marks=() if threshold is None else (("threshold", float(threshold)),),
         note=" ".join(
@@ -83,6 +83,12 @@ def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Bl
             for c, label_lines in zip(curves_by_label, drawn, strict=True)
         ),
     )
+
+
+def _quantity(evidence: Evidence, task: str) -> str:
+    """What the evaluations on a task measure."""
+    members = [m for cell in evidence.of_task(task) for m in cell.members]
+    return " or ".join(sorted({m.record.spec.quantity for m in members}))
 
 
 def _drawn(report: ReportContext, curves: LabelCurves) -> LabelLines:

@@ -79,7 +79,7 @@ def _texts(evidence: Evidence) -> Iterator[str]:
 
 
 def _scores(members: Sequence[PlannedRun]) -> str:
-    return " or ".join(sorted({score_definition(m.record.spec.budget) for m in members}))
+    return " or ".join(sorted({score_definition(m.record.spec) for m in members}))
 
 
 def _seeds(evidence: Evidence) -> Table:

@@ -80,7 +80,7 @@ def _question(report: ReportContext) -> Iterator[Block]:
 def _score(evidence: Evidence) -> str:
     """Sentence about the budget and the score of a run."""
     budgets = [m.record.spec.budget for m in evidence.members]
-    definitions = sorted({score_definition(budget) for budget in budgets})
+    definitions = sorted({score_definition(m.record.spec) for m in evidence.members})
     steps = sorted({budget["steps"] for budget in budgets})
     trained = " or ".join(f"{step:,}" for step in steps)
     return (

@@ -3,6 +3,7 @@
 import pytest
 from evidence_samples import configured, incomplete, not_finite
 
+from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import run_states_text, score_definition, state
 from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
@@ -52,4 +53,4 @@ def test_states_show_failures_damage_and_non_finite_scores() -> None:
 )
 def test_scores_in_words(score: str, words: str) -> None:
     """The text describes the score that the budget declares."""
-    assert words in score_definition(configured(score=score).budget.defining())
+    assert words in score_definition(configured(score=score).spec(Phase.TEST, 0, 0))
