@@ -1,6 +1,6 @@
 """Estimates with intervals; every surface of rlexp computes its aggregates here and only here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -165,3 +165,13 @@ def _each_run(scores: TaskScores, metric: Statistic) -> list[NDArray[np.float64]
     if aggregate is None or aggregate.cap is None:
         return [np.sort(task) for task in scores.by_task()]
     return [np.sort(aggregate.cap - task) for task in aggregate.capped(scores).by_task()]
+
+
+def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float | None]:
+    """The mean of scores and their sample standard deviation, for formats that have no interval.
+
+    Args:
+        scores: One score or more. With a single one there is no standard deviation.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None

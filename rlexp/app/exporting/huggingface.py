@@ -33,6 +33,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.config.yaml_text import front_matter
 from rlexp.errors import ConfigError, RecordError
+from rlexp.metrics.estimate import mean_and_deviation
 from rlexp.metrics.estimate_text import sentence
 from rlexp.protocol.identity import short_name
 from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
@@ -69,6 +70,10 @@ from rlexp.text import decimals_for_span, format_count, format_ranges, join_name
 
 LIBRARY = "stable-baselines3"
 TAGS = ("deep-reinforcement-learning", "reinforcement-learning", LIBRARY)
+HUB_METRIC = "mean_reward"
+"""The Hub's name of the mean return of a policy."""
+LEAST_DIGITS = 2
+"""Digits after the decimal point in the number for the Hub, at least."""
 LONGEST_NAME = 200
 """Characters of a name in the head of a card, at most."""
 
@@ -146,21 +151,41 @@ def _digits(model_card: ModelCard) -> int:
 
 def _head(model_card: ModelCard) -> dict[str, Any]:
     task = one_line(model_card.task)[:LONGEST_NAME]
-    metric = {
-        "type": "mean_reward",
-        "name": "mean_reward",
-        "value": one_line(describe_result(model_card)),
-    }
     entry = {
         "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
         "dataset": {"name": task, "type": task},
-        "metrics": [metric],
+        "metrics": [_hub_metric(model_card)],
     }
     return {
         "library_name": LIBRARY,
         "tags": [task, *TAGS],
         "model-index": [{"name": model_card.algorithm, "results": [entry]}],
     }
+
+
+def _hub_metric(model_card: ModelCard) -> dict[str, Any]:
+    """The metric in the head of the card, in the form that the Hub sorts by."""
+    spec = model_card.members[0].record.spec
+    # Other rules of the score do not measure the final policy, which `mean_reward` stands for.
+    is_reward = spec.budget["score"] == "final"
+    return {
+        "type": HUB_METRIC if is_reward else "score",
+        "name": HUB_METRIC if is_reward else score_definition(spec),
+        "value": hub_value(model_card),
+        "verified": False,
+    }
+
+
+def hub_value(model_card: ModelCard) -> str | float:
+    """The mean of the scores and their standard deviation, as the Hub writes them.
+
+    A single score has no standard deviation, so it is a number alone.
+    """
+    digits = max(_digits(model_card), LEAST_DIGITS)
+    mean, deviation = mean_and_deviation(model_card.estimates.scores)
+    if deviation is None:
+        return round(mean, digits)
+    return f"{mean:.{digits}f} +/- {deviation:.{digits}f}"
 
 
 def _parts(model_card: ModelCard) -> Iterator[SectionContent]:
@@ -182,6 +207,12 @@ def _result(model_card: ModelCard) -> Iterator[Block]:
         text=f"{format_count(model_card.estimates.planned, 'run')} of one configuration (label "
         f"{model_card.estimates.label}), test seeds {format_ranges(seeds)}, each trained independently from its first "
         "step. No run and no checkpoint was chosen by its score."
+    )
+    yield Text(
+        text=f"{describe_result(model_card)}. The number in the head of this card, "
+        f"{hub_value(model_card)}, is the mean of the scores"
+        f"{' and their standard deviation' if model_card.estimates.n > 1 else ''}, in the form "
+        "of the Hub. It is no interval."
     )
     digits = _digits(model_card)
     result_table = Table(

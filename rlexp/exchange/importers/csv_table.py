@@ -27,8 +27,9 @@ from rlexp.exchange.importers.parse_values import (
     parse_whole_number,
     shortened_repr,
 )
-from rlexp.exchange.importers.series import names_returns
+from rlexp.exchange.importers.series import guess_kind, names_returns
 from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
+from rlexp.text import format_count
 
 REQUIRED = ("step", "return")
 NAMING = ("label", "task", "seed")
@@ -38,6 +39,8 @@ FIELDS = (*NAMING, *REQUIRED, *OPTIONAL)
 """Every field of a row; its column has the same name, or the one that `--column` gives."""
 FINAL: Mapping[str, bool] = {"": False, "0": False, "false": False, "1": True, "true": True}
 """Allowed values of the column `final`."""
+PROGRESS_MARK = "training_iteration"
+"""The column of Ray's tables of progress, which hold NaN until the first episode has ended."""
 LONGEST_CELL = 1000
 LONGEST_HEAD = 1 << 16
 """Bytes of a file in which the line with the column names must end."""
@@ -114,12 +117,14 @@ class Table:
         options = self.options
         keys = {*options.label_from, *(condition.key for condition in options.where)}
         keys |= {key for key in (options.task_from, options.seed_from) if key is not None}
-        for column in self.parameters:
-            if column not in keys:
-                yield f"{self.loaded.name}, column {shortened_repr(column)}"
+        further = [column for column in self.parameters if column not in keys]
+        if options.columns and further:
+            yield f"{self.loaded.name}, {format_count(len(further), 'further column')}"
+        elif further:
+            yield from (f"{self.loaded.name}, column {shortened_repr(c)}" for c in further)
         if self.empty:
-            column = options.columns["return"]
-            yield f"{self.loaded.name}, {self.empty:,} rows without a value in {column}"
+            rows = format_count(self.empty, "row")
+            yield f"{self.loaded.name}, {rows} without a value in {options.columns['return']}"
 
     def _read_columns(self, names: Sequence[str]) -> None:
         lowered = [name.lower() for name in names]
@@ -214,7 +219,8 @@ def read_csv(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStu
     naming = RunNaming(options)
     runs: list[ImportedRun] = []
     for file in used:
-        table = Table(file.load(), options, naming)
+        is_progress = "return" in options.columns and PROGRESS_MARK in column_names(file)
+        table = Table(file.load(), options, naming, from_first_number=is_progress)
         found_runs = read_table(table)
         if not found_runs and not naming.refused:
             raise malformed_error(file.name, "", "it has no row")
@@ -341,12 +347,17 @@ def _run(rows: Sequence[EpisodeRow], table: Table) -> ImportedRun:
         task=identity.task,
         seed=identity.seed,
         points=kept,
-        returns=options.returns or ReturnKind.EVALUATIONS,
+        returns=options.returns or _kind_of_returns(column),
         files=(table.loaded.sum,),
         settings=identity.settings,
         trouble=trouble,
         metric=None if names_returns(column) else column,
     )
+
+
+def _kind_of_returns(column: str) -> ReturnKind:
+    """The kind of the values of a column; those of a logger are means of some episodes."""
+    return ReturnKind.EVALUATIONS if column.lower() == "return" else guess_kind(column)
 
 
 def _point(rows: Sequence[EpisodeRow]) -> EvaluationPoint:

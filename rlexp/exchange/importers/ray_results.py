@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlexp.exchange.importers.csv_table import Table, column_names, read_table
+from rlexp.exchange.importers.csv_table import (
+    PROGRESS_MARK,
+    Table,
+    column_names,
+    read_table,
+)
 from rlexp.exchange.importers.imported_study import (
     ENVIRONMENT,
     ImportedRun,
@@ -27,8 +32,6 @@ from rlexp.text import format_count
 
 PROGRESS = "progress.csv"
 PARAMETERS = "params.json"
-MARK = "training_iteration"
-"""The column that Ray writes into every table of progress."""
 STEPS = ("num_env_steps_sampled_lifetime", "timesteps_total", "num_env_steps_sampled")
 """Columns with environment steps, the preferred one first."""
 RETURNS: Mapping[str, ReturnKind] = {
@@ -63,7 +66,7 @@ def read_ray(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStu
     naming = RunNaming(options)
     runs: list[ImportedRun] = []
     used: list[SourceFile] = []
-    left_out: list[str] = []
+    empty = 0
     for progress in filter(_is_progress, files):
         settings = _beside(progress, files)
         used += [progress, *([settings] if settings else [])]
@@ -72,14 +75,14 @@ def read_ray(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStu
         if identity is not None:
             table = _table(progress, identity, options)
             runs.append(_run(table, identity, progress, parameters))
-            left_out += _without_return(table)
+            empty += table.empty
     naming.check()
-    left_out = [*naming.left_out(), *left_out, *unused_files(files, used)]
+    left_out = [*naming.left_out(), *_without_return(empty), *unused_files(files, used)]
     return ImportedStudy(kind="ray", runs=tuple(runs), left_out=tuple(left_out))
 
 
 def _is_progress(file: SourceFile) -> bool:
-    return file.last == PROGRESS and MARK in column_names(file)
+    return file.last == PROGRESS and PROGRESS_MARK in column_names(file)
 
 
 def _beside(progress: SourceFile, files: Sequence[SourceFile]) -> SourceFile | None:
@@ -170,7 +173,6 @@ def _run(
     )
 
 
-def _without_return(table: Table) -> Iterator[str]:
-    if table.empty:
-        rows = format_count(table.empty, "row")
-        yield f"{table.loaded.name}, {rows} before the end of the first episode"
+def _without_return(count: int) -> Iterator[str]:
+    if count:
+        yield f"{format_count(count, 'row')} of {PROGRESS} before the end of the first episode"

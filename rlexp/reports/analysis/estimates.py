@@ -203,7 +203,7 @@ class LabelPair:
 
 def unit(evidence: Evidence) -> str:
     """Unit of aggregates and differences: normalised score, or return on a single task."""
-    return "normalised score" if len(evidence.tasks) > 1 else "return"
+    return "normalised score" if len(evidence.tasks) > 1 else evidence.quantity()
 
 
 def aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import RETURN, RunSpec
 from rlexp.records.integrity import Integrity
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
@@ -232,6 +232,11 @@ class Evidence:
             )
             for (label, task), cell_members in members.items()
         }
+
+    def quantity(self, *tasks: str) -> str:
+        """What the evaluations on some tasks measure, or on all of them: `return` as a rule."""
+        members = [m for m in self.members if not tasks or m.task in tasks]
+        return " or ".join(sorted({m.record.spec.quantity for m in members})) or RETURN
 
     def cell(self, label: str, task: str) -> LabelTaskRuns | None:
         """The runs of a label on a task; `None` where none is planned."""

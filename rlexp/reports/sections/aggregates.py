@@ -65,8 +65,8 @@ def _about(report: ReportContext) -> str:
     if len(tasks) == 1:
         as_recorded = f" {_sentence(NORMALISED_ALREADY)} (normalisation=none)." if already else ""
         return (
-            f"All runs on {tasks[0]}, in units of its return. With a single task, median and mean are "
-            f"those of its runs.{as_recorded}"
+            f"All runs on {tasks[0]}, in units of its {report.evidence.quantity()}. With a "
+            f"single task, median and mean are those of its runs.{as_recorded}"
         )
     if already:
         return (

@@ -34,7 +34,7 @@ class CurveView:
 STEPS = CurveView("steps", "", "environment steps", by_steps)
 SECONDS = CurveView("time", " by wall-clock", "seconds since the start of the run", by_seconds)
 ABOUT = (
-    "Mean return of the evaluations during training. The thick line is the interquartile mean "
+    "Mean {quantity} of the evaluations during training. The thick line is the interquartile mean "
     "(IQM) over runs. Between two evaluations a run keeps the value of the earlier one; after its "
     "last evaluation it no longer counts. The band is pointwise, from resampling whole runs. Thin "
     "lines are single runs. The thick line covers the steps between the first and the last "
@@ -59,7 +59,8 @@ class LearningCurvesSection:
         blocks = [_block(report, STEPS, k, task) for k, task in enumerate(tasks, 1)]
         if any(isinstance(block, LineFigure) for block in blocks):
             timed = [_block(report, SECONDS, k, task) for k, task in enumerate(tasks, 1)]
-            blocks = [Text(text=ABOUT), *blocks, Text(text=WALL_CLOCK), *timed]
+            about = ABOUT.format(quantity=report.evidence.quantity())
+            blocks = [Text(text=about), *blocks, Text(text=WALL_CLOCK), *timed]
         return SectionContent(name="curves", title="Learning curves", blocks=tuple(blocks))
 
 
@@ -75,7 +76,7 @@ def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Bl
         name=f"curves-{view.name}-{number}",
         title=f"{task}{view.title}",
         x=Axis(title=view.axis, low=0.0),
-        y=Axis(title=f"mean {_quantity(evidence, task)}"),
+        y=Axis(title=f"mean {evidence.quantity(task)}"),
         lines=tuple(line for label_lines in drawn for line in label_lines.lines),
         marks=() if threshold is None else (("threshold", float(threshold)),),
         note=" ".join(
@@ -83,12 +84,6 @@ def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Bl
             for c, label_lines in zip(curves_by_label, drawn, strict=True)
         ),
     )
-
-
-def _quantity(evidence: Evidence, task: str) -> str:
-    """What the evaluations on a task measure."""
-    members = [m for cell in evidence.of_task(task) for m in cell.members]
-    return " or ".join(sorted({m.record.spec.quantity for m in members}))
 
 
 def _drawn(report: ReportContext, curves: LabelCurves) -> LabelLines:

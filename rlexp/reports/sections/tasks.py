@@ -62,7 +62,7 @@ def _leading(report: ReportContext) -> str:
 
 
 def _unit(name: str, report: ReportContext) -> str:
-    return "normalised score" if is_capped(report.metrics[name]) else "return"
+    return "normalised score" if is_capped(report.metrics[name]) else report.evidence.quantity()
 
 
 def _narrow(name: str, estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
@@ -178,9 +178,10 @@ def _table(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
 
 
 def _units(name: str, report: ReportContext) -> str:
+    quantity = report.evidence.quantity()
     if not is_capped(report.metrics[name]):
-        return "In units of the return."
-    return f"{report.metrics[name].title} in normalised scores, runs in units of the return."
+        return f"In units of the {quantity}."
+    return f"{report.metrics[name].title} in normalised scores, runs in units of the {quantity}."
 
 
 def _row(name: str, estimates: LabelEstimates) -> tuple[Value, ...]:

@@ -645,3 +645,90 @@ def test_a_killed_addition_changes_no_number() -> None:
         give(*first)
     assert {1} == counts
     assert number > len(CALLS)
+
+
+def win_rates(name: str = "marl.json", task: str = "CartPole-v1") -> str:
+    """Write win rates of five seeds in marl-eval's form; returns the name of the file."""
+    runs = {
+        f"seed_{seed}": {
+            f"step_{n}": {"step_count": 100 * n, "win_rate": [0.1 * n, seed / 10]}
+            for n in range(1, 11)
+        }
+        for seed in range(5)
+    }
+    Path(name).write_text(json.dumps({"smac": {task: {"qmix": runs}}}))
+    return name
+
+
+def test_a_metric_that_is_no_return_keeps_its_name() -> None:
+    """Commands and reports name a win rate, and do not use known returns of the task for it."""
+    give("import", win_rates(), "--experiment", "alpha", "--task", "CartPole-v1", *UNIT)
+    assert "5 runs imported from marl-eval: evaluations of win_rate" in give("show", "alpha")
+    assert "score: mean win_rate in the last tenth of training" in give("show", "alpha")
+    [cell] = json.loads(give("show", "alpha", "--json"))["phases"][0]["cells"]
+    assert ("win_rate", None) == (cell["quantity"], cell["threshold"])
+    name = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
+    assert "win_rate" == json.loads(give("show", f"alpha/{name}", "--json"))["quantity"]
+    give("report", "alpha", "--format", "md", "-o", "out")
+    page = Path("out/report.md").read_text()
+    assert "the mean win\\_rate of the evaluations" in page
+    assert "in units of its win\\_rate" in page
+    assert "Mean win\\_rate of the evaluations during training" in page
+
+
+def test_metrics_of_a_task_do_not_mix() -> None:
+    """Returns cannot be added to an experiment of win rates on the same task."""
+    give("import", win_rates(task="Toy-v0"), "--experiment", "alpha", "--task", "Toy-v0", *UNIT)
+    step = {"step_count": 1000, "return": [1.0]}
+    Path("more.json").write_text(json.dumps({"smac": {"x": {"vdn": {"seed_0": {"s": step}}}}}))
+    before = files()
+    refusal = refusal_of("import", "more.json", "--experiment", "alpha", "--task", "Toy-v0", *UNIT)
+    assert "different metrics" in refusal
+    assert before == files()
+
+
+def test_names_from_paths_are_recorded() -> None:
+    """The command that is recorded repeats the pattern, and the same import changes nothing."""
+    for label in ("ppo", "a2c"):
+        for seed in range(2):
+            write_monitors(Path("logs", label, f"seed_{seed}"), [5] * 20)
+    words = ("import", "logs", "--experiment", "alpha", "--task", "Toy-v0")
+    words = (*words, "--path", "{label}/seed_{seed}", "--where", "label~p")
+    assert "imported 2 runs from sb3-monitor" in give(*words)
+    shown = give("show", "alpha", "--provenance", "--json")
+    command = json.loads(shown)["content"]["command"]
+    assert ["--path", "{label}/seed_{seed}", "--where", "label~p"] == command[-4:]
+    before = files()
+    assert "nothing new" in give(*words)
+    assert before == files()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--label", "a", "--path", "{label}/x"), "both name the label"),
+        (("--seed", "1", "--path", "x_{seed}"), "both name the seed"),
+        (("--task", "t", "--task-from", "env"), "both name the task"),
+        (("--column", "step=a", "--column", "step=b"), "given twice"),
+        (("--where", "lr"), "is not a condition"),
+    ],
+)
+def test_options_that_contradict_each_other(words: tuple[str, ...], message: str) -> None:
+    """Options that name one fact twice are refused, and nothing is written."""
+    refusal = refusal_of("import", two_labels(), "--experiment", "alpha", *UNIT, *words)
+    assert message in refusal
+    assert {} == files()
+
+
+def test_columns_choose_the_kind() -> None:
+    """A table with columns of other names is recognised once its columns are named."""
+    path = table("100,1", "200,2", header="timesteps,rew")
+    names = ("--label", "a", "--task", "t", "--seed", "0", *UNIT)
+    refusal = refusal_of("import", path, "--experiment", "alpha", *names)
+    assert (
+        "--column step=COLUMN --column return=COLUMN (its columns are: timesteps, rew)" in refusal
+    )
+    columns = ("--column", "step=timesteps", "--column", "return=rew")
+    assert "imported 1 run from csv" in give(
+        "import", path, "--experiment", "alpha", *names, *columns
+    )

@@ -22,17 +22,17 @@ from hostile_strings import HOSTILE
 HARMLESS = "x"
 
 
-def configuration_named(text: str) -> Configuration:
+def configuration_named(text: str, **budget: Any) -> Configuration:
     """A configuration whose label and task are this text."""
-    base = configured()
+    base = configured(**budget)
     fields = {name: getattr(base, name) for name in base.__slots__}
     return Configuration(**{**fields, "label": text, "task": text})
 
 
-def card_about(text: str) -> str:
+def card_about(text: str, **budget: Any) -> str:
     """The card of a configuration with this name."""
     context = inquiry(
-        evidence(scored(configuration_named(text), [1.0, 2.0, 4.0])), repetitions=100
+        evidence(scored(configuration_named(text, **budget), [1.0, 2.0, 4.0])), repetitions=100
     )
     context = type(context)(
         evidence=context.evidence,
@@ -129,3 +129,30 @@ def test_file_names_are_safe_and_short(text: str) -> None:
     name = model_file(member)
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,240}", name)
     assert name.endswith(".zip")
+
+
+def test_the_library_of_the_hub_reads_the_card() -> None:
+    """The Hub's library finds a number with its spread, of the right task, in a valid card."""
+    hub = pytest.importorskip("huggingface_hub")
+    card = hub.ModelCard(card_about("CartPole-v1"))
+    [result] = card.data.eval_results
+    assert ("reinforcement-learning", "mean_reward") == (result.task_type, result.metric_type)
+    assert ("CartPole-v1", "CartPole-v1") == (result.dataset_type, result.dataset_name)
+    mean, _, deviation = result.metric_value.partition(" +/- ")
+    assert (7 / 3, 1.53) == (pytest.approx(float(mean), abs=0.005), float(deviation))
+    assert "IQM" not in result.metric_value
+    assert "IQM" in card.text
+    assert f"{result.metric_value}, is the mean of the scores" in card.text.replace("\\", "")
+    assert "PPO" == card.data.model_name
+    assert card.data.library_name == "stable-baselines3"
+
+
+def test_a_score_that_is_no_final_return_has_its_own_name() -> None:
+    """The head of a card calls nothing `mean_reward` but returns of the final policy."""
+    card = card_about("x", score="auc")
+    head = yaml.safe_load(card.split("---\n")[1])
+    [metric] = head["model-index"][0]["results"][0]["metrics"]
+    assert ("score", "the mean height of the curve of evaluations during training") == (
+        metric["type"],
+        metric["name"],
+    )

@@ -277,13 +277,14 @@ def test_a_model_card_states_its_evidence(exported: Exported) -> None:
     _, head, body = text.split("---\n", 2)
     document = yaml.safe_load(head)
     assert "stable-baselines3" == document["library_name"]
-    value = document["model-index"][0]["results"][0]["metrics"][0]["value"]
-    assert value.startswith("IQM ")
-    assert "too few runs for an interval (n = 1)" in value
-    assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in value
+    results = json.loads((hub / "results.json").read_text())
+    [score] = [run["score"] for run in results["runs"] if run["score"] is not None]
+    [metric] = document["model-index"][0]["results"][0]["metrics"]
+    assert ("mean_reward", round(score, 2)) == (metric["type"], metric["value"])
+    assert "too few runs for an interval (n = 1)" in body
+    assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in body
     for sentence in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
         assert sentence in body
-    results = json.loads((hub / "results.json").read_text())
     assert (1, 3, "test") == (results["n"], results["planned"], results["phase"])
     assert ["completed", "planned", "planned"] == [r["state"] for r in results["runs"]]
     assert 0 == exported.played["results"][str(hub / "seed-0")][0]
