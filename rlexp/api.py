@@ -6,9 +6,9 @@ shows: a frozen dataclass. Nothing is printed unless an observer is given. A mis
 notebook: an interrupt stops the runs gracefully and is raised as `KeyboardInterrupt`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlexp.app.commands.compare import Comparison
@@ -317,3 +317,21 @@ def _raise_interrupt(outcome: object) -> None:
     """Raise KeyboardInterrupt if a signal ended the runs; all records are complete by then."""
     if getattr(outcome, "interrupted", None):
         raise KeyboardInterrupt
+
+
+def final_evaluation(environment: Any, act: Callable[[Any], Any], step: int) -> tuple[float, ...]:
+    """Play and report the final evaluation of a training script (`algorithm=external`).
+
+    Call it at the end of the script. Where rlexp does not execute the script, it does nothing.
+
+    Args:
+        environment: An environment of Gymnasium, or a function that makes one.
+        act: Returns the action of the final policy for one observation.
+        step: Environment steps of the training.
+
+    Returns:
+        The undiscounted return of each of `budget.final_episodes` episodes; empty outside of a run.
+    """
+    from rlexp.training.final_evaluation import play_final_evaluation
+
+    return play_final_evaluation(environment, act, step)

@@ -82,6 +82,7 @@ class Results:
         step: The step of the last line.
         evaluations: Steps of the evaluations so far, without the final one.
         final: Whether the final evaluation was read.
+        logged: The last step of the event files of the script.
     """
 
     budget: Budget
@@ -89,7 +90,18 @@ class Results:
     step: int = 0
     evaluations: list[int] = field(default_factory=list)
     final: bool = False
+    logged: int = 0
     _number: int = 0
+
+    @property
+    def largest_step(self) -> int:
+        """The largest step that the budget allows."""
+        return int(MOST * self.budget.steps)
+
+    @property
+    def furthest_step(self) -> int:
+        """The furthest step of the results and the event files; the final evaluation decides."""
+        return self.step if self.final else max(self.step, self.logged)
 
     def read(self, line: bytes) -> list[Measured | Evaluated]:
         """Return the events of a line; a line with only a step is a heartbeat and gives no event.
@@ -150,8 +162,7 @@ class Results:
             raise self._fault(f"step={step!r} is no number of environment steps")
         if step < self.step:
             raise self._fault(f"step {step} goes back behind step {self.step}")
-        most = int(MOST * self.budget.steps)
-        if step > most:
+        if step > self.largest_step:
             raise self._fault(f"step {step} is far beyond budget.steps={self.budget.steps}")
         return step
 
@@ -276,6 +287,8 @@ class Script:
         folder: A folder for any other files of the script.
         last_words: Returns the last line that the script printed, or an empty string.
         memory_kills: Returns how many processes the kernel has killed for lack of memory so far.
+        scalars: Returns new scalars that the script has logged into event files: steps with their
+            scalars by name. Its argument says whether the script has ended.
     """
 
     words: Sequence[str]
@@ -286,6 +299,7 @@ class Script:
     folder: Path
     last_words: Callable[[], str] = str
     memory_kills: Callable[[], int] = int
+    scalars: Callable[[bool], Sequence[tuple[int, Mapping[str, float]]]] = lambda _: ()
 
 
 def script_configuration(
@@ -376,7 +390,7 @@ def _ended(
 ) -> RunEnded:
     return RunEnded(
         time=listener.now(),
-        step=results.step,
+        step=results.furthest_step,
         ending=ending,
         seconds=listener.elapsed(),
         reason=reason,
@@ -385,8 +399,9 @@ def _ended(
 
 
 def _follow(script: Script, results: Results, budget: Budget, listener: Listener) -> None:
-    """Start a script, and emit the events of its results file until it has ended."""
+    """Start a script, and emit the events of its results and its event files until it has ended."""
     tail, kills, code = Tail(script.results), script.memory_kills(), None
+    final: list[Evaluated] = []
     with _started(script) as process:
         listener.beat(0)
         while code is None:
@@ -396,17 +411,43 @@ def _follow(script: Script, results: Results, budget: Budget, listener: Listener
             code = process.poll()
             # A script that died may have left half a line, which must not hide its exit code.
             for line in tail.read(whole=code == 0):
-                for event in results.read(line):
-                    listener.emit(event)
-                listener.beat(results.step)
+                _emit_line(results.read(line), final, listener)
+                listener.beat(results.furthest_step)
+            _emit_scalars(script, results, listener, last=code is not None)
             # After the final evaluation the result is complete: let the script end by itself.
             if (request := listener.stopping()) is not None and not results.final:
                 raise Stopped(request)
             if budget.timeout is not None and listener.elapsed() > budget.timeout:
                 raise TimedOut
+    for event in final:
+        listener.emit(event)
     if code:
         raise _died(code, script, by_kernel=script.memory_kills() > kills)
     results.check_whole()
+
+
+def _emit_line(
+    events: Sequence[Measured | Evaluated], final: list[Evaluated], listener: Listener
+) -> None:
+    """Emit the events of a line, but keep the final evaluation.
+
+    Libraries write event files late, and what was logged before the evaluation must precede it.
+    """
+    for event in events:
+        if isinstance(event, Evaluated) and event.final:
+            final.append(event)
+        else:
+            listener.emit(event)
+
+
+def _emit_scalars(script: Script, results: Results, listener: Listener, *, last: bool) -> None:
+    """Emit the new scalars of the event files of a script."""
+    for step, metrics in script.scalars(last):
+        # Scripts also number other things than steps, such as the episodes of an evaluation.
+        if results.logged <= step <= results.largest_step:
+            results.logged = step
+            listener.emit(Measured(time=listener.now(), step=step, metrics=dict(metrics)))
+            listener.beat(results.furthest_step)
 
 
 def _died(code: int, script: Script, *, by_kernel: bool) -> ScriptFault:

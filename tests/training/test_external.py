@@ -317,3 +317,80 @@ def test_the_interpreter_is_that_of_rlexp(attempt: Attempt) -> None:
     """`{python}` is the interpreter that runs rlexp."""
     end = attempt.train(f"assert sys.executable == {sys.executable!r}\n" + FINAL)
     assert Ending.COMPLETED == end.ending
+
+
+def measured(attempt: Attempt) -> list[tuple[int, dict[str, float]]]:
+    """Steps and metrics of the measurements, in the order in which they were recorded."""
+    events = attempt.listener.events
+    return [(e.step, dict(e.metrics)) for e in events if isinstance(e, Measured)]
+
+
+LOGGING = """
+import struct
+sys.path[:0] = {path!r}
+from rlexp.exchange.importers.event_file import checksum
+def record(content):
+    head = struct.pack("<Q", len(content))
+    return head + struct.pack("<I", checksum(head)) + content + struct.pack("<I", checksum(content))
+def scalar(tag, step, value):
+    text = b"\\x0a" + bytes([len(tag)]) + tag + b"\\x15" + struct.pack("<f", value)
+    summary = b"\\x0a" + bytes([len(text)]) + text
+    return record(b"\\x10" + bytes([step]) + b"\\x2a" + bytes([len(summary)]) + summary)
+folder = os.path.join(os.environ["RLEXP_FOLDER"], "run")
+os.makedirs(folder)
+events = open(os.path.join(folder, "events.out.tfevents.1.host"), "wb", buffering=0)
+events.write(record(b"\\x1a\\x0dbrain.Event:2"))
+"""
+
+
+def logging() -> str:
+    """The beginning of a script that writes an event file."""
+    return LOGGING.format(path=sys.path)
+
+
+def test_event_files_become_measurements(attempt: Attempt) -> None:
+    """Scalars of event files are recorded before the final evaluation, which is written first."""
+    end = attempt.train(
+        f"{logging()}{FINAL}"
+        'events.write(scalar(b"charts/episodic_return", 40, 9.0) + scalar(b"loss", 40, 0.5))\n'
+        'events.write(scalar(b"loss", 80, 0.25) + scalar(b"eval/episodic_return", 0, 7.0))\n'
+    )
+    assert (Ending.COMPLETED, 100) == (end.ending, end.step)
+    assert [
+        (40, {"charts/episodic_return": 9.0, "loss": 0.5}),
+        (80, {"loss": 0.25}),
+    ] == measured(attempt)
+    assert isinstance(attempt.listener.events[-2], Evaluated)
+
+
+def test_event_files_are_followed(attempt: Attempt) -> None:
+    """A record that is written in two parts is read when it is complete."""
+    end = attempt.train(
+        f"{logging()}"
+        'half = scalar(b"loss", 40, 0.5)\n'
+        "events.write(half[:9]); time.sleep(1.2); events.write(half[9:]); time.sleep(0.2)\n"
+        f"{FINAL}"
+    )
+    assert Ending.COMPLETED is end.ending
+    assert [(40, {"loss": 0.5})] == measured(attempt)
+
+
+def test_a_damaged_event_file_fails_no_run(
+    attempt: Attempt, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What stands before the damage is kept, the log names the file, and the run completes."""
+    end = attempt.train(
+        f"{logging()}"
+        'events.write(scalar(b"loss", 40, 0.5)); time.sleep(1.2)\n'
+        'events.write(b"x" * 50)\n'
+        f"{FINAL}"
+    )
+    assert Ending.COMPLETED is end.ending
+    assert [(40, {"loss": 0.5})] == measured(attempt)
+    assert "events.out.tfevents.1.host is damaged" in capfd.readouterr().err
+
+
+def test_a_killed_script_keeps_the_step_of_its_event_files(attempt: Attempt) -> None:
+    """A script that reports nothing but event files has reached their last step."""
+    end = attempt.train(f'{logging()}events.write(scalar(b"loss", 40, 0.5))\nsys.exit(3)\n')
+    assert (Failure.USER, 40) == (end.failure, end.step)

@@ -2,14 +2,16 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import External, files_named
+from rlexp.app.execution.silent_scripts import silent_script
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
+from rlexp.exchange.event_tail import EventFilesTail
 from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.executors.memory import out_of_memory_kills
 from rlexp.protocol.experiment import Configuration
@@ -31,7 +33,7 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
     """Refuse components, which a script cannot be given, and script files that were edited.
 
     Raises:
-        ConfigError: The environment has components.
+        ConfigError: The environment has components, or the script certainly reports nothing.
         RecordError: A file that defines the runs has changed.
     """
     if components := configuration.environment.get("components"):
@@ -41,6 +43,13 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
+    if (script := silent_script(algorithm.command)) is not None:
+        raise ConfigError(
+            f"{script} cannot report a final evaluation: neither it nor what it imports mentions "
+            "rlexp or RLEXP_RESULTS, so its runs would fail at their end; end it with "
+            "rlexp.final_evaluation(environment, act, step), and let it log into "
+            'os.environ["RLEXP_FOLDER"], as docs/external.md shows for CleanRL'
+        )
 
 
 def keep_files(
@@ -104,8 +113,25 @@ def train_external(
         folder=script_paths.files,
         last_words=lambda: _last_line(script_paths.log),
         memory_kills=out_of_memory_kills,
+        scalars=_scalars_in(script_paths.files),
     )
     return train_by_script(script, training.budget, listener, algorithm.check_files)
+
+
+def _scalars_in(folder: Path) -> Callable[[bool], list[tuple[int, dict[str, float]]]]:
+    """A function that returns new scalars of the event files in a folder, by rising step."""
+    tail = EventFilesTail(folder)
+
+    def read(last: bool) -> list[tuple[int, dict[str, float]]]:
+        by_step: dict[int, dict[str, float]] = {}
+        for scalar in tail.read(search=last):
+            by_step.setdefault(scalar.step, {})[scalar.tag] = scalar.value
+        for problem in tail.problems():
+            # This is the process of a run, whose standard error is its log.
+            sys.stderr.write(f"rlexp: {problem}; nothing more is read of it\n")
+        return list(by_step.items())
+
+    return read
 
 
 def _variables(values: Mapping[str, str]) -> dict[str, str]:

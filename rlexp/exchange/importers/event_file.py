@@ -130,6 +130,28 @@ def read_records(loaded: LoadedFile) -> EventRecords:
     return EventRecords(tuple(scalars), texts)
 
 
+def read_complete_records(content: bytes) -> tuple[list[bytes], int]:
+    """The complete records at the beginning of a growing file, and the number of their bytes.
+
+    Raises:
+        ValueError: A checksum is wrong.
+    """
+    records, at = list[bytes](), 0
+    while at + HEAD <= len(content):
+        head = content[at : at + 8]
+        if checksum(head) != _sum(content, at + 8):
+            raise ValueError(f"the checksum of the length at byte {at:,} is wrong")
+        end = at + HEAD + int.from_bytes(head, "little")
+        if end + FOOT > len(content):
+            break
+        record = content[at + HEAD : end]
+        if checksum(record) != _sum(content, end):
+            raise ValueError(f"the checksum of the record at byte {at:,} is wrong")
+        records.append(record)
+        at = end + FOOT
+    return records, at
+
+
 def _record_spans(loaded: LoadedFile) -> Iterator[tuple[int, int]]:
     """The first and the last byte of each record."""
     content, at = loaded.content, 0

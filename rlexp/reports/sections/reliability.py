@@ -205,7 +205,7 @@ TRAINING_NOTE = (
 FINAL = (
     "Final episodes of completed runs. Returns are normalised where the task has anchors; "
     "elsewhere they are shares of the median return of each run. The CVaR of scores is in units "
-    "of the return. Failed: share of the runs that completed or failed."
+    "of the score. Failed: share of the runs that completed or failed."
 )
 
 
