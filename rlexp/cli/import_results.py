@@ -9,11 +9,15 @@ from rlexp.cli.options import Json, console_for, current_workspace, render_resul
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlexp.app.commands.import_results import ImportedRunRow, ImportOutcome
+    from rlexp.app.commands.import_results import (
+        ImportedRunRow,
+        ImportedSearch,
+        ImportOutcome,
+    )
     from rlexp.console import Console
 
 SOURCES_HELP = (
-    "KIND: rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, ray, mlflow, marl-eval, csv or "
+    "KIND: rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, ray, optuna, mlflow, marl-eval, csv or "
     "auto (default). PATH: files, folders or archives, or the address of an MLflow server."
 )
 
@@ -67,6 +71,9 @@ def import_results(
     mlflow_experiment: Annotated[
         str | None,
         typer.Option("--mlflow-experiment", help="MLflow experiment, if there are several."),
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", help="Study of Optuna, if there are several.")
     ] = None,
     path: Annotated[
         str | None,
@@ -122,6 +129,7 @@ def import_results(
         metric=metric,
         returns=returns,
         mlflow_experiment=mlflow_experiment,
+        study=study,
         path=path,
         label_from=tuple(label_from or ()),
         task_from=task_from,
@@ -169,6 +177,11 @@ def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
     from rlexp.exchange.importers.imported_study import ReturnKind
     from rlexp.text import format_count, join_first_names
 
+    if outcome.search is not None:
+        yield from _search_remarks(outcome.search)
+        if outcome.left_out:
+            yield f"Not read: {join_first_names(outcome.left_out, MOST)}."
+        return
     if any(ReturnKind(group.returns).of_training for group in outcome.groups):
         yield (
             "Returns come from training episodes, during which the policy changed. Reports state "
@@ -190,6 +203,25 @@ def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
         )
     if outcome.left_out:
         yield f"Not read: {join_first_names(outcome.left_out, MOST)}."
+
+
+def _search_remarks(search: "ImportedSearch") -> "Iterator[str]":
+    """The best trial of an imported search, and what its value does not say."""
+    from rlexp.text import format_score
+
+    counts = ", ".join(f"{number} {state}" for state, number in search.trials.items())
+    yield f"Trials: {counts}."
+    if search.best is not None and search.value is not None:
+        values = ", ".join(f"{key} = {value}" for key, value in search.parameters.items())
+        yield (
+            f"Best of them by {search.metric} ({search.direction}): trial {search.best} with "
+            f"{format_score(search.value)}: {values}."
+        )
+    yield (
+        "Each trial has one value, of seeds that are not known. The best of many such values "
+        "promises more than it keeps, and there is no test score: 'rlexp sweep' tunes, selects and "
+        "tests on separate seeds."
+    )
 
 
 def _without_score(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":

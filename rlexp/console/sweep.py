@@ -32,10 +32,11 @@ def trial_line(trial: EndedTrial) -> str:
         else ""
     )
     seeds = f"{format_count(trial.seeds, 'seed')}{few}"
-    value = "" if trial.value is None else f" {format_score(trial.value)} on {seeds}"
+    on_seeds = "" if trial.imported else f" on {seeds}"
+    value = "" if trial.value is None else f" {format_score(trial.value)}{on_seeds}"
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
-    default = " (default)" if trial.number == 0 else ""
+    default = " (default)" if trial.number == 0 and not trial.imported else ""
     return f"trial {trial.number}{default} {trial.state}{value}{best}{reason}"
 
 

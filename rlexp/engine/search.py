@@ -212,6 +212,7 @@ class Search:
             trial costs no further seed.
         entries: The trials so far, by number.
         exhausted: Whether the tuner has no further trial to suggest.
+        recorded: Whether another tool has judged the trials, so that its verdicts are taken.
     """
 
     question: SearchProblem
@@ -220,6 +221,7 @@ class Search:
     one_by_one: bool
     entries: list[TrialProgress] = field(default_factory=list)
     exhausted: bool = False
+    recorded: bool = False
     _open: set[int] = field(default_factory=set)
     _context: PruningContext = field(default_factory=PruningContext)
 
@@ -351,6 +353,9 @@ class Search:
                 return
             elif entry.run_failed():
                 self._close(entry, TrialState.FAILED)
+            elif self.recorded and entry.records[entry.position].state is State.PRUNED:
+                record = entry.records[entry.position]
+                self._stop(entry, record.step, record.reason or "pruned")
             elif entry.records[entry.position].state is State.PRUNED:
                 # It was pruned by a comparison that is no longer valid: the run is repeated.
                 del entry.records[entry.position]

@@ -20,6 +20,7 @@ class EndedTrial:
         reason: Why the trial was pruned or failed.
         best: Whether the trial was the best so far when it ended.
         scores: Scores of its runs, in order of their seeds.
+        imported: Whether another tool made the trial; its seeds are then not known.
     """
 
     number: int
@@ -29,6 +30,7 @@ class EndedTrial:
     reason: str | None
     best: bool
     scores: tuple[float, ...] = ()
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,8 @@ class SweepStatus:
     """The state of a sweep as a JSON document shows it.
 
     Attributes:
-        stage: `search`, `promotion`, `selection`, `test` or `done`.
+        stage: `search`, `promotion`, `selection`, `test` or `done`; `imported` if another tool made
+            the search, which then has no winner and no test score.
         stopped: Why the sweep cannot choose a winner; None if it can.
         trials: Numbers of trials.
         latest: The trials that ended last, by number.

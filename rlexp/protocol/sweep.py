@@ -11,9 +11,11 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Plain, identifying
 from rlexp.protocol.space import Space
 
-Objective = Literal["score", "final", "auc", "last_window", "spread", "steps_to_threshold"]
+Objective = Literal[
+    "score", "final", "auc", "last_window", "spread", "steps_to_threshold", "lowest_score"
+]
 """Possible objectives: a number of each run, or its standard deviation over tuning seeds."""
-MINIMISED = frozenset({"spread", "steps_to_threshold"})
+MINIMISED = frozenset({"lowest_score", "spread", "steps_to_threshold"})
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]

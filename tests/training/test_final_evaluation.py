@@ -57,7 +57,7 @@ def test_rewards_that_a_wrapper_changes(results: Path) -> None:
 
     def make() -> Any:
         recorded = gymnasium.wrappers.RecordEpisodeStatistics(Counting())
-        return gymnasium.wrappers.TransformReward(recorded, lambda reward: reward * 0)
+        return gymnasium.wrappers.TransformReward(recorded, lambda reward: float(reward) * 0)
 
     assert (3.0, 3.0) == rlexp.final_evaluation(make, lambda observation: observation, 500)
 

@@ -1,11 +1,12 @@
 """`rlexp import`: imports results of other tools as records, all of them or none."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rlexp.app.importing.store import (
     Written,
@@ -27,24 +28,38 @@ from rlexp.exchange.importers.imported_study import (
     ReturnKind,
     StepUnit,
 )
+from rlexp.exchange.importers.imported_sweep import ImportedSweep, make_sweep_plan
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
 from rlexp.exchange.importers.name_patterns import parse_condition, parse_path_pattern
+from rlexp.exchange.importers.optuna_store import read_optuna_server
 from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun, make_import_plan
 from rlexp.exchange.importers.source_files import find_source_files
-from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.secrets import mask_all
 from rlexp.text import join_names
 
 UNITS = ("environment", "frames", "updates")
+HIDDEN = "********"
+"""Stands for a password."""
+RUN_KINDS = tuple(kind for kind in KINDS if kind != "optuna")
+"""The kinds of source that hold runs; Optuna holds trials."""
 KINDS_OF_OPTIONS: Mapping[str, Sequence[str]] = {
-    "metric": ("tensorboard", "mlflow", "marl-eval"),
+    "metric": ("tensorboard", "mlflow", "marl-eval", "optuna"),
     "returns": ("tensorboard", "mlflow", "marl-eval", "csv", "ray"),
     "mlflow_experiment": ("mlflow",),
+    "study": ("optuna",),
+    "path": RUN_KINDS,
+    "label_from": RUN_KINDS,
+    "task_from": RUN_KINDS,
+    "seed_from": RUN_KINDS,
+    "where": RUN_KINDS,
     "column": ("csv", "ray"),
 }
 """The kinds of source that accept an option, for options that only some kinds accept."""
+DATABASES = ("postgresql", "mysql")
+"""Beginnings of the URL of a database server with studies of Optuna."""
 SERVERS = ("http://", "https://")
 """Beginnings of the address of an MLflow server."""
 RETURNS = {"evaluations": ReturnKind.EVALUATIONS, "training": ReturnKind.TRAINING}
@@ -70,6 +85,7 @@ class ImportRequest:
         returns: The origin of the returns, `evaluations` or `training`, for a source that does not
             record it.
         mlflow_experiment: The experiment of MLflow, for a store with several.
+        study: The study of Optuna, for a store with several.
         path: The pattern of the paths of runs (`{label}/seed_{seed}`).
         label_from: Parameters whose values become part of the label.
         task_from: The parameter that names the task.
@@ -93,6 +109,7 @@ class ImportRequest:
     metric: str | None = None
     returns: str | None = None
     mlflow_experiment: str | None = None
+    study: str | None = None
     path: str | None = None
     label_from: tuple[str, ...] = ()
     task_from: str | None = None
@@ -116,6 +133,7 @@ class ImportRequest:
             "metric": self.metric,
             "returns": self.returns,
             "mlflow-experiment": self.mlflow_experiment,
+            "study": self.study,
             "path": self.path,
             "task-from": self.task_from,
             "seed-from": self.seed_from,
@@ -123,7 +141,8 @@ class ImportRequest:
         repeated = {"label-from": self.label_from, "where": self.where, "column": self.column}
         given = [[f"--{key}", str(value)] for key, value in options.items() if value is not None]
         given += [[f"--{key}", value] for key, values in repeated.items() for value in values]
-        return ["rlexp", "import", self.kind, *self.paths, *(w for pair in given for w in pair)]
+        paths = map(_without_password, self.paths)
+        return ["rlexp", "import", self.kind, *paths, *(w for pair in given for w in pair)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +219,29 @@ class DifferentParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedSearch:
+    """A search of another tool, imported as a sweep to look at.
+
+    Attributes:
+        study: The name of the study.
+        metric: What it optimises.
+        direction: `maximize` or `minimize`.
+        trials: Number of trials by state (`complete`, `pruned`, `failed`).
+        best: The number of the best trial in the study; null if none is complete.
+        value: Its value. It is the best of single values, and no test score.
+        parameters: Its parameters.
+    """
+
+    study: str
+    metric: str
+    direction: str
+    trials: Mapping[str, int]
+    best: int | None
+    value: float | None
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOutcome:
     """Results of another tool, imported as runs of an experiment.
 
@@ -214,6 +256,7 @@ class ImportOutcome:
         runs: Every run of the source.
         left_out: Parts of the source that were not imported.
         differing: Labels whose runs differ in parameters of the source.
+        search: The imported search; null for runs.
         next: Suggested next commands.
     """
 
@@ -229,6 +272,7 @@ class ImportOutcome:
     runs: tuple[ImportedRunRow, ...]
     left_out: tuple[str, ...]
     differing: tuple[DifferentParameters, ...]
+    search: ImportedSearch | None
     next: tuple[NextCommand, ...]
 
 
@@ -246,10 +290,8 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
     if not request.dry_run:
         probe_writable(workspace.layout.root)
     there = read_imported_experiment(paths)
-    read = _without_secrets(_read(request, source, workspace))
-    settled = make_import_plan(
-        read, target, there, lambda task: known_reference(task, workspace.folder)
-    )
+    read = _read(request, source, workspace)
+    settled = _settled(read, target, there, workspace)
     command = request.command()
     if not request.dry_run:
         remove_leftovers(workspace.layout.root)
@@ -260,9 +302,27 @@ def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcom
     return _outcome(request, read, settled, written, paths)
 
 
+def _settled(
+    read: ImportedStudy | ImportedSweep,
+    target: ImportedExperimentOptions,
+    there: Experiment | None,
+    workspace: Workspace,
+) -> ImportPlan:
+    if isinstance(read, ImportedSweep):
+        return make_sweep_plan(_without_secret_parameters(read), target, there)
+    if there is not None and there.sweep is not None:
+        raise ConfigError(
+            f"experiment {target.name} holds an imported search: choose another name with "
+            "--experiment"
+        )
+    return make_import_plan(
+        _without_secrets(read), target, there, lambda task: known_reference(task, workspace.folder)
+    )
+
+
 def _outcome(
     request: ImportRequest,
-    read: ImportedStudy,
+    read: ImportedStudy | ImportedSweep,
     settled: ImportPlan,
     written: Written,
     paths: ExperimentPaths,
@@ -280,11 +340,30 @@ def _outcome(
         runs=tuple(_run_row(run) for run in settled.runs),
         left_out=read.left_out,
         differing=tuple(_differing(settled.runs)),
+        search=_search(read) if isinstance(read, ImportedSweep) else None,
         next=() if request.dry_run else (report,),
     )
 
 
+def _search(read: ImportedSweep) -> ImportedSearch:
+    best = read.best
+    return ImportedSearch(
+        study=read.name,
+        metric=read.metric,
+        direction="minimize" if read.minimised else "maximize",
+        trials=dict(Counter(trial.state for trial in read.trials)),
+        best=None if best is None else best.number,
+        value=None if best is None else best.value,
+        parameters={} if best is None else mask_all(best.parameters),
+    )
+
+
 def _groups(settled: ImportPlan) -> Iterator[ImportedGroup]:
+    if settled.trials:
+        # Every trial is a configuration, and a row for each would be the list of all trials.
+        configuration = settled.runs[0].configuration
+        yield replace(_group(configuration, settled.runs), seeds=())
+        return
     for configuration in settled.experiment.configurations:
         runs = [run for run in settled.runs if run.configuration is configuration]
         if runs:
@@ -338,7 +417,9 @@ def _differing(runs: Sequence[PlannedImportRun]) -> Iterator[DifferentParameters
             yield DifferentParameters(label=label, task=task, parameters=tuple(differing))
 
 
-def _read(request: ImportRequest, source: ImportOptions, workspace: Workspace) -> ImportedStudy:
+def _read(
+    request: ImportRequest, source: ImportOptions, workspace: Workspace
+) -> ImportedStudy | ImportedSweep:
     addresses = [path for path in request.paths if SERVER in path]
     if addresses:
         return _read_address(request, source, workspace)
@@ -354,24 +435,49 @@ def _read(request: ImportRequest, source: ImportOptions, workspace: Workspace) -
 
 def _read_address(
     request: ImportRequest, source: ImportOptions, workspace: Workspace
-) -> ImportedStudy:
-    if len(request.paths) != 1 or request.kind not in {"mlflow", AUTO}:
+) -> ImportedStudy | ImportedSweep:
+    if len(request.paths) != 1 or request.kind not in {"mlflow", "optuna", AUTO}:
         raise ConfigError(
-            "an address must be the only source, and of kind mlflow: rlexp import mlflow ADDRESS"
+            "an address must be the only source, and of kind mlflow or optuna: rlexp import mlflow "
+            "ADDRESS"
         )
     address = request.paths[0]
+    if address.lower().startswith(DATABASES):
+        if request.kind == "mlflow":
+            raise ConfigError(
+                f"{_without_password(address)} is a database, which MLflow could write to: start "
+                "'mlflow server' on it, and give the address of the server"
+            )
+        _check_options(request, "optuna")
+        return read_optuna_server(address, source)
     file = address.removeprefix("sqlite:///")
     if file != address:
-        return _read(replace(request, kind="mlflow", paths=(file,)), source, workspace)
+        return _read(replace(request, paths=(file,)), source, workspace)
     # MLflow could open other addresses, too, but it would create its tables in such a database.
     if not address.lower().startswith(SERVERS):
         raise ConfigError(
-            f"{address} is not the address of an MLflow server, which begins with "
+            f"{_without_password(address)} is not the address of an MLflow server, which begins with "
             f"{' or '.join(SERVERS)}; for a store in an SQLite file, give the path of the file"
         )
     from rlexp.exchange.importers.mlflow_server import read_mlflow_server
 
     return read_mlflow_server(address, source)
+
+
+def _without_password(path: str) -> str:
+    """An address without what could be a password; a path as it is."""
+    if SERVER not in path:
+        return path
+    scheme, _, rest = path.partition(SERVER)
+    user, at, place = rest.rpartition("@")
+    name = f"{user.partition(':')[0]}:{HIDDEN}" if ":" in user else user
+    # Options of a database URL may hold a password, too.
+    return f"{scheme}{SERVER}{name}{at}{place.partition('?')[0] if at else place}"
+
+
+def _without_secret_parameters(read: ImportedSweep) -> ImportedSweep:
+    trials = [replace(trial, parameters=mask_all(trial.parameters)) for trial in read.trials]
+    return replace(read, trials=tuple(trials))
 
 
 def _without_secrets(read: ImportedStudy) -> ImportedStudy:
@@ -409,7 +515,7 @@ def _source_options(request: ImportRequest) -> ImportOptions:
         unit=_unit(request),
         metric=request.metric,
         returns=RETURNS.get(request.returns or ""),
-        collection=request.mlflow_experiment,
+        collection=request.mlflow_experiment or request.study,
         path=None if request.path is None else parse_path_pattern(request.path),
         label_from=request.label_from,
         task_from=request.task_from,

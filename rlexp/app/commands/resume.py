@@ -257,6 +257,8 @@ class _Resumption:
             self._experiment(surveyed)
 
     def _experiment(self, surveyed: ExperimentScan) -> None:
+        if surveyed.experiment is not None:
+            refuse_imported(surveyed.experiment)
         recorded = read_last_command(surveyed)
         if surveyed.experiment is not None and surveyed.experiment.sweep is not None:
             self._sweep(surveyed, recorded)

@@ -20,6 +20,8 @@ from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
 
+IMPORTED = "imported"
+"""The stage of a search that another tool made."""
 PAUSE = 2.0
 """Seconds between two updates of `rlexp status --watch`."""
 
@@ -142,6 +144,8 @@ def sweep_status(
     driven = is_held(surveyed.paths.lock)
     stopped = None if driven else why_stopped(sweeping)
     left = view.left if stopped is None else None
+    if experiment.imported is not None:
+        view = replace(view, stage=IMPORTED)
     return replace(view, driven=driven, left=left).status(stopped), None
 
 

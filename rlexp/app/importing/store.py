@@ -18,7 +18,7 @@ from uuid import uuid4
 from rlexp.app.reading.imported import recorded_content
 from rlexp.errors import RecordError, RlexpError
 from rlexp.exchange.importers.imported_study import ENVIRONMENT, EvaluationPoint, ImportOptions
-from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun
+from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun, PlannedTrial
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
 from rlexp.store.files import read_json, sync
@@ -27,6 +27,7 @@ from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.lease import hold, is_held
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import new_attempt, read_definition, write_experiment, write_run
+from rlexp.store.sweeps import StoredTrial, append_trial
 
 HIDDEN = ".import-"
 """Prefix of the folders in which imports are prepared."""
@@ -74,6 +75,8 @@ def new_experiment(
     try:
         with hold(hidden / ".lock", "an import", now=time.time()):
             write_experiment(paths, settled.experiment)
+            for trial in settled.trials:
+                append_trial(paths, _stored_trial(trial))
             seals = LedgerWriter(paths)
             for run in settled.runs:
                 _write_run(paths.run(run.spec.name), run, _origin(run, command, options))
@@ -197,6 +200,15 @@ def _rename_into_place(folder: Path, target: Path) -> None:
 def _origin(run: PlannedImportRun, command: Sequence[str], options: ImportOptions) -> _Origin:
     kind = str(run.configuration.algorithm["imported"]["kind"])
     return _Origin(kind, command, options, time.time())
+
+
+def _stored_trial(trial: PlannedTrial) -> StoredTrial:
+    return StoredTrial(
+        number=trial.number,
+        parameters=trial.parameters,
+        steps=trial.steps,
+        configuration=trial.configuration,
+    )
 
 
 def _write_run(paths: RunPaths, run: PlannedImportRun, origin: _Origin) -> None:

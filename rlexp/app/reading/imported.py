@@ -71,7 +71,8 @@ def describe_source(spec: RunSpec) -> str | None:
 def imported_counts(experiment: Experiment) -> dict[str, int]:
     """The number of imported runs, by a text with their source and the kind of their returns."""
     counts: Counter[str] = Counter()
-    for configuration in experiment.configurations:
+    of_sweep = experiment.trials if experiment.sweep is not None else experiment.configurations
+    for configuration in of_sweep:
         source = describe_source(configuration.spec(Phase.TEST, 0, 0))
         runs = (experiment.imported or {}).get(configuration.fingerprint, ())
         if source is not None and runs:

@@ -56,6 +56,7 @@ def read_sweep_evidence(
         importances=_importances(sweeping, experiment) if with_importance else (),
         costs={str(phase): _cost(by_id.values(), phase) for phase in Phase},
         reference=experiment.default.reference,
+        imported=experiment.imported is not None,
     )
 
 

@@ -208,6 +208,7 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             scores=trial.scores,
             reason=trial_reason(entry),
             best=leads,
+            imported=sweeping.search.recorded,
         )
 
 
@@ -295,7 +296,7 @@ def _search_steps(sweeping: SweepSource, promoted: int) -> int:
 
 def why_stopped(sweeping: SweepSource) -> str | None:
     """Why a sweep without a winner cannot choose one as things are, or None if it can."""
-    if sweeping.selection is not None:
+    if sweeping.selection is not None or sweeping.search.recorded:
         return None
     if (reason := systematic_failure(sweeping.search)) is not None:
         return reason

@@ -6,6 +6,7 @@ from typing import Any
 
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import RunRequest
+from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.sweeps.state import ReadOnlyLedger, read_runs, restore_sweep
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
@@ -142,6 +143,10 @@ def _trial(
     if not trials:
         raise RecordError(f"{paths.name} has no trials: it is not a sweep, or has not started")
     number = origin.trial if origin.trial is not None else _best(paths, workspace)
+    refuse_imported(
+        read_definition(paths),
+        "; give the parameters of the trial, which 'rlexp report' lists, to 'rlexp run' as settings",
+    )
     if not 0 <= number < len(trials):
         raise RecordError(
             f"{paths.name} has no trial {number}: it has the trials 0 … {len(trials) - 1}"

@@ -1,6 +1,6 @@
 """Restores a sweep from its folder, so that it can be continued or inspected."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -18,8 +18,10 @@ from rlexp.exchange.database import Database
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
+from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
+from rlexp.records.trial import Trial
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import StoredRun
@@ -120,6 +122,8 @@ def restore_sweep(
         RecordError: A file is damaged.
         ConfigError: The tuner cannot solve the problem.
     """
+    if experiment.imported is not None:
+        return _imported_sweep(paths, experiment, runs, ledger)
     suggester = _tuner(experiment, workspace).open(_problem(experiment))
     sweep = experiment.sweep
     assert sweep is not None
@@ -138,6 +142,39 @@ def restore_sweep(
         # No record says that such a tuner has no suggestion left, so it is asked.
         search.exhausted = suggester.suggest([], len(trials)) is None
     sweeping.selection = read_selection(paths)
+    return sweeping
+
+
+@dataclass(frozen=True, slots=True)
+class _EndedSearch:
+    """The tuner and the pruner of a search that another tool has made: both have nothing to do."""
+
+    def needs(self, number: int) -> int:
+        """Return `number`: every trial has ended."""
+        return number
+
+    def suggest(self, _: Sequence[Trial], number: int) -> Suggestion | None:
+        """Raise a ProtocolError."""
+        raise ProtocolError(f"an imported search has no trial {number}")
+
+    def prunes(self, _: PruningPoint) -> str | None:
+        """Return None: the other tool has pruned."""
+        return None
+
+
+def _imported_sweep(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    runs: Iterable[StoredRun],
+    ledger: DecisionLog,
+) -> SweepSource:
+    """A search that another tool has made, with the verdicts of that tool."""
+    ended = _EndedSearch()
+    question = search_problem_of(experiment, {})
+    search = Search(question, ended, ended, one_by_one=False, exhausted=True, recorded=True)
+    records = {stored.record.spec.id: stored.record for stored in runs}
+    sweeping = SweepSource(search, experiment.seeds, ledger, lambda: 0.0, records=records)
+    sweeping.resume([(proposal_of(t), t.configuration) for t in read_trials(paths)])
     return sweeping
 
 

@@ -22,6 +22,7 @@ class ReturnKind(StrEnum):
     EVALUATION_MEANS = "means of evaluations"
     TRAINING = "training episodes"
     TRAINING_MEANS = "means of training episodes"
+    OBJECTIVE = "values of trials"
 
     @property
     def of_training(self) -> bool:

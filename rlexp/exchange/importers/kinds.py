@@ -9,6 +9,7 @@ from importlib import import_module
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.csv_table import column_names
 from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions
+from rlexp.exchange.importers.imported_sweep import ImportedSweep
 from rlexp.exchange.importers.rl_zoo import Parse
 from rlexp.exchange.importers.sources import SourceFile
 from rlexp.exchange.importers.unsupported import unsupported_format
@@ -21,6 +22,7 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
     "sb3-monitor": ("sb3_monitor", "read_monitors", "monitor.csv or N.monitor.csv"),
     "tensorboard": ("tensorboard", "read_tensorboard", "files with tfevents in their name"),
     "ray": ("ray_results", "read_ray", "progress.csv of Ray Tune or RLlib"),
+    "optuna": ("optuna_store", "read_optuna", "the journal or SQLite file of a study, or its URL"),
     "mlflow": ("mlflow_store", "read_mlflow_store", "the SQLite file of a store, or an address"),
     "marl-eval": ("marl_eval", "read_marl_eval", "files .json"),
     "csv": ("csv_table", "read_csv", "files .csv, whose first line names step and return"),
@@ -42,7 +44,7 @@ class SourceKind:
 
     name: str
     fits: Callable[[Sequence[SourceFile]], bool]
-    read: Callable[[Sequence[SourceFile], ImportOptions], ImportedStudy]
+    read: Callable[[Sequence[SourceFile], ImportOptions], ImportedStudy | ImportedSweep]
 
 
 def split_kind(arguments: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from rlexp.errors import did_you_mean
 from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions, malformed_error
 from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
+from rlexp.exchange.importers.optuna_store import is_optuna_database
 from rlexp.exchange.importers.series import Value
 from rlexp.exchange.importers.sources import SourceFile, unused_files
 
@@ -81,7 +82,7 @@ def read_mlflow_store(files: Sequence[SourceFile], options: ImportOptions) -> Im
 
 
 def _is_store(file: SourceFile) -> bool:
-    return file.begins(len(MAGIC)) == MAGIC
+    return file.begins(len(MAGIC)) == MAGIC and not is_optuna_database(file)
 
 
 def _guarded(name: str, connection: sqlite3.Connection) -> Store:

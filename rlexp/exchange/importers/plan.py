@@ -53,6 +53,7 @@ class PlannedImportRun:
         step: The last step of the run.
         trouble: How the run ended early; None if it was completed.
         cut: Number of points after the budget, which were left out.
+        phase: The phase of the run; trials of a search are tuning runs.
     """
 
     source: ImportedRun
@@ -62,12 +63,13 @@ class PlannedImportRun:
     step: int
     trouble: EarlyEnd | None
     cut: int
+    phase: Phase = Phase.TEST
 
     @property
     def spec(self) -> RunSpec:
         """The specification of the run."""
         assert self.source.seed is not None
-        return self.configuration.spec(Phase.TEST, 0, self.source.seed)
+        return self.configuration.spec(self.phase, 0, self.source.seed)
 
     @property
     def content(self) -> str:
@@ -78,12 +80,23 @@ class PlannedImportRun:
         return digest([run.label, run.task, run.seed, str(run.returns), points, ended])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTrial:
+    """A trial of an imported search: its parameters, and the configuration of its run."""
+
+    number: int
+    parameters: Mapping[str, Any]
+    steps: int
+    configuration: Configuration
+
+
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The imported experiment and its new runs."""
+    """The imported experiment and its new runs; of a search, the trials."""
 
     experiment: Experiment
     runs: tuple[PlannedImportRun, ...]
+    trials: tuple[PlannedTrial, ...] = ()
 
 
 def make_import_plan(

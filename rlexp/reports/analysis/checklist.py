@@ -66,10 +66,20 @@ def no_sweep(evidence: Evidence, request: str) -> Judgement:
     return ChecklistAnswer.WORDS, f"The experiments contain {existing}, and no sweep. {request}"
 
 
+def imported_sweeps(evidence: Evidence) -> str:
+    """The names of the searches of other tools; empty without one."""
+    return join_names(sweep.experiment for sweep in evidence.sweeps if sweep.imported)
+
+
 def tuner(evidence: Evidence) -> Judgement:
     """Item 2: tuner, pruner, their settings, and versions of their packages."""
     if not evidence.sweeps:
         return no_sweep(evidence, "Name the tuner and its method.")
+    if names := imported_sweeps(evidence):
+        return (
+            ChecklistAnswer.WORDS,
+            f"{names} was searched by another tool, whose records do not name the tuner. Name it.",
+        )
     descriptions = [f"{sweep.experiment}: {tuner_in_words(sweep)}" for sweep in evidence.sweeps]
     return ChecklistAnswer.YES, f"{'; '.join(descriptions)}. {_versions(evidence)}"
 
@@ -193,6 +203,11 @@ def all_tuned(evidence: Evidence) -> Judgement:
 
 def tuning_seeds(evidence: Evidence) -> Judgement:
     """Item 10: which seeds tuning used, and how many."""
+    if names := imported_sweeps(evidence):
+        return (
+            ChecklistAnswer.WORDS,
+            f"{names} was searched by another tool, whose records do not name the seeds. List them.",
+        )
     if evidence.sweeps:
         return (
             ChecklistAnswer.YES,
@@ -352,6 +367,8 @@ def _missing(evidence: Evidence) -> Iterator[str]:
 def _imported(evidence: Evidence) -> str | None:
     """Request to the author about imported runs; `None` without imported runs."""
     imported = imported_members(evidence)
+    if names := imported_sweeps(evidence):
+        return f"Another tool made the search of {names}. {IMPORTED}"
     return (
         f"Imported from other tools: {format_count(len(imported), 'run')}. {IMPORTED}"
         if imported

@@ -48,7 +48,9 @@ def search_protocol(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]
         title=sweep_title("Search", sweep, evidence),
         columns=(TableColumn(title="item"), TableColumn(title="value")),
         rows=tuple(_declared(sweep)),
-        note="As declared before the first trial, except for the spent budget.",
+        note="As the study of another tool records it."
+        if sweep.imported
+        else "As declared before the first trial, except for the spent budget.",
     )
     yield Table(
         name=f"ranges{name_suffix(sweep, evidence)}",
@@ -73,6 +75,10 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     share = f"{100 * plan.promoted:.3g} %"
     yield "tuner and pruner", tuner_in_words(sweep)
     yield "objective", join_names(OBJECTIVES[name] for name in plan.objectives)
+    if sweep.imported:
+        yield "trials", str(len(sweep.trials))
+        yield "seeds of a configuration", "not known"
+        return
     yield "aggregate over tuning seeds", plan.aggregate
     yield "budget", budget_in_words(sweep)
     yield "seeds of a configuration", ALLOCATIONS[plan.allocation].format(share=share)
@@ -182,6 +188,7 @@ KINDS = ("complete", "screened", "pruned", "failed", "unfinished", "default", "w
 """Kinds of trials in drawing order; a screened trial could not win."""
 OBJECTIVES = {
     "score": "score",
+    "lowest_score": "score (lower is better)",
     "final": "mean return of the final policy",
     "auc": "mean height of the curve of evaluations",
     "last_window": "mean return in the last tenth of training",
@@ -212,11 +219,16 @@ def is_minimised(sweep: SweepEvidence) -> bool:
 
 def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     """Kind of a trial, one of `KINDS`."""
-    if trial.number == DEFAULT:
+    if _is_default(trial, sweep):
         return "default"
     if sweep.selection is not None and sweep.selection.winner == trial.number:
         return "winner"
     return "screened" if trial.state == "complete" and not trial.eligible else trial.state
+
+
+def _is_default(trial: TrialEvidence, sweep: SweepEvidence) -> bool:
+    """Whether a trial is the default configuration, which imported sweeps do not have."""
+    return trial.number == DEFAULT and not sweep.imported
 
 
 def valued(sweep: SweepEvidence) -> list[TrialEvidence]:
@@ -271,7 +283,7 @@ def clouds(
 def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     """Name of a trial's point: its number and its roles."""
     won = sweep.selection is not None and sweep.selection.winner == trial.number
-    roles = [w for w in ("default" * (trial.number == DEFAULT), "winner" * won) if w]
+    roles = [w for w in ("default" * _is_default(trial, sweep), "winner" * won) if w]
     return f"trial {trial.number}" + (f" ({', '.join(roles)})" if roles else "")
 
 

@@ -117,6 +117,7 @@ class SweepEvidence:
         importances: Importances by method; empty without enough trials.
         costs: Costs by phase (`tuning`, `selection`, `test`).
         reference: Known scores of the task (`environment.reference`).
+        imported: Whether another tool made the search, so that its seeds are not known.
     """
 
     experiment: str
@@ -130,6 +131,7 @@ class SweepEvidence:
     importances: tuple[ImportanceByMethod, ...]
     costs: Mapping[str, PhaseCost]
     reference: Mapping[str, Any] = field(default_factory=dict)
+    imported: bool = False
 
 
 SEARCH = ("tuning", "selection")

@@ -62,7 +62,12 @@ def _texts(evidence: Evidence) -> Iterator[str]:
         )
     if imported := imported_members(evidence):
         yield f"The score of an imported run was chosen at its import: {_scores(imported)}."
-    if trained or not imported:
+    if any(sweep.imported for sweep in evidence.sweeps):
+        yield (
+            "The trials of another tool are imported as tuning runs with one value each. Their seeds "
+            "are not known; seed 0 stands for them."
+        )
+    if trained or any(experiment.imported is None for experiment in evidence.experiments):
         yield (
             "Training, evaluation and the final episodes use different seeds by construction, and "
             "so do the phases: no seed is used for both tuning and test."

@@ -40,6 +40,12 @@ class TrialsSection:
         )
 
 
+IMPORTED = (
+    "Another tool made these trials. Each has one value, of seeds that are not known: the best of "
+    "many such values promises more than it keeps. No trial was chosen or tested."
+)
+
+
 def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
     values = [v for t in valued(sweep) for v in t.values if isfinite(v)]
     digits = decimals_for_span(max(values) - min(values)) if values else 2
@@ -61,7 +67,9 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
         title=sweep_title("All trials", sweep, evidence),
         columns=columns,
         rows=tuple(_row(t, sweep) for t in sorted(sweep.trials, key=lambda t: t.number)),
-        note="Scores: number of tuning seeds with a score, of "
+        note=IMPORTED
+        if sweep.imported
+        else "Scores: number of tuning seeds with a score, of "
         f"{len(sweep.tuning_seeds)}. A screened trial had fewer seeds or steps and could not win.",
     )
     return without_empty_remarks(table)

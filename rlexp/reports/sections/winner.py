@@ -214,10 +214,12 @@ def _undecided(sweep: SweepEvidence) -> Callout:
         if best
         else "none is complete on all tuning seeds."
     )
-    text = (
-        f"{sweep.experiment} has not chosen a winner yet: {format_count(len(sweep.trials), 'trial')}, "
-        f"{so_far}"
+    head = (
+        f"{sweep.experiment} is the search of another tool, which has no winner"
+        if sweep.imported
+        else f"{sweep.experiment} has not chosen a winner yet"
     )
+    text = f"{head}: {format_count(len(sweep.trials), 'trial')}, {so_far}"
     return Callout(tone=Tone.NOTE, text=text)
 
 

@@ -693,13 +693,13 @@ def test_names_from_paths_are_recorded() -> None:
         for seed in range(2):
             write_monitors(Path("logs", label, f"seed_{seed}"), [5] * 20)
     words = ("import", "logs", "--experiment", "alpha", "--task", "Toy-v0")
-    words = (*words, "--path", "{label}/seed_{seed}", "--where", "label~p")
-    assert "imported 2 runs from sb3-monitor" in give(*words)
+    chosen = (*words, "--path", "{label}/seed_{seed}", "--where", "label~p")
+    assert "imported 2 runs from sb3-monitor" in give(*chosen)
     shown = give("show", "alpha", "--provenance", "--json")
     command = json.loads(shown)["content"]["command"]
     assert ["--path", "{label}/seed_{seed}", "--where", "label~p"] == command[-4:]
     before = files()
-    assert "nothing new" in give(*words)
+    assert "nothing new" in give(*chosen)
     assert before == files()
 
 
