@@ -445,8 +445,9 @@ def _read_address(
     if address.lower().startswith(DATABASES):
         if request.kind == "mlflow":
             raise ConfigError(
-                f"{_without_password(address)} is a database, which MLflow could write to: start "
-                "'mlflow server' on it, and give the address of the server"
+                f"{_without_password(address)} is not the address of an MLflow server, which begins "
+                f"with {' or '.join(SERVERS)}: start 'mlflow server' on the database, and give its "
+                "address"
             )
         _check_options(request, "optuna")
         return read_optuna_server(address, source)

@@ -45,7 +45,11 @@ def refusal_of(*words: str) -> str:
     return str(error.value)
 
 
-def fill(storage: BaseStorage | str, name: str = "ppo", direction: Literal["maximize", "minimize"] = "maximize") -> None:
+def fill(
+    storage: BaseStorage | str,
+    name: str = "ppo",
+    direction: Literal["maximize", "minimize"] = "maximize",
+) -> None:
     """Write a study with complete trials, a failed, a pruned and an unfinished one."""
     study = optuna.create_study(storage=storage, study_name=name, direction=direction)
     space = {
