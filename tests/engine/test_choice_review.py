@@ -10,7 +10,7 @@ from rlexp.engine.objectives import Objectives
 from rlexp.engine.sweep_source import SweepStage, choose, finalists
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
-from rlexp.protocol.sweep import Objective
+from rlexp.protocol.sweep import 
 from rlexp.records.events import Evaluated
 from rlexp.records.run import RunRecord, State
 from rlexp.records.trial import TrialState

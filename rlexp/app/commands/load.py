@@ -73,7 +73,7 @@ class Records:
         worst = worst_scores(configuration, self.experiment, sum(r.scoreless for r in records))
         scores = [r.score for r in records if r.score is not None]
         leading = read_headline_aggregate(self.folder.parent.parent)
-        return leading.estimate([*scores, *worst], configuration.reference)
+        return leading.estimate([*scores, *worst], configuration.score_reference)
 
     def scores(
         self,
