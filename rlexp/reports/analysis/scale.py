@@ -112,7 +112,7 @@ def possible_ends(cells: Sequence[LabelTaskRuns], scale: AnchorsByTask | None) -
     """Smallest and largest possible score of each task, normalised where anchors are given.
 
     An end is `None` where a task does not declare it (`environment.reference.minimum`,
-    `.maximum`).
+    `.maximum`, or those of the measure that is the score).
     """
     return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
 
@@ -123,7 +123,7 @@ def possible_scores(cells: Sequence[LabelTaskRuns], scale: AnchorsByTask | None)
 
 
 def _possible(cell: LabelTaskRuns, scale: TaskAnchors | None) -> Ends:
-    declared = declared_ends(cell.members[0].configuration.reference)
+    declared = declared_ends(cell.members[0].configuration.score_reference)
     if scale is None:
         return declared
     least, greatest = (

@@ -241,8 +241,8 @@ class Evidence:
             if sides[0] != sides[1]:
                 raise ProtocolError(
                     f"scores on {member.task} are of different quantities: {sides[0]} for "
-                    f"{other.experiment}/{other.label}, {sides[1]} for "
-                    f"{member.experiment}/{member.label}; compare runs with the same budget.score"
+                    f"{other.label}, {sides[1]} for {member.label}; compare runs with the same "
+                    "budget.score and direction"
                 )
 
     @cached_property
