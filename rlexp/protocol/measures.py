@@ -51,10 +51,14 @@ class DeclaredMeasure:
         for key in ("minimum", "maximum", "random", "threshold"):
             value = getattr(self, key)
             if value is not None and not isfinite(value):
-                raise ConfigError(f"{key}={value} must be a finite number or null")
+                raise ConfigError(
+                    f"environment.measures: {key}={value} must be a finite number or null"
+                )
         least, greatest = self.minimum, self.maximum
         if least is not None and greatest is not None and not least < greatest:
-            raise ConfigError(f"minimum={least:g} must be less than maximum={greatest:g}")
+            raise ConfigError(
+                f"environment.measures: minimum={least:g} must be less than maximum={greatest:g}"
+            )
 
     def plain(self) -> dict[str, Any]:
         """The declaration as JSON values, without the unknown numbers."""

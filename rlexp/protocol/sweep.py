@@ -9,6 +9,7 @@ from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Plain, identifying
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.space import Space
 
 OBJECTIVES = ("score", "final", "auc", "last_window", "spread", "steps_to_threshold")
@@ -68,6 +69,15 @@ class SweepPlan:
         """Refuse an empty list of objectives, and repeated objectives."""
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError("sweep.objective must name one thing, or several different ones")
+        for name in self.objectives:
+            if name == RETURN or not name.strip() or not name.isprintable():
+                raise ConfigError(
+                    f"sweep.objective={name!r} must be {', '.join(OBJECTIVES)}, or the name of a "
+                    "measure, such as success",
+                    code="unknown_value",
+                    key="sweep.objective",
+                    allowed=OBJECTIVES,
+                )
 
     @property
     def objectives(self) -> tuple[str, ...]:

@@ -301,7 +301,7 @@ def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Eviden
         ),
         rows=tuple(_measured_row(m) for m in assessment.measured),
         note="Only test scores are results: the winner was chosen by its tuning and selection "
-        "scores, which therefore overestimate it.",
+        f"scores, which therefore {'under' if sweep.score_minimised else 'over'}estimate it.",
     )
     return with_every_run(without_empty_remarks(table))
 
