@@ -74,7 +74,7 @@ def test_impossible_declarations_are_refused(values: dict[str, float], message: 
 @pytest.mark.parametrize("score", ["return", "", " ", "a\nb"])
 def test_a_score_that_names_nothing_is_refused(score: str) -> None:
     """A score is a rule or a possible name of a measure."""
-    with pytest.raises(ConfigError, match="budget.score"):
+    with pytest.raises(ConfigError, match=r"budget\.score"):
         configuration(score=score)
 
 

@@ -153,7 +153,7 @@ def test_different_quantities_are_not_compared() -> None:
     costs, returns = of_costs(), NEGATED
     ppo = [m for m in costs.members if m.label == "ppo"]
     a2c = [m for m in returns.members if m.label == "a2c"]
-    with pytest.raises(ProtocolError, match="cost .lower is better. for ppo, return for a2c"):
+    with pytest.raises(ProtocolError, match=r"cost \(lower is better\) for ppo, return for a2c"):
         replace(costs, members=(*ppo, *a2c))
     upwards = of_costs(direction="maximise")
     a2c = [m for m in upwards.members if m.label == "a2c"]
