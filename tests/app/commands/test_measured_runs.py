@@ -62,8 +62,7 @@ def test_a_sequential_comparison_finds_the_lower_cost(tmp_path: Path) -> None:
     words = (*SHOP, GRID[0], "experiment=dear", "budget.score=cost", "seeds.test=4")
     give(folder, "run", *words)
     options = ("--adaptive", "--group", "4", "--interims", "1", "--alpha", "0.2")
-    options = (*options, "--allow-import", "shop")
-    shown = give(folder, "compare", "dear", *options)
+    shown = give(folder, "compare", "dear", *options, "--allow-import", "shop")
     assert "ppo price=1.0 is better than ppo price=4.0" in shown
 
 
