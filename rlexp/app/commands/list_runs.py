@@ -191,13 +191,13 @@ class ConfigurationRow:
         planned: Number of planned runs.
         n: Number of scores in the aggregate.
         metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
-        estimate: The aggregate of the scores, in units of the task's return.
+        estimate: The aggregate of the scores, in units of the score.
         low: The lower end of its interval.
         high: The upper end of its interval.
         failed: Number of failed runs.
         missing: Number of runs with neither a score nor a failure.
-        counted_as_worst: Number of runs without a score that enter the aggregate with the task's
-            declared minimum.
+        counted_as_worst: Number of runs without a score that enter the aggregate with the
+            declared worst score.
         interval: The aggregate with its interval and the method that computed it.
     """
 
