@@ -18,7 +18,18 @@ SCORE_RULES = {
     "auc": "mean height of the evaluation curve",
     "last_window": "mean return in the last tenth of training",
 }
-"""The rules by which a run is scored, in words."""
+"""The rules by which a run is scored, in words; any other score is the mean of a measure."""
+
+
+def score_rule(score: str, *, lower_is_better: bool = False) -> str:
+    """The rule by which a run is scored, in words.
+
+    Args:
+        score: `final`, `auc`, `last_window`, or the name of a measure.
+        lower_is_better: Whether the score is declared as minimised.
+    """
+    rule = SCORE_RULES.get(score, f"mean {score} of the final policy")
+    return f"{rule}, lower is better" if lower_is_better else rule
 
 
 # Numbers

@@ -91,10 +91,10 @@ COLUMNS = {
     ),
     "runs": Columns(
         printed=(
-            *("run", "label", "task", "phase", "seed", "state", "failure", "score", "step"),
-            *("began", "last", "problem"),
+            *("run", "label", "task", "phase", "seed", "state", "failure", "score", "measures"),
+            *("step", "began", "last", "problem"),
         ),
-        optional=("failure", "score", "began", "problem"),
+        optional=("failure", "score", "measures", "began", "problem"),
         heading=("label", "task", "phase"),
     ),
     "configurations": Columns(

@@ -113,7 +113,7 @@ def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
 
 
 def _head_lines(details: "RunDetails") -> "Iterator[str]":
-    from rlexp.text import SCORE_RULES, format_score
+    from rlexp.text import format_score, score_rule
 
     yield f"{details.experiment}/{details.run}"
     yield f"  {details.label} on {details.task}, {details.phase} phase, seed {details.seed}"
@@ -125,7 +125,8 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     reason = f": {details.reason}" if details.reason else ""
     yield f"  {details.state}{failure}{reason}"
     if details.score is not None:
-        yield f"  score {format_score(details.score)}, {SCORE_RULES[details.score_is]}"
+        rule = score_rule(details.score_is, lower_is_better=details.lower_is_better)
+        yield f"  score {format_score(details.score)}, {rule}"
     yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"

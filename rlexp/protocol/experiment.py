@@ -1,14 +1,15 @@
 """The definition of an experiment: configurations × seeds, with a name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.identity import Plain, digest
+from rlexp.protocol.measures import declaration_key, is_minimised, known_values
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec, described
-from rlexp.protocol.sweep import Sweep
+from rlexp.protocol.sweep import MINIMISED, Sweep
 
 Failures = Literal["missing", "worst"]
 """Treatment of failed runs: as a missing score, or as the declared minimum of the task."""
@@ -16,7 +17,11 @@ Failures = Literal["missing", "worst"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """An agent, algorithm and environment with a budget, and the label used in reports."""
+    """An agent, algorithm and environment with a budget, and the label used in reports.
+
+    `reference` holds the known returns of the task, and `measures` the declared measures by name.
+    Neither is part of the identity of a run.
+    """
 
     schema: ClassVar[int] = 2
     """Schema version of its file, which determines how identities are computed."""
@@ -29,6 +34,38 @@ class Configuration:
     reference: Plain
     budget: Budget
     compute: Compute
+    measures: Plain = field(default_factory=dict)
+
+    @property
+    def score_reference(self) -> Plain:
+        """The known values of the score, in its units: `reference`, or those of the measure."""
+        return known_values(self.budget.score, self.reference, self.measures)
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the score is a measure that is declared as minimised."""
+        return is_minimised(self.budget.score, self.measures)
+
+    @property
+    def worst_key(self) -> str:
+        """The key of the configuration that declares the worst possible score."""
+        end = "maximum" if self.lower_is_better else "minimum"
+        return f"{declaration_key(self.budget.score)}.{end}"
+
+    @property
+    def worst_score(self) -> float | None:
+        """The worst possible score, if the configuration declares it."""
+        worst: float | None = self.score_reference.get(self.worst_key.rpartition(".")[2])
+        return worst
+
+    def without_known_values(self) -> Self:
+        """The configuration without known scores, which keeps the direction of each measure."""
+        directions = {
+            name: {"direction": declared["direction"]}
+            for name, declared in self.measures.items()
+            if "direction" in declared
+        }
+        return replace(self, reference={}, measures=directions)
 
     def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
         """The run of this configuration with one seed."""
@@ -57,6 +94,8 @@ class Configuration:
             "fingerprint": self.fingerprint,
             **self.parts(),
             "reference": self.reference,
+            # Files of experiments without measures keep their bytes.
+            **({"measures": self.measures} if self.measures else {}),
         }
 
 
@@ -125,8 +164,9 @@ class Experiment:
     def definition(self) -> dict[str, Any]:
         """The definition to which the experiment's name is bound; numbers of seeds may still grow.
 
-        The order of the configurations, their labels and the reference scores of the tasks are not
-        part of it, except the minimum score if failures count as the minimum.
+        The order of the configurations, their labels and the known scores of the tasks are not
+        part of it, except the worst score if failures count as it, and a direction that is not
+        the usual one.
         """
         ordered = sorted(self.defined(), key=lambda defined: defined[0].fingerprint)
         return {
@@ -151,23 +191,48 @@ class Experiment:
         seeds = {p: self.seeds.seeds(p) for p in (Phase.TUNING, Phase.SELECTION)}
         definition = {**self.sweep.definition(), "seeds": seeds}
         if "steps_to_threshold" in self.sweep.plan.objectives:
-            definition["threshold"] = self.default.reference.get("threshold")
+            definition["threshold"] = self.default.score_reference.get("threshold")
+        # Only what a measure adds: the definitions of other sweeps keep their fingerprints.
+        if minimised := self.minimised - MINIMISED:
+            definition["minimised"] = sorted(minimised)
         return {"sweep": definition}
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
         """The definition of a configuration, in the form in which differences are reported."""
         names = {"task": configuration.task, "fingerprint": configuration.fingerprint}
         definition = {**names, **described(configuration.parts())}
-        minimum = self._minimum(configuration)
-        return definition if minimum is None else {**definition, "minimum": minimum}
+        worst = self._worst(configuration)
+        return {
+            **definition,
+            **({} if worst is None else {"minimum": worst}),
+            **({"direction": "minimise"} if configuration.lower_is_better else {}),
+        }
 
-    def _minimum(self, configuration: Configuration) -> Any:
-        """The score of a failed run, if failures count as the minimum."""
-        return configuration.reference.get("minimum") if self.failures == "worst" else None
+    def _worst(self, configuration: Configuration) -> float | None:
+        """The score of a failed run, if failures count as the worst score."""
+        return configuration.worst_score if self.failures == "worst" else None
+
+    @property
+    def minimised(self) -> frozenset[str]:
+        """The objectives of the sweep whose lower values are better."""
+        if self.sweep is None:
+            return frozenset()
+        default = self.default
+        by_direction = {
+            name
+            for name in self.sweep.plan.objectives
+            if is_minimised(default.budget.score if name == "score" else name, default.measures)
+        }
+        return MINIMISED.intersection(self.sweep.plan.objectives) | by_direction
 
     @property
     def fingerprint(self) -> str:
         """Identity of the definition."""
         # Sorted: the order in which configurations were typed is not part of the definition.
-        configurations = sorted(digest([c.fingerprint, self._minimum(c)]) for c in self._requested)
+        configurations = sorted(digest(self._identifying(c)) for c in self._requested)
         return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])
+
+    def _identifying(self, configuration: Configuration) -> list[Any]:
+        """The hashed part of a configuration; a direction is added only where it is unusual."""
+        direction = ["minimise"] if configuration.lower_is_better else []
+        return [configuration.fingerprint, self._worst(configuration), *direction]

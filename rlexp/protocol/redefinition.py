@@ -72,9 +72,9 @@ def _differing(
     return first, second
 
 
-def _identity(definition: Plain) -> tuple[Any, Any]:
-    """The part of a definition that is hashed: its fingerprint and the score of a failure."""
-    return definition["fingerprint"], definition.get("minimum")
+def _identity(definition: Plain) -> tuple[Any, Any, Any]:
+    """The hashed part of a definition: fingerprint, score of a failure, and direction."""
+    return definition["fingerprint"], definition.get("minimum"), definition.get("direction")
 
 
 def _common_part(experiment: Experiment) -> dict[str, Any]:

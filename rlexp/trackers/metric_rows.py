@@ -51,8 +51,10 @@ def _metrics(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
     yield f"{prefix}/std_reward", _standard_deviation(event)
     if event.lengths:
         yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
-    for name, values in (event.measures or {}).items():
-        yield f"{prefix}/{name}", statistics.fmean(values)
+    for name in event.measures or {}:
+        # An episode without the measure does not hide those of the others.
+        if (mean := event.mean_of_reported(name)) is not None:
+            yield f"{prefix}/{name}", mean
 
 
 def _standard_deviation(event: Evaluated) -> float:

@@ -14,11 +14,12 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.environments import Stage
 from rlexp.environments.composed import splits
-from rlexp.errors import DISK_ERRORS, EnvironmentFault, RlexpError
+from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Ending, Evaluated, Examined, Failure, Refused, RunEnded
+from rlexp.records.scored_measure import lacking_measure
 from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.checkpointing import CheckpointScheduler
@@ -329,6 +330,9 @@ class TrainingRun:
             measures=episodes.measures,
         )
         self.listener.emit(event)
+        # The first evaluation shows what is missing, long before a score would be.
+        if reason := lacking_measure(event, self.training.budget.score):
+            raise ConfigError(reason)
         if not final:
             self.evaluations.append(event)
             self._write_evaluations()

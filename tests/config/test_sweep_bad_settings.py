@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
         (["sweep.promoted=1.5"], "sweep.promoted=1.5: must be less than or equal to 1"),
         (["sweep.lag=-1"], "sweep.lag=-1: must be greater than or equal to 0"),
         (["sweep.allocation=all"], "must be 'two_stage', 'fixed' or 'racing'"),
-        (["sweep.objective=return"], "sweep.objective=\"return\": must be 'score', 'final'"),
+        (["sweep.objective=return"], "sweep.objective='return' must be score, final, auc"),
         (["sweep.objective=[]"], "sweep.objective must name one thing, or several different ones"),
         (["sweep.objective=[auc,auc]"], "sweep.objective must name one thing, or several"),
         (["sweep.trails=3"], "unknown key 'sweep.trails'; did you mean 'trials'?"),

@@ -3,7 +3,7 @@
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
-from rlexp.text import join_first_names, join_names
+from rlexp.text import format_score, join_first_names, join_names
 
 # Operators of two characters come first: `>` alone would match the beginning of `>=`.
 CONDITION = re.compile(
@@ -114,7 +114,9 @@ class ListedRun:
             `damaged`.
         failure: The kind of its failure; null if it did not fail.
         reason: Why it ended in its state.
-        score: Its score, in units of the task's return; null if it has none.
+        score: Its score; null if it has none.
+        measure_means: Mean of each measure over the final episodes that report it, by name.
+        measures: The same as text (`cost 2.1, success 0.83`); null if there are none.
         step: Environment steps so far.
         steps: Environment steps of its budget.
         seconds: Duration of the attempts that form its record, in seconds.
@@ -133,7 +135,18 @@ class ListedRun:
     """
 
     text_columns: ClassVar[tuple[str, ...]] = (
-        *("run", "label", "task", "phase", "state", "failure", "reason", "began", "problem"),
+        *(
+            "run",
+            "label",
+            "task",
+            "phase",
+            "state",
+            "failure",
+            "reason",
+            "measures",
+            "began",
+            "problem",
+        ),
     )
     number_columns: ClassVar[tuple[str, ...]] = (
         *("seed", "score", "step", "steps", "seconds", "seconds_spent", "attempts", "restarts"),
@@ -149,6 +162,8 @@ class ListedRun:
     failure: str | None = None
     reason: str | None = None
     score: float | None = None
+    measure_means: Mapping[str, float] = field(default_factory=dict)
+    measures: str | None = None
     step: int | None = None
     steps: int | None = None
     seconds: float | None = None
@@ -176,13 +191,13 @@ class ConfigurationRow:
         planned: Number of planned runs.
         n: Number of scores in the aggregate.
         metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
-        estimate: The aggregate of the scores, in units of the task's return.
+        estimate: The aggregate of the scores, in units of the score.
         low: The lower end of its interval.
         high: The upper end of its interval.
         failed: Number of failed runs.
         missing: Number of runs with neither a score nor a failure.
-        counted_as_worst: Number of runs without a score that enter the aggregate with the task's
-            declared minimum.
+        counted_as_worst: Number of runs without a score that enter the aggregate with the
+            declared worst score.
         interval: The aggregate with its interval and the method that computed it.
     """
 
@@ -436,15 +451,22 @@ def _run(run: ScannedRun) -> ListedRun:
     if run.configuration is None or run.stored is None:
         return ListedRun(run=run.name, state="damaged", problem=run.problem)
     row, record = describe_run(run.configuration, run.stored), run.stored.record
-    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    values = {f.name: getattr(row, f.name) for f in fields(row)}
     values |= {"run": run.name, "state": "damaged" if run.damaged else row.state}
     return ListedRun(
         **values,
         phase=str(record.spec.phase),
+        measures=_measures(row.measure_means),
         began=_began(row.continued, row.restarts),
         last=record.last,
         problem=run.problem,
     )
+
+
+def _measures(means: Mapping[str, float]) -> str | None:
+    """The means of measures as text; None if there are none."""
+    texts = [f"{name} {format_score(means[name], separator='')}" for name in sorted(means)]
+    return ", ".join(texts) or None
 
 
 def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> ExperimentRow:
@@ -490,7 +512,7 @@ def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | No
     scoreless = sum(record.scoreless for record in records)
     worst = worst_scores(experiment.configurations[0], experiment, scoreless)
     scores = [r.score for r in records if r.score is not None] + worst
-    return leading.estimate(scores, experiment.configurations[0].reference)
+    return leading.estimate(scores, experiment.configurations[0].score_reference)
 
 
 def _configurations(

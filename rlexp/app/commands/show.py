@@ -141,7 +141,8 @@ class RunDetails(RunRow):
     Attributes:
         experiment: The name of its experiment.
         phase: Its phase.
-        score_is: The rule that gives its score: `final`, `auc` or `last_window`.
+        score_is: The rule that gives its score: `final`, `auc`, `last_window`, or a measure.
+        lower_is_better: Whether its score is a measure that is declared as minimised.
         imported: The source from which it was imported; null if it was not imported.
         weights: The sha256 of its final weights; null if it is not recorded.
         evaluations: Its evaluations, in order; the final one is last.
@@ -158,6 +159,7 @@ class RunDetails(RunRow):
     experiment: str
     phase: str
     score_is: str
+    lower_is_better: bool
     imported: str | None
     weights: str | None
     evaluations: tuple[EvaluationRow, ...]
@@ -307,12 +309,14 @@ def _provenance(run: RunPaths) -> RecordedProvenance:
 def _run(run: RunPaths) -> RunDetails:
     stored = read_now(run)
     record, attempts = stored.record, read_attempts(run)
-    row = describe_run(configuration_of(run, record.spec), stored)
+    configuration = configuration_of(run, record.spec)
+    row = describe_run(configuration, stored)
     return RunDetails(
         **{field.name: getattr(row, field.name) for field in fields(row)},
         experiment=run.folder.parent.name,
         phase=str(record.spec.phase),
         score_is=record.spec.budget["score"],
+        lower_is_better=configuration.lower_is_better,
         imported=describe_source(record.spec),
         weights=record.weights,
         evaluations=_evaluations(record),

@@ -19,7 +19,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration, compose
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
-from rlexp.environments.composed import ComposedTask, pinned
+from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -152,6 +152,8 @@ def configuration_of(
     """The configuration, with its label, of a composed and validated mapping."""
     environment = plug_in_settings(root.environment, pinned(parts.environment), "environment")
     reference = environment.pop("reference")
+    environment.pop("measures", None)
+    measures = declared_measures(parts.environment)
     algorithm = plug_in_settings(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
         label=_label(short_name(algorithm), composition.choices),
@@ -162,6 +164,7 @@ def configuration_of(
         reference=reference,
         budget=root.budget,
         compute=root.compute,
+        measures={name: measures[name].plain() for name in sorted(measures)},
     )
 
 
@@ -240,16 +243,17 @@ def _same_budget(configurations: Sequence[Configuration]) -> None:
 
 
 def require_minimum(configurations: Sequence[Configuration]) -> None:
-    """Require the minimum return of every task, which is the score of a failed run.
+    """Require the worst score of every task, which is the score of a failed run.
 
     Raises:
-        ConfigError: A task does not declare its minimum return.
+        ConfigError: A task does not declare its worst score.
     """
     for configuration in configurations:
-        if configuration.reference.get("minimum") is None:
+        if configuration.worst_score is None:
+            end = "largest" if configuration.lower_is_better else "minimum"
             raise ConfigError(
-                f"failures=worst needs the minimum return of {configuration.task}; "
-                "set environment.reference.minimum, or use failures=missing",
+                f"failures=worst needs the {end} {configuration.budget.quantity} of "
+                f"{configuration.task}; set {configuration.worst_key}, or use failures=missing",
             )
 
 

@@ -55,7 +55,9 @@ def read_sweep_evidence(
         default=question.default,
         importances=_importances(sweeping, experiment) if with_importance else (),
         costs={str(phase): _cost(by_id.values(), phase) for phase in Phase},
-        reference=experiment.default.reference,
+        reference=experiment.default.score_reference,
+        minimised=experiment.minimised,
+        score_minimised=experiment.default.lower_is_better,
     )
 
 

@@ -45,11 +45,16 @@ def _trial(entry: TrialProgress, sweeping: SweepSource) -> MirroredTrial:
         parameters=entry.proposal.parameters,
         state="running" if trial is None else STATES[trial.state],
         values=objectives.oriented(trial.values) if trial is not None and complete else (),
-        intermediate=dict(entry.intermediate) if trial is not None else {},
+        intermediate=_intermediate(entry, objectives.pruning_sign) if trial is not None else {},
         attributes=dict(_attributes(entry, records)),
         started=min((r.started for r in records if r.started is not None), default=None),
         ended=max((r.ended for r in records if r.ended is not None), default=None),
     )
+
+
+def _intermediate(entry: TrialProgress, sign: int) -> dict[int, float]:
+    """The mean evaluations of a trial in their units, by environment steps."""
+    return {step: sign * value for step, value in entry.intermediate.items()}
 
 
 def _attributes(entry: TrialProgress, records: list[RunRecord]) -> Iterator[tuple[str, Any]]:
@@ -132,7 +137,7 @@ def open_mirror(
             journal=paths.mirror,
             name=paths.name,
             space=sweep.space,
-            directions=directions(sweep.plan.objectives),
+            directions=directions(sweep.plan.objectives, experiment.minimised),
             owner=experiment.fingerprint,
         )
     )

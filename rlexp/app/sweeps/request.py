@@ -103,7 +103,8 @@ class Configurer:
         """
         default = self.asked.experiment.default
         built = {default.fingerprint: self.asked.parts}
-        check_compatibility([default], self.workspace, self.spaces, built)
+        objectives = self.asked.sweep.plan.objectives
+        check_compatibility([default], self.workspace, self.spaces, built, objectives)
 
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None

@@ -230,7 +230,7 @@ def seconds_of(member: PlannedRun) -> Array:
 
 def curve_of(member: PlannedRun, x: Callable[[PlannedRun], Array]) -> RunCurve:
     """The curve of a run over x."""
-    return RunCurve(x(member), member.returns, member.record.state is State.COMPLETED)
+    return RunCurve(x(member), member.heights, member.record.state is State.COMPLETED)
 
 
 def common_points(tasks: Sequence[LabelCurves], points: int) -> Array:

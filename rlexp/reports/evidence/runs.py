@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.measures import declaration_key, quantity_of
 from rlexp.protocol.seeds import Phase
 from rlexp.records.integrity import Integrity
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
@@ -35,6 +36,11 @@ class PlannedRun:
     def task(self) -> str:
         """The task on which the run is scored."""
         return self.configuration.task
+
+    @property
+    def quantity(self) -> str:
+        """What the score is made of: `return`, or the name of a measure."""
+        return self.configuration.budget.quantity
 
     @property
     def imported(self) -> Mapping[str, Any] | None:
@@ -64,6 +70,13 @@ class PlannedRun:
         return np.where(np.abs(means) <= LARGEST_SCORE, means, np.nan)
 
     @cached_property
+    def heights(self) -> NDArray[np.float64]:
+        """Mean of the score's quantity in each evaluation, of shape (T,); NaN out of range."""
+        means = [e.mean_of(self.quantity) for e in self.record.evaluations]
+        heights = np.asarray(means, dtype=np.float64)
+        return np.where(np.abs(heights) <= LARGEST_SCORE, heights, np.nan)
+
+    @cached_property
     def is_evaluated(self) -> bool:
         """Whether the run has evaluations, at increasing steps."""
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
@@ -88,15 +101,15 @@ def run_states_text(members: Iterable[PlannedRun]) -> str:
 def score_definition(budget: Mapping[str, Any]) -> str:
     """Definition of the score of a run, from its budget."""
     match budget["score"]:
-        case "final":
+        case "auc":
+            return "the mean height of the curve of evaluations during training"
+        case "last_window":
+            return "the mean return of the evaluations in the last tenth of training"
+        case score:
             count = budget["final_episodes"]
             # An imported mean does not tell its number of episodes.
             episodes = format_count(count, "fresh episode") if count else "fresh episodes"
-            return f"the mean return of the final policy over {episodes}"
-        case "auc":
-            return "the mean height of the curve of evaluations during training"
-        case _:
-            return "the mean return of the evaluations in the last tenth of training"
+            return f"the mean {quantity_of(score)} of the final policy over {episodes}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +166,21 @@ class LabelTaskRuns:
         return np.sort(np.asarray([*scores, *counted], dtype=np.float64))
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether the score is a measure that is declared as minimised."""
+        return self.members[0].configuration.lower_is_better
+
+    @property
+    def merits(self) -> NDArray[np.float64]:
+        """The scores with the sign that makes greater ones better, rising, of shape (n,)."""
+        return -self.scores[::-1] if self.lower_is_better else self.scores
+
+    @property
+    def worst_word(self) -> str:
+        """The end of the possible scores that is the worst: `minimum` or `maximum`."""
+        return "maximum" if self.lower_is_better else "minimum"
+
+    @property
     def n(self) -> int:
         """Number of scores."""
         return len(self.scored) + self.counted_as_worst
@@ -195,14 +223,27 @@ class Evidence:
 
         Raises:
             ProtocolError: A run is of another phase; a label's runs on a task share a seed or
-                differ in budget.
+                differ in budget; scores on a task are of different quantities.
         """
+        self._check_quantities()
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
             entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
         # Built only for its checks: a table refuses what must not be aggregated.
         for label_entries in entries.values():
             ScoreTable.from_records(label_entries, self.phase)
+
+    def _check_quantities(self) -> None:
+        first: dict[str, PlannedRun] = {}
+        for member in self.members:
+            other = first.setdefault(member.task, member)
+            sides = [_scored_by(each) for each in (other, member)]
+            if sides[0] != sides[1]:
+                raise ProtocolError(
+                    f"scores on {member.task} are of different quantities: {sides[0]} for "
+                    f"{other.label}, {sides[1]} for {member.label}; compare runs with the same "
+                    "budget.score and direction"
+                )
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -245,12 +286,33 @@ class Evidence:
 
     def reference(self, task: str) -> Mapping[str, Any]:
         """Known scores of a task (`random`, `threshold`, `minimum`, `maximum`, `source`)."""
-        return self.of_task(task)[0].members[0].configuration.reference
+        return self.of_task(task)[0].members[0].configuration.score_reference
+
+    def quantity(self, task: str) -> str:
+        """What the scores on a task are made of: `return`, or the name of a measure."""
+        return self.of_task(task)[0].members[0].quantity
+
+    @cached_property
+    def quantities(self) -> tuple[str, ...]:
+        """What the scores of all tasks are made of, each once."""
+        return tuple(dict.fromkeys(self.quantity(task) for task in self.tasks))
+
+    def lower_is_better(self, task: str) -> bool:
+        """Whether the scores on a task are a measure that is declared as minimised."""
+        return self.of_task(task)[0].lower_is_better
+
+    @cached_property
+    def is_minimised(self) -> bool:
+        """Whether raw scores are compared, and lower ones are better: only on a single task."""
+        return len(self.tasks) == 1 and self.lower_is_better(self.tasks[0])
+
+    def declaration_key(self, task: str) -> str:
+        """The key of the configuration that declares the known scores of a task."""
+        return declaration_key(self.of_task(task)[0].members[0].configuration.budget.score)
 
     def _worst(self, member: PlannedRun) -> float | None:
         experiment = next(e for e in self.experiments if e.name == member.experiment)
-        minimum: float | None = member.configuration.reference.get("minimum")
-        return minimum if experiment.failures == "worst" else None
+        return member.configuration.worst_score if experiment.failures == "worst" else None
 
 
 def imported_members(evidence: Evidence) -> list[PlannedRun]:
@@ -284,6 +346,12 @@ def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
     return [
         f"{experiment}/{label}" if label in doubled else label for experiment, label, _ in labels
     ]
+
+
+def _scored_by(member: PlannedRun) -> str:
+    """The quantity of a run's score, with its direction if that is not the usual one."""
+    lower = " (lower is better)" if member.configuration.lower_is_better else ""
+    return f"{member.quantity}{lower}"
 
 
 def _place(member: PlannedRun) -> tuple[str, int, int]:

@@ -14,6 +14,7 @@ from rlexp.reports.analysis.curves import (
 )
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import possible_scores
+from rlexp.reports.analysis.score_words import about_scores
 from rlexp.reports.drawing.blocks import Axis, Block, LineFigure, SectionContent, Text
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.text import format_count
@@ -59,7 +60,12 @@ class LearningCurvesSection:
         blocks = [_block(report, STEPS, k, task) for k, task in enumerate(tasks, 1)]
         if any(isinstance(block, LineFigure) for block in blocks):
             timed = [_block(report, SECONDS, k, task) for k, task in enumerate(tasks, 1)]
-            blocks = [Text(text=ABOUT), *blocks, Text(text=WALL_CLOCK), *timed]
+            blocks = [
+                Text(text=about_scores(ABOUT, report.evidence)),
+                *blocks,
+                Text(text=WALL_CLOCK),
+                *timed,
+            ]
         return SectionContent(name="curves", title="Learning curves", blocks=tuple(blocks))
 
 
@@ -75,7 +81,7 @@ def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Bl
         name=f"curves-{view.name}-{number}",
         title=f"{task}{view.title}",
         x=Axis(title=view.axis, low=0.0),
-        y=Axis(title="mean return"),
+        y=Axis(title=f"mean {evidence.quantity(task)}"),
         lines=tuple(line for label_lines in drawn for line in label_lines.lines),
         marks=() if threshold is None else (("threshold", float(threshold)),),
         note=" ".join(

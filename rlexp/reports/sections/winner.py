@@ -101,7 +101,7 @@ def assess_winner(
         measured=tuple(measured),
         optimism=gap,
         # If the default won, both sides would be the same runs.
-        improvement=None if len(trials) == 1 else _improvement(test, default, report),
+        improvement=None if len(trials) == 1 else _improvement(test, default, sweep, report),
         model=_model(sweep),
     )
 
@@ -135,7 +135,17 @@ def _optimism(
 ) -> Interval:
     """Optimism of tuning, clipped to the largest possible difference of two scores."""
     far = largest_difference([declared_ends(sweep.reference)])
-    return limited(optimism(tuning, test, level), None if far is None else -far, far)
+    gap = optimism(_as_merits(tuning, sweep), _as_merits(test, sweep), level)
+    return limited(gap, None if far is None else -far, far)
+
+
+def _as_merits(scores: Sequence[float], sweep: SweepEvidence) -> list[float]:
+    """Scores with the sign that makes greater ones better."""
+    return [_sign(sweep) * score for score in scores]
+
+
+def _sign(sweep: SweepEvidence) -> int:
+    return -1 if sweep.score_minimised else 1
 
 
 def _mean(scores: Sequence[float], sweep: SweepEvidence, report: ReportContext) -> Estimate | None:
@@ -147,18 +157,22 @@ def _mean(scores: Sequence[float], sweep: SweepEvidence, report: ReportContext) 
 
 
 def _improvement(
-    test: Sequence[float] | None, default: Sequence[float] | None, report: ReportContext
+    test: Sequence[float] | None,
+    default: Sequence[float] | None,
+    sweep: SweepEvidence,
+    report: ReportContext,
 ) -> Interval | None:
     if test is None or default is None:
         return None
-    first, second = (TaskScores.from_tasks([side]) for side in (test, default))
+    sides = (_as_merits(side, sweep) for side in (test, default))
+    first, second = (TaskScores.from_tasks([side]) for side in sides)
     return limited(probability_of_improvement(first, second, report.settings.resampling))
 
 
 def _model(sweep: SweepEvidence) -> TuningModel | str:
     """The Gaussian model, fitted to the trials with a usable score on every tuning seed."""
     complete = [
-        list(t.scores.values())
+        _as_merits(list(t.scores.values()), sweep)
         for t in sweep.trials
         if t.eligible and set(t.scores) >= set(sweep.tuning_seeds)
     ]
@@ -231,12 +245,17 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
         return Callout(tone=Tone.NOTE, text=text)
     reached = f"{with_ends(test.mean, test.mean.digits)} on {_seeds(test)}"
     gap = (
-        f" Tuning overestimated the score by {_told(assessment.optimism)}."
+        f" Tuning {_flattered(sweep)} the score by {_told(assessment.optimism)}."
         if assessment.optimism
         else ""
     )
     text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
     return Callout(tone=_tone(selection, assessment), text=text)
+
+
+def _flattered(sweep: SweepEvidence) -> str:
+    """What tuning does to a score: it makes it look better."""
+    return "underestimated" if sweep.score_minimised else "overestimated"
 
 
 def _against_default(assessment: WinnerAssessment) -> str:
@@ -282,7 +301,7 @@ def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Eviden
         ),
         rows=tuple(_measured_row(m) for m in assessment.measured),
         note="Only test scores are results: the winner was chosen by its tuning and selection "
-        "scores, which therefore overestimate it.",
+        f"scores, which therefore {'under' if sweep.score_minimised else 'over'}estimate it.",
     )
     return with_every_run(without_empty_remarks(table))
 
@@ -304,7 +323,7 @@ def _measured_row(measured: PhaseScores) -> tuple[Value, ...]:
 def _overstated(
     sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment, evidence: Evidence
 ) -> Table:
-    rows = [*_observed(selection, assessment), *_expected(sweep, selection, assessment)]
+    rows = [*_observed(sweep, selection, assessment), *_expected(sweep, selection, assessment)]
     return Table(
         name=f"winner-optimism{name_suffix(sweep, evidence)}",
         title=sweep_title("Optimism of tuning (selection bias)", sweep, evidence),
@@ -317,8 +336,11 @@ def _overstated(
     )
 
 
-def _observed(selection: Selection, assessment: WinnerAssessment) -> Iterator[tuple[Value, ...]]:
-    meaning = "tuning score of the winner minus its test score, Welch's interval"
+def _observed(
+    sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment
+) -> Iterator[tuple[Value, ...]]:
+    phases = ("test", "tuning") if sweep.score_minimised else ("tuning", "test")
+    meaning = f"{phases[0]} score of the winner minus its {phases[1]} score, Welch's interval"
     if assessment.optimism is None:
         meaning = "needs scores of the winner on tuning seeds and on test seeds"
     yield "optimism", assessment.optimism, meaning
@@ -348,7 +370,8 @@ def _expected(
         meaning = (
             "tuning score of the winner shrunk towards the mean; a diagnostic, not a test score"
         )
-        yield "shrunken estimate", model.shrunken(tuning.mean.estimate), meaning
+        merit = _sign(sweep) * tuning.mean.estimate
+        yield "shrunken estimate", _sign(sweep) * model.shrunken(merit), meaning
 
 
 def _choice(sweep: SweepEvidence, selection: Selection) -> str:
