@@ -154,15 +154,14 @@ def test_a_tenth_is_that_of_the_trials_budget(
     ("trial", "word", "message"),
     [
         (99, "seeds.test=1", "has no trial 99: it has the trials 0 … 7"),
-        (0, "algorithm.gamma=0.5", "the trial fixes algorithm"),
-        (0, "environment=acrobot", "the trial fixes environment"),
+        (0, "algorithm=a2c", "are those of algorithm=ppo"),
         (0, "seeds.test=0", "seeds.test is empty"),
     ],
 )
-def test_overrides_that_change_a_trial_are_refused(
+def test_impossible_requests_of_a_trial_are_refused(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trial: int, word: str, message: str
 ) -> None:
-    """An unknown trial and overrides that change a trial are refused."""
+    """An unknown trial, another algorithm and an empty plan are refused."""
     stored = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises((RecordError, ConfigError), match=message):
         request_trial_again(SweepTrial("made_up", trial), [word], stored.study)
