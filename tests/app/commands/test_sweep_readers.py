@@ -12,7 +12,6 @@ from stored_sweeps import finished_sweep, stored_sweep
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.sweeps.progress import mirrored_trials
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
@@ -194,16 +193,6 @@ def test_a_trial_trained_during_the_search_uses_other_seeds(tmp_path: Path) -> N
     assert (
         0 == request_trial_again(SweepTrial("made_up", 1), [], stored.study).experiment.seeds.root
     )
-
-
-def test_the_optuna_storage_never_changes_ended_trials(tmp_path: Path) -> None:
-    """An ended trial keeps its values in the storage although promotion adds runs."""
-    stored = stored_sweep(tmp_path)
-    before_promotion = mirrored_trials(stored.go_on(runs=8))
-    after_sweep = mirrored_trials(stored.go_on())
-    assert {"complete"} == {trial.state for trial in after_sweep}
-    assert before_promotion == after_sweep
-    assert [1] * 8 == [len(trial.attributes["scores"]) for trial in after_sweep]
 
 
 def test_a_systematic_failure_stops_the_sweep(
