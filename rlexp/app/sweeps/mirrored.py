@@ -36,7 +36,7 @@ def mirrored_sweep(sweeping: SweepSource) -> MirroredSweep:
             _trial(entry, sweeping, candidates.get(_owner(entry)), decided=decided)
             for entry in sweeping.search.entries
         ),
-        attributes=dict(_decisions(sweeping, candidates)),
+        attributes=dict(_decisions(sweeping)),
     )
 
 
@@ -146,9 +146,7 @@ def _reason(entry: TrialProgress, sweeping: SweepSource, state: OptunaTrialState
     return f"not promoted: screened on {question.screening} of {question.seeds} tuning seeds"
 
 
-def _decisions(
-    sweeping: SweepSource, candidates: Mapping[int, WinnerCandidate]
-) -> Iterator[tuple[str, Any]]:
+def _decisions(sweeping: SweepSource) -> Iterator[tuple[str, Any]]:
     """The stage, and after the selection its rule, the finalists, the winner and the default."""
     yield "stage", str(sweeping.stage)
     selection = sweeping.selection

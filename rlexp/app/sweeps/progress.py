@@ -142,6 +142,8 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
     best = (ranked[0].number, ranked[0].values[0]) if ranked else None
     if best is None and scored and scored[-1].value is not None:
         best = (scored[-1].number, scored[-1].value)
+    winner = None if sweeping.selection is None else sweeping.selection.winner
+    shown = winner if winner is not None or best is None else best[0]
     return SweepView(
         stage=sweeping.stage,
         trials=max(len(search.entries), search.question.plan.trials * searching),
@@ -152,13 +154,15 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         steps=sum(spent.values()),
         limits=describe_limits(search.question.plan, search.full_runs),
         left=_left(sweeping, workers),
-        winner=None if sweeping.selection is None else sweeping.selection.winner,
+        winner=winner,
+        parameters=None if shown is None else search.entries[shown].proposal.parameters,
     )
 
 
 def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
     """Yield the trials that have ended, in the order of their numbers."""
     objectives, best = sweeping.search.question.objectives, -inf
+    promoted = {candidate.number: candidate for candidate in sweeping.ranked()}
     for entry in sweeping.search.entries:
         trial = entry.trial
         if trial is None:
@@ -167,12 +171,17 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
         full = entry.proposal.steps == sweeping.search.question.steps
         leads = complete and full and trial.values[0] > best
         best = trial.values[0] if leads else best
+        # The values of a trial are those of its screening; a candidate has values on all seeds.
+        candidate = promoted.get(trial.number)
+        screening = objectives.oriented(trial.values) if complete else (None,)
+        scores = candidate.scores if candidate else trial.scores
         yield EndedTrial(
             number=trial.number,
             state=str(trial.state),
-            value=objectives.oriented(trial.values)[0] if complete else None,
-            seeds=len(trial.scores),
-            scores=trial.scores,
+            value=candidate.values[0] if candidate else screening[0],
+            seeds=len(scores),
+            scores=scores,
+            parameters=entry.proposal.parameters,
             reason=trial_reason(entry),
             best=leads,
         )
