@@ -11,6 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rlexp.app.commands.best import BestTrialOfSweep
     from rlexp.app.commands.compare import Comparison
     from rlexp.app.commands.evaluate import PolicyEvaluation
     from rlexp.app.commands.list_runs import Listing
@@ -116,6 +117,34 @@ def sweep(
     outcome = use_case(name, _strings(overrides), options, workspace, _observer(observer))
     _raise_interrupt(outcome)
     return outcome
+
+
+def best(
+    name: str,
+    *,
+    form: str | None = None,
+    save: str | None = None,
+    folder: Folder = ".",
+    allow_import: Strings = (),
+) -> "BestTrialOfSweep":
+    """Show the best trial of a sweep, or write its hyperparameters: what `rlexp best` does.
+
+    Args:
+        name: The name of the sweep.
+        form: The form of the returned text: `yaml`, `args`, `json` or `rl-zoo`; None for no text.
+        save: The name of the benchmark to write; None writes nothing.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such sweep, it has no score yet, or its
+            hyperparameters cannot be written in this form; nothing was written.
+    """
+    from rlexp.app.commands.best import BestRequest, read_format
+    from rlexp.app.commands.best import best as use_case
+
+    request = BestRequest(sweep=name, form=read_format(form), save=save)
+    return use_case(request, _workspace(folder, allow_import))
 
 
 def compare(

@@ -148,6 +148,25 @@ def format_cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def format_parameters(parameters: Mapping[str, Any]) -> str:
+    """Hyperparameters on one line (`gamma=0.958 learning_rate=0.00124`).
+
+    A key is shortened to its last part where no other key ends with this part. A number has up to
+    four significant digits.
+    """
+    short = [key.rpartition(".")[2] for key in parameters]
+    return " ".join(
+        f"{name if short.count(name) == 1 else key}={_parameter_value(value)}"
+        for name, (key, value) in zip(short, parameters.items(), strict=True)
+    )
+
+
+def _parameter_value(value: Any) -> str:
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.{SIGNIFICANT}g}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
 # Times and sizes
 
 

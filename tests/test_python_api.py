@@ -47,7 +47,9 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     """The package lists the functions of its API and has no others."""
-    assert {"run", "sweep", "compare", "report", "ls", "show", "evaluate", "load"} <= {*dir(rlexp)}
+    assert {"run", "sweep", "best", "compare", "report", "ls", "show", "evaluate", "load"} <= {
+        *dir(rlexp)
+    }
     with pytest.raises(AttributeError, match="no attribute 'train'"):
         _ = rlexp.train
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rlexp.cli import (
+    best,
     cancel,
     compare,
     configuration,
@@ -65,6 +66,7 @@ def _version(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "sweep": sweep.sweep,
+    "best": best.best,
     "resume": resume.resume,
     "worker": worker.worker,
     "status": status.status,

@@ -6,8 +6,10 @@ import typer
 
 from rlexp.cli.options import (
     AllowImport,
+    FromSweep,
     Json,
     Overrides,
+    TrialNumber,
     console_for,
     current_workspace,
     render_result,
@@ -28,12 +30,18 @@ if TYPE_CHECKING:
 
 
 def config_show(
-    overrides: Overrides = None, allow_import: AllowImport = None, as_json: Json = False
+    overrides: Overrides = None,
+    from_sweep: FromSweep = None,
+    trial: TrialNumber = None,
+    allow_import: AllowImport = None,
+    as_json: Json = False,
 ) -> None:
     """Show the resolved configuration for the given overrides."""
     from rlexp.app.commands.configuration import show_configuration
+    from rlexp.app.sweeps.retrain import read_sweep_trial
 
-    resolutions = show_configuration(overrides or [], current_workspace(allow_import))
+    origin = read_sweep_trial(from_sweep, trial)
+    resolutions = show_configuration(overrides or [], current_workspace(allow_import), origin)
     show_result(resolutions, console_for(as_json=as_json), configuration_lines)
 
 

@@ -92,17 +92,17 @@ COLUMNS = {
     "runs": Columns(
         printed=(
             *("run", "label", "task", "phase", "seed", "state", "failure", "score", "measures"),
-            *("step", "began", "last", "problem"),
+            *("step", "began", "last", "parameters", "problem"),
         ),
-        optional=("failure", "score", "measures", "began", "problem"),
+        optional=("failure", "score", "measures", "began", "parameters", "problem"),
         heading=("label", "task", "phase"),
     ),
     "configurations": Columns(
         printed=(
             *("experiment", "label", "task", "phase", "n", "estimate", "low", "high", "failed"),
-            *("missing", "counted_as_worst"),
+            *("missing", "counted_as_worst", "parameters"),
         ),
-        optional=("failed", "missing", "counted_as_worst"),
+        optional=("failed", "missing", "counted_as_worst", "parameters"),
         heading=("experiment",),
     ),
 }

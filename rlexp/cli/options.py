@@ -35,6 +35,17 @@ AllowDrift = Annotated[
         help="Continue from checkpoints that other versions of packages or code wrote.",
     ),
 ]
+FromSweep = Annotated[
+    str | None,
+    typer.Option(
+        "--from-sweep",
+        help="Begin with the winner of this sweep, or its best trial so far; overrides change it.",
+    ),
+]
+TrialNumber = Annotated[
+    int | None,
+    typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),
+]
 RunName = Annotated[
     str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name.")
 ]

@@ -7,9 +7,11 @@ import typer
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
+    FromSweep,
     Json,
     Overrides,
     Quiet,
+    TrialNumber,
     console_for,
     current_workspace,
     observer_for,
@@ -32,16 +34,8 @@ def run(
         bool,
         typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
     ] = False,
-    from_sweep: Annotated[
-        str | None,
-        typer.Option(
-            "--from-sweep", help="Train with the hyperparameters that this sweep selected."
-        ),
-    ] = None,
-    trial: Annotated[
-        int | None,
-        typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),
-    ] = None,
+    from_sweep: FromSweep = None,
+    trial: TrialNumber = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Exit once the runs are queued.")
     ] = False,

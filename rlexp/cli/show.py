@@ -76,6 +76,8 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     from rlexp.text import format_count
 
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
+    if details.origin is not None:
+        yield f"Made from {details.origin}"
     for source, number in details.imported.items():
         yield f"{format_count(number, 'run')} {source}"
     for summary in details.phases:
@@ -108,8 +110,9 @@ def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
     content = dict(provenance.content)
     packages = content.pop("packages", {})
     patch = {} if provenance.patch is None else {"patch": provenance.patch}
+    origin = {} if provenance.origin is None else {"origin": provenance.origin.plain()}
     run = {"run": provenance.run, "attempt": provenance.attempt}
-    return {**run, **content, **patch, "packages": packages}
+    return {**run, **origin, **content, **patch, "packages": packages}
 
 
 def _head_lines(details: "RunDetails") -> "Iterator[str]":

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.identity import Plain, digest
 from rlexp.protocol.measures import declaration_key, is_minimised, known_values
+from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec, described
 from rlexp.protocol.sweep import MINIMISED, Sweep
@@ -112,6 +113,8 @@ class Experiment:
     In a `sweep`, `configurations` are those that run on test seeds: only the default until the
     winner is chosen, then the winner and the default. Trials run on tuning seeds, finalists on
     selection seeds.
+
+    `origin` is the trial of a sweep from which the experiment was made. It defines no run.
     """
 
     name: str
@@ -123,6 +126,7 @@ class Experiment:
     trials: tuple[Configuration, ...] = ()
     finalists: tuple[Configuration, ...] = ()
     imported: Mapping[str, tuple[int, ...]] | None = None
+    origin: Origin | None = None
 
     @property
     def schema(self) -> int:

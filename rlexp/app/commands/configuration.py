@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from rlexp.app.execution.compatibility import check_compatibility
 from rlexp.app.execution.request import read_request
 from rlexp.app.results import Schema
+from rlexp.app.sweeps.retrain import SweepTrial, words_to_show
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import DEFINITIONS, defaults, listed_groups, options
@@ -140,12 +141,22 @@ class ValidConfigurations:
     runs: int
 
 
-def show_configuration(overrides: Sequence[str], workspace: Workspace) -> ResolvedConfigurations:
+def show_configuration(
+    overrides: Sequence[str], workspace: Workspace, origin: SweepTrial | None = None
+) -> ResolvedConfigurations:
     """Compose every configuration of the given overrides; environment variables stay unresolved.
 
+    Args:
+        overrides: The overrides.
+        workspace: The workspace, with the packages that may be imported.
+        origin: The trial of a sweep that the overrides change; None without one.
+
     Raises:
-        ConfigError: An override cannot be read, or names something unknown.
+        RlexpError: An override cannot be read or names something unknown, or there is no such
+            trial.
     """
+    if origin is not None:
+        overrides = words_to_show(origin, overrides, workspace)
     configurations = (
         ResolvedConfiguration(
             choices=dict(composed.choices), configuration=_masked(composed.plain)

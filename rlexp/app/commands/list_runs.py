@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reading.searched_parameters import parameters_by_label
 from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
@@ -131,6 +132,8 @@ class ListedRun:
         began: Where the attempts after the first started (`checkpoint 40,000`, `anew`); null if
             there was only one.
         last: The time of the latest record, in seconds since 1970.
+        parameters: In a sweep, the searched hyperparameters of its trial (`gamma=0.958
+            n_epochs=5`), with up to four digits; null elsewhere.
         problem: What is wrong with its folder; null if nothing is.
     """
 
@@ -145,6 +148,7 @@ class ListedRun:
             "reason",
             "measures",
             "began",
+            "parameters",
             "problem",
         ),
     )
@@ -176,6 +180,7 @@ class ListedRun:
     unreadable_lines: int | None = None
     began: str | None = None
     last: float | None = None
+    parameters: str | None = None
     problem: str | None = None
 
 
@@ -199,9 +204,17 @@ class ConfigurationRow:
         counted_as_worst: Number of runs without a score that enter the aggregate with the
             declared worst score.
         interval: The aggregate with its interval and the method that computed it.
+        parameters: In a sweep, the searched hyperparameters of its trial (`gamma=0.958
+            n_epochs=5`), with up to four digits; null elsewhere.
     """
 
-    text_columns: ClassVar[tuple[str, ...]] = ("experiment", "label", "task", "phase")
+    text_columns: ClassVar[tuple[str, ...]] = (
+        "experiment",
+        "label",
+        "task",
+        "phase",
+        "parameters",
+    )
     number_columns: ClassVar[tuple[str, ...]] = (
         *("planned", "n", "estimate", "low", "high", "failed", "missing", "counted_as_worst"),
     )
@@ -220,6 +233,7 @@ class ConfigurationRow:
     missing: int
     counted_as_worst: int
     interval: Estimate | None
+    parameters: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,11 +457,12 @@ def _rows(
     if kind is ListingKind.CONFIGURATIONS:
         return _configurations(experiment, leading)
     if kind is ListingKind.RUNS:
-        return [_run(run) for run in experiment.runs]
+        parameters = parameters_by_label(experiment.paths)
+        return [_run(run, parameters) for run in experiment.runs]
     return [_experiment(experiment, leading)]
 
 
-def _run(run: ScannedRun) -> ListedRun:
+def _run(run: ScannedRun, parameters: Mapping[str, str]) -> ListedRun:
     if run.configuration is None or run.stored is None:
         return ListedRun(run=run.name, state="damaged", problem=run.problem)
     row, record = describe_run(run.configuration, run.stored), run.stored.record
@@ -459,6 +474,7 @@ def _run(run: ScannedRun) -> ListedRun:
         measures=_measures(row.measure_means),
         began=_began(row.continued, row.restarts),
         last=record.last,
+        parameters=parameters.get(row.label),
         problem=run.problem,
     )
 
@@ -520,13 +536,17 @@ def _configurations(
 ) -> Iterator[ConfigurationRow]:
     if survey.experiment is None:
         return
+    parameters = parameters_by_label(survey.paths)
     for phase in survey.phases:
         entries = survey.entries(phase)
         summary = summarise(survey.paths, survey.experiment, phase, entries, leading)
-        yield from (_configuration(cell, survey.paths.name, phase) for cell in summary.cells)
+        for cell in summary.cells:
+            yield _configuration(cell, survey.paths.name, phase, parameters.get(cell.label))
 
 
-def _configuration(cell: LabelSummary, experiment: str, phase: Phase) -> ConfigurationRow:
+def _configuration(
+    cell: LabelSummary, experiment: str, phase: Phase, parameters: str | None
+) -> ConfigurationRow:
     estimate = cell.estimate
     return ConfigurationRow(
         experiment=experiment,
@@ -543,6 +563,7 @@ def _configuration(cell: LabelSummary, experiment: str, phase: Phase) -> Configu
         missing=cell.missing,
         counted_as_worst=cell.counted_as_worst,
         interval=estimate,
+        parameters=parameters,
     )
 
 

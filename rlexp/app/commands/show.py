@@ -32,12 +32,13 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.runs import read_attempts, read_spec
+from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 
 RETURN = "return"
@@ -65,6 +66,7 @@ class ExperimentDetails:
         sweep: The progress of its sweep; null for an experiment that is not a sweep.
         sweep_problem: Why the progress of its sweep cannot be computed; null if it can.
         imported: Number of imported runs, by their source and the kind of their returns.
+        origin: The trial of a sweep from which it was made; null if it was made from overrides.
         problems: Problems of its folder.
     """
 
@@ -76,6 +78,7 @@ class ExperimentDetails:
     sweep: SweepStatus | None
     sweep_problem: str | None
     imported: Mapping[str, int]
+    origin: Origin | None
     problems: tuple[str, ...]
 
 
@@ -198,6 +201,8 @@ class RecordedProvenance:
         run: The name of the run; for an experiment, the run that started last.
         attempt: The number of the attempt.
         patch: The file with uncommitted changes; null if there were none.
+        origin: The trial of a sweep from which the experiment was made; null if it was made from
+            overrides.
         content: The recorded command, code, packages and machine; secrets are masked.
     """
 
@@ -207,6 +212,7 @@ class RecordedProvenance:
     run: str
     attempt: int
     patch: str | None
+    origin: Origin | None
     content: Mapping[str, Any]
 
 
@@ -254,6 +260,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         sweep=sweep,
         sweep_problem=problem,
         imported=imported_counts(experiment),
+        origin=experiment.origin,
         problems=tuple(surveyed.problems),
     )
 
@@ -302,8 +309,17 @@ def _provenance(run: RunPaths) -> RecordedProvenance:
         run=run.folder.name,
         attempt=last.number,
         patch=str(last.patch) if last.patch.exists() else None,
+        origin=_origin(run),
         content=_masked(read_json(last.provenance)),
     )
+
+
+def _origin(run: RunPaths) -> Origin | None:
+    """The origin of the experiment of a run; None where its definition cannot be read."""
+    try:
+        return read_definition(ExperimentPaths(run.folder.parent)).origin
+    except RecordError:
+        return None
 
 
 def _run(run: RunPaths) -> RunDetails:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rlexp.app.sweeps.progress import trial_reason
 from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
+from rlexp.engine.failure_streak import trial_reason
 from rlexp.engine.sweep_source import SweepSource
 from rlexp.engine.trial_state import TrialProgress
 from rlexp.protocol.experiment import Experiment
