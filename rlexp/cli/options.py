@@ -35,6 +35,14 @@ AllowDrift = Annotated[
         help="Continue from checkpoints that other versions of packages or code wrote.",
     ),
 ]
+Probe = Annotated[
+    bool | None,
+    typer.Option(
+        "--probe/--no-probe",
+        help="Measure for some seconds what a run costs; by default for plans of a minute or more.",
+        show_default=False,
+    ),
+]
 RunName = Annotated[
     str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name.")
 ]

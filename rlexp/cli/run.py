@@ -9,6 +9,7 @@ from rlexp.cli.options import (
     AllowImport,
     Json,
     Overrides,
+    Probe,
     Quiet,
     console_for,
     current_workspace,
@@ -46,6 +47,7 @@ def run(
         bool, typer.Option("--detach", help="Exit once the runs are queued.")
     ] = False,
     allow_drift: AllowDrift = False,
+    probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -59,6 +61,7 @@ def run(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
+        probe=probe,
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )
