@@ -233,6 +233,19 @@ def test_rates_of_other_versions_are_not_used(monkeypatch: pytest.MonkeyPatch) -
 
 
 VALID = {**asdict(rates()), "basis": "probe"}
+DAMAGED: tuple[Any, ...] = (
+    5,
+    [],
+    {},
+    {**VALID, "step": "fast"},
+    {**VALID, "step": 0},
+    {**VALID, "update": -2},
+    {**VALID, "step": nan},
+    {**VALID, "start": inf},
+    {**VALID, "spread": 0.5},
+    {**VALID, "basis": "hearsay"},
+    {**VALID, "more": 1},
+)
 
 
 @pytest.mark.parametrize(
@@ -243,22 +256,7 @@ VALID = {**asdict(rates()), "basis": "probe"}
         "[]",
         "7",
         "null",
-        *(
-            json.dumps({"any": value})
-            for value in (
-                5,
-                [],
-                {},
-                {**VALID, "step": "fast"},
-                {**VALID, "step": 0},
-                {**VALID, "update": -2},
-                {**VALID, "step": nan},
-                {**VALID, "start": inf},
-                {**VALID, "spread": 0.5},
-                {**VALID, "basis": "hearsay"},
-                {**VALID, "more": 1},
-            )
-        ),
+        *(json.dumps({"any": value}) for value in DAMAGED),
         "[" * 100_000,
         "\0",
     ],
