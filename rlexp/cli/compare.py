@@ -134,6 +134,6 @@ def _check_option_combination(
     from rlexp.errors import ConfigError
 
     if needs_adaptive and not adaptive:
-        raise ConfigError("--restart and --dry-run need --adaptive; add --adaptive")
+        raise ConfigError("--restart, --dry-run and --probe need --adaptive; add --adaptive")
     if adaptive and (strict or phase not in {None, "test"}):
         raise ConfigError("--adaptive always compares test seeds: leave out --phase and --strict")

@@ -19,8 +19,8 @@ from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
 from rlexp.text import format_bytes
 
-PROCESS_BYTES = 400_000_000
-"""Bytes of a run besides its buffers: its environments, networks and libraries."""
+PROCESS_BYTES = 150_000_000
+"""Bytes of a run besides its buffers: environments and networks; parallel runs share libraries."""
 KEPT_SHARE = 0.95
 """Share of the memory that runs may take: the operating system needs the rest."""
 ROLLOUT_COPIES = 2
@@ -46,6 +46,11 @@ class RunMemory:
     row: int
     rows: int
     rest: int
+
+    @property
+    def buffers(self) -> int:
+        """Bytes of the buffers of experience."""
+        return self.total - PROCESS_BYTES
 
     @property
     def total(self) -> int:
@@ -77,7 +82,9 @@ def check_memory(
     if not needs:
         return
     together = needs[:at_a_time]
-    if _total(together) <= room:
+    # What a run needs besides is only roughly known, so that alone refuses nothing.
+    buffers = sum(need.buffers for need in together)
+    if _total(together) <= room or buffers < PROCESS_BYTES * len(together):
         return
     words = list(_words(together, room, launch, alike=all(need.row for need in needs)))
     raise ConfigError(f"{_problem(together, limit, whose)}: {_remedy(together[0], words)}")

@@ -112,6 +112,14 @@ def test_what_fits_or_has_no_known_limit_is_accepted(
     assert "" == check(tmp_path, *words)
 
 
+def test_a_small_machine_refuses_no_run_without_large_buffers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of processes is only roughly known, so only buffers are a reason to refuse."""
+    monkeypatch.setattr(memory_plan, "memory_limit", lambda: PROCESS_BYTES // 2)
+    assert "" == check(tmp_path, "algorithm=ppo", "executor.workers=4")
+
+
 @pytest.mark.parametrize(
     ("membership", "files", "expected"),
     [
