@@ -8,15 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rlexp.app.execution.probes import REQUEST, RESULT
 from rlexp.app.execution.run_process import assemble
 from rlexp.protocol.spec import RunSpec
 from rlexp.training.probe import as_document, probe
-
-REQUEST = "request.json"
-"""The file with the specification of the run and the packages that may be imported."""
-RESULT = "result.json"
-"""The file with the measurements, or with the error that prevented them."""
-LOG = "log.txt"
 
 
 def execute(arguments: list[str]) -> int:

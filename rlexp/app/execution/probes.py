@@ -24,7 +24,6 @@ from rlexp.app.execution.estimate import (
     guess_rates,
 )
 from rlexp.app.execution.launch_settings import PRELOAD, LaunchSettings
-from rlexp.app.execution.probe_process import LOG, REQUEST, RESULT
 from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
@@ -35,6 +34,12 @@ from rlexp.protocol.spec import RunSpec
 
 ENTRY = "rlexp.app.execution.probe_process:execute"
 """The function that a process forked for one probe calls, as module and name."""
+REQUEST = "request.json"
+"""The file with the specification of the run and the packages that may be imported."""
+RESULT = "result.json"
+"""The file with the measurements, or with the error that prevented them."""
+LOG = "log.txt"
+"""The file with the output of a probe."""
 PROBE_FROM = 60.0
 """Seconds of a whole plan from which on it is probed: a shorter one is done soon anyway."""
 PROBE_LIMIT = 30.0

@@ -1,5 +1,7 @@
 """Plans are measured by probes where it is worth it, and refused where a learner cannot be built."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -114,3 +116,12 @@ def test_a_real_probe_measures_and_refuses(
     with pytest.raises(ConfigError, match=r"dqn on CartPole-v1 cannot be built: .*fast"):
         rlexp(tmp_path, "run", *words, "--probe")
     assert [] == list(tmp_path.glob("runs/*"))
+
+
+def test_the_command_itself_imports_no_learning_library() -> None:
+    """Torch takes seconds and much memory, so only the processes of probes and runs import it."""
+    code = "import sys; import rlexp.app.commands.run; print('torch' in sys.modules)"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert "False\n" == printed.stdout
