@@ -34,6 +34,7 @@ def run(
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
+    probe: bool | None = None,
     detach: bool = False,
     from_sweep: str | None = None,
     trial: int | None = None,
@@ -48,6 +49,8 @@ def run(
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
+        probe: Whether to measure for some seconds what a run costs; None does so for plans that
+            seem to take a minute or longer.
         detach: Whether to return once the runs are queued for a cluster or for workers.
         from_sweep: The sweep whose winner, or other trial, is trained again.
         trial: The number of the trial to train again; by default the winner.
@@ -68,6 +71,7 @@ def run(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
+        probe=probe,
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )
@@ -84,6 +88,7 @@ def sweep(
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
+    probe: bool | None = None,
     until: str = "test",
     folder: Folder = ".",
     allow_import: Strings = (),
@@ -97,6 +102,8 @@ def sweep(
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
+        probe: Whether to measure for some seconds what a run costs; None does so for plans that
+            seem to take a minute or longer.
         until: The stage to stop after: `search`, `selection` or `test`.
         folder: The folder of the workspace; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
@@ -111,7 +118,11 @@ def sweep(
     from rlexp.app.commands.sweep import sweep as use_case
 
     options = SweepOptions(
-        dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        probe=probe,
+        until=read_stage(until),
     )
     workspace = _workspace(folder, allow_import)
     outcome = use_case(name, _strings(overrides), options, workspace, _observer(observer))

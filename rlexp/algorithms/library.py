@@ -1,5 +1,6 @@
 """The base of all algorithms of stable-baselines3 and sb3-contrib: builds a learner."""
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
@@ -101,7 +102,24 @@ def construct(
     # stable-baselines3 checks many of its arguments with assertions.
     except (AssertionError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{library.__name__} refuses this configuration: {reason}") from error
+        settings = {f.name: getattr(member, f.name) for f in fields(member)}
+        raise ConfigError(
+            f"{library.__name__} refuses this configuration: {reason}{_named_in(reason, settings)}"
+        ) from error
+
+
+def _named_in(reason: str, settings: Mapping[str, Any]) -> str:
+    """The settings that an error of the library names, as the words to change."""
+    words = set(re.findall(r"\w+", reason))
+    inner = {
+        f"algorithm.{key}.{name}"
+        for key, value in settings.items()
+        if isinstance(value, Mapping)
+        for name in value
+        if name in words
+    }
+    named = sorted(inner | {f"algorithm.{key}" for key in settings if key in words})
+    return f"; change {' or '.join(named)}" if named else ""
 
 
 def check_one_network(library: type["BaseAlgorithm"], arguments: Mapping[str, Any]) -> None:

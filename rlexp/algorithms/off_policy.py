@@ -45,9 +45,18 @@ class OffPolicy(LibraryAlgorithm):
     def check(self, environments: int) -> None:
         """Refuse one update per episode with several environments, whose episodes end separately.
 
+        Also refuse settings of the replay buffer that the library cannot combine.
+
         Raises:
-            ConfigError: `train_freq` counts episodes.
+            ConfigError: `train_freq` counts episodes, or the buffer cannot save memory.
         """
+        timeouts = (self.replay_buffer_kwargs or {}).get("handle_timeout_termination", True)
+        if self.optimize_memory_usage and timeouts:
+            raise ConfigError(
+                "algorithm.optimize_memory_usage=true cannot tell time limits from ends: add "
+                "'algorithm.replay_buffer_kwargs={handle_timeout_termination: false}', or set "
+                "algorithm.optimize_memory_usage=false"
+            )
         frequency = self.train_freq
         if environments > 1 and isinstance(frequency, tuple) and frequency[1] == "episode":
             raise ConfigError(

@@ -46,6 +46,14 @@ TrialNumber = Annotated[
     int | None,
     typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),
 ]
+Probe = Annotated[
+    bool | None,
+    typer.Option(
+        "--probe/--no-probe",
+        help="Measure for some seconds what a run costs; by default for plans of a minute or more.",
+        show_default=False,
+    ),
+]
 RunName = Annotated[
     str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name.")
 ]

@@ -10,6 +10,7 @@ from rlexp.cli.options import (
     FromSweep,
     Json,
     Overrides,
+    Probe,
     Quiet,
     TrialNumber,
     console_for,
@@ -40,6 +41,7 @@ def run(
         bool, typer.Option("--detach", help="Exit once the runs are queued.")
     ] = False,
     allow_drift: AllowDrift = False,
+    probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -53,6 +55,7 @@ def run(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
+        probe=probe,
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )

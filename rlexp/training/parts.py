@@ -34,7 +34,7 @@ class Training:
             folder: Folder for the `monitor.csv` of each environment.
 
         Raises:
-            ConfigError: The parts do not fit one another.
+            ConfigError: The parts do not fit one another, or the learner not into the memory.
         """
         count = self.environment.vector.count
         # An environment may draw from a global generator while it is made, so seed these first.
@@ -56,6 +56,10 @@ class Training:
                 device=self.compute.device,
             )
             _check_device(model, self.compute.device)
+        # The same parts need the same memory again: another attempt would fail as well.
+        except MemoryError as error:
+            vector.close()
+            raise ConfigError(_memory_text(self.algorithm, error)) from error
         # Without this, the processes of the environments would outlive the failed build.
         except BaseException:
             vector.close()
@@ -63,6 +67,18 @@ class Training:
         # stable-baselines3 seeds the action space with the policy seed: use a separate stream.
         model.action_space.seed(self.streams.actions)
         return model
+
+
+def _memory_text(algorithm: Algorithm, error: MemoryError) -> str:
+    """Which memory a learner lacks, and the setting that makes it smaller."""
+    size = getattr(algorithm, "buffer_size", None)
+    lacking = " ".join(str(error).split()) or "there is not enough memory"
+    remedy = (
+        f"lower algorithm.buffer_size (it is {size})"
+        if size is not None
+        else "lower algorithm.n_steps, environment.vector.count or the size of the networks"
+    )
+    return f"the learner does not fit into the memory ({lacking}): {remedy}"
 
 
 def _check_device(model: BaseAlgorithm, device: str) -> None:

@@ -284,6 +284,7 @@ class _Resumption:
             dry_run=self.options.dry_run,
             retry=self.options.retry,
             allow_drift=self.options.allow_drift,
+            probe=self.options.probe,
         )
         for request in phase_requests(
             surveyed, recorded, self.overrides, self.workspace, command, only
@@ -304,6 +305,7 @@ class _Resumption:
             dry_run=self.options.dry_run,
             retry=self.options.retry,
             allow_drift=self.options.allow_drift,
+            probe=self.options.probe,
             until=_until(recorded),
         )
         self._add(run_sweep(request, again, options, self.workspace, self.observer))

@@ -3,13 +3,14 @@
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rlexp.app.execution.checkpoints import drift_command
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
+from rlexp.app.execution.preparation import Prepared, prepare
+from rlexp.app.execution.probes import Costs
 from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
@@ -121,14 +122,16 @@ def run_missing(
     experiment = merge_with_existing(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    interrupted, spaces = None, dict[str, EnvironmentSpaces]()
-    if plan.missing or options.dry_run:
-        check_compatibility(request.experiment.configurations, workspace, spaces, request.parts)
+    interrupted = None
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
+    prepared = Prepared(plan, Costs())
+    if plan.missing or options.dry_run:
+        prepared = prepare(request, plan, launch, options, workspace, observer)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)
-        return make_run_plan(paths, request.phase, plan, launch, code, spaces)
+        planned = make_run_plan(paths, request.phase, prepared.plan, launch, code, prepared.costs)
+        return replace(planned, refused=prepared.refused)
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
             # Another command may have changed the experiment before this one got the lock, so it
@@ -136,7 +139,8 @@ def run_missing(
             experiment = merge_with_existing(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
             interrupted, entries = launch_experiment(
-                paths, experiment, request.phase, plan, launch, workspace, observer, spaces
+                *(paths, experiment, request.phase, plan, launch, workspace, observer),
+                prepared.costs,
             )
     else:
         # Nothing is missing, but an earlier command may have been killed before it wrote the

@@ -53,6 +53,8 @@ class EnvironmentSpaces:
         transition: Bytes of a transition in a replay buffer.
         measures: Measures that an episode reported; None if none was played, or none could be.
         played: Whether an episode was played to find out.
+        frame: Bytes of an observation, with all its stacked frames.
+        light: Whether the task is one of Gymnasium's, whose steps take less than a millisecond.
     """
 
     observation: tuple[str, ...]
@@ -65,12 +67,15 @@ class EnvironmentSpaces:
     transition: int = 0
     measures: tuple[str, ...] | None = None
     played: bool = False
+    frame: int = 0
+    light: bool = False
 
     @classmethod
     def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> Self:
         """The spaces of an environment, and the settings of the vector that it is put in."""
         space = made.observation_space
         image = len(space.shape or ()) == 3 and space.dtype == "uint8"
+        frame = max(vector.frame_stack, 1) * _bytes(space)
         return cls(
             observation=(type(space).__name__, *(["Image"] if image else [])),
             action=type(made.action_space).__name__,
@@ -80,9 +85,9 @@ class EnvironmentSpaces:
             rewards_normalised=vector.normalise_rewards,
             stacked=vector.frame_stack > 1,
             # A transition has two observations: the one before the step and the one after it.
-            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
-            + _bytes(made.action_space)
-            + SCALAR_BYTES,
+            transition=2 * frame + _bytes(made.action_space) + SCALAR_BYTES,
+            frame=frame,
+            light=type(made.unwrapped).__module__.startswith("gymnasium.envs."),
         )
 
 

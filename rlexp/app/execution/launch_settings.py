@@ -39,11 +39,14 @@ class LaunchOptions:
         dry_run: Whether to return the plan without starting a run.
         retry: Whether runs with a final failure are executed again.
         allow_drift: Whether runs continue from checkpoints that other package versions made.
+        probe: Whether to measure what runs cost before the first one starts; None measures plans
+            that seem to take a minute or longer.
     """
 
     dry_run: bool = False
     retry: bool = False
     allow_drift: bool = False
+    probe: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
