@@ -132,7 +132,7 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         from rlexp.cli.error_report import make_error_report
 
-        report_of_error = make_error_report(error)
+        report_of_error = make_error_report(error, sys.argv[1:])
         if report_of_error is None:
             raise
     # The arguments may be what is wrong, so `--json` is looked up without Typer.

@@ -10,7 +10,7 @@ from rlexp.app.execution.compatibility import check_compatibility
 from rlexp.app.execution.request import read_request
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose
+from rlexp.config.compose import compose, find_words
 from rlexp.config.config_files import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.secret_check import has_variable
 from rlexp.store.secrets import mask_all
@@ -153,6 +153,20 @@ def show_configuration(overrides: Sequence[str], workspace: Workspace) -> Resolv
         for composed in compose(overrides, workspace.folder)
     )
     return ResolvedConfigurations(configurations=tuple(configurations))
+
+
+def words_of_option(name: str, value: str, workspace: Workspace) -> str | None:
+    """The words that say the same as an option of another tool, as typed in a shell.
+
+    Args:
+        name: The name of the option, with its dashes.
+        value: The value that was typed with it.
+        workspace: The workspace, whose `conf/` wins over the packaged one.
+
+    Returns:
+        The words; None if no setting has such a name.
+    """
+    return find_words(name, value, workspace.folder)
 
 
 def list_groups(workspace: Workspace) -> GroupListing:

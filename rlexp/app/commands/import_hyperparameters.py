@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose
+from rlexp.config.compose import compose, compose_cells
 from rlexp.config.config_files import group_options
-from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, cells_of
+from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, MatrixCell, cells_of
 from rlexp.config.third_party_yaml import (
     HyperparameterEntry,
     environment_options,
@@ -200,7 +200,7 @@ def _mistakes(
     at = f"line {entry.line}"
     try:
         for cell in cells_of(matrix, entry.name, at, workspace.folder):
-            for composed in compose(cell.overrides, workspace.folder):
+            for composed in compose_cells([MatrixCell(cell.overrides)], workspace.folder):
                 validate(composed.plain, workspace.allowed)
     except ConfigError as error:
         said = str(error).removeprefix(f"{at}: ")
