@@ -33,7 +33,7 @@ def foreign_option_message(
         known: The options that the command has.
         arguments: Everything that was typed behind `rlexp`.
     """
-    if path.split()[-1] not in COMMANDS:
+    if path.rsplit(maxsplit=1)[-1] not in COMMANDS:
         return None
     # Typer reads `-cn` as `-c` and `-n`.
     option = next((a for a in arguments if a in OF_HYDRA and a.startswith(option)), option)

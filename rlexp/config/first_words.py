@@ -63,10 +63,31 @@ NAMED_BY_USERS = (
 """Groups whose options are recognised without the group's name, in the order of the search."""
 STUDY_FILE = re.compile(r".+\.ya?ml", re.IGNORECASE)
 """The name of a study file."""
-SAMPLED = re.compile(r"(log_?uniform|uniform|randint|int_?uniform|q_?uniform)\s*\((.*)\)", re.I)
+SAMPLED = re.compile(
+    r"(log_?uniform|uniform|randint|int_?uniform|q_?uniform)\s*\((.*)\)", re.IGNORECASE
+)
 """A distribution of another tool, with its arguments."""
 LINEAR = re.compile(r"lin_([\d.]+(?:e-?\d+)?)", re.IGNORECASE)
 """A linear schedule, as rl-baselines3-zoo writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedWord:
+    """A word with a value, the words that were typed with it, and the study's folder."""
+
+    text: str
+    words: Sequence[str]
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        """The key, without a sign before it."""
+        return split_override(self.text.lstrip("~"))[0]
+
+    @property
+    def value(self) -> str:
+        """The text of the value."""
+        return split_override(self.text)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +127,7 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
             _unknown_task,
             _foreign_value,
         )
-        results = (check(word, words, folder) for check in checks)
+        results = (check(TypedWord(word, words, folder)) for check in checks)
         mistakes += [mistake for mistake in results if mistake is not None][:1]
     if mistakes:
         first = mistakes[0]
@@ -222,11 +243,11 @@ def _repeated(words: Sequence[str]) -> list[Mistake]:
     return mistakes
 
 
-def _of_hydra(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
-    key, value = split_override(word.lstrip("~"))
+def _of_hydra(word: TypedWord) -> Mistake | None:
+    key, value = word.key, word.value
     if not re.fullmatch(r"hydra(?:[./@].*)?", key):
         return None
-    problem = f"{word}: rlexp does not read Hydra's own settings"
+    problem = f"{word.text}: rlexp does not read Hydra's own settings"
     if "sweep" in key and "dir" not in key:
         advice = "type rlexp sweep quick, or list definitions with: rlexp config list sweeps"
     elif "launcher" in key:
@@ -241,35 +262,35 @@ def _of_hydra(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
     return Mistake(problem, key, advice, "not_allowed")
 
 
-def _of_optuna(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
-    key, value = split_override(word)
+def _of_optuna(word: TypedWord) -> Mistake | None:
+    key, value = word.key, word.value
     if key.split(".")[0] not in {"optuna", "sweeper", "launcher"}:
         return None
-    tuners = group_options("tuner", folder)
+    tuners = group_options("tuner", word.folder)
     tuner = value if value in tuners else "tpe"
-    problem = f"{word}: there is no group {key!r}"
+    problem = f"{word.text}: there is no group {key!r}"
     if key.startswith("launcher"):
         return Mistake(problem, key, "choose with executor=…: rlexp config list executor")
     advice = f"the tuner is chosen by rlexp sweep: type rlexp sweep quick tuner={tuner}"
     return Mistake(problem, key, advice, "unknown_group")
 
 
-def _whole_section(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
-    key, value = split_override(word)
+def _whole_section(word: TypedWord) -> Mistake | None:
+    key, value = word.key, word.value
     inner = WHOLE_SECTIONS.get(key)
     if inner is None or not re.fullmatch(r"[\d_.e+]+|\[.*\]|\d+(,\d+)*", value):
         return None
-    if key == "seeds" and "phase=tuning" in words:
+    if key == "seeds" and "phase=tuning" in word.words:
         inner = "tuning"
-    advice = f"type {typed(f'{key}.{inner}', value, folder)}"
-    return Mistake(f"{word}: {key} is a section", key, advice, "wrong_type")
+    advice = f"type {typed(f'{key}.{inner}', value, word.folder)}"
+    return Mistake(f"{word.text}: {key} is a section", key, advice, "wrong_type")
 
 
-def _other_name(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
-    key, value = split_override(word)
-    if "." in key or "/" in key or "@" in key or key in {*groups(folder), *WHOLE_SECTIONS}:
+def _other_name(word: TypedWord) -> Mistake | None:
+    key, value = word.key, word.value
+    if "." in key or "/" in key or "@" in key or key in {*groups(word.folder), *WHOLE_SECTIONS}:
         return None
-    advice = setting_words(key, value, folder)
+    advice = setting_words(key, value, word.folder)
     if advice is None or key in SINGLE_KEYS:
         return None
     # A bare number of seeds is likely, too, and the two give different runs.
@@ -278,15 +299,15 @@ def _other_name(word: str, words: Sequence[str], folder: Path) -> Mistake | None
     return Mistake(f"unknown key {key!r}", key, f"type {advice}{count}")
 
 
-def _unknown_task(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
-    key, value = split_override(word)
+def _unknown_task(word: TypedWord) -> Mistake | None:
+    key, value = word.key, word.value
     # In a matrix, a task may have the name of its id.
-    in_matrix = any(other.startswith("+benchmark=") for other in words)
+    in_matrix = any(other.startswith("+benchmark=") for other in word.words)
     if key != "environment" or in_matrix or not GYMNASIUM_ID.fullmatch(value):
         return None
-    if value in group_options("environment", folder):
+    if value in group_options("environment", word.folder):
         return None
-    advice = f"type {typed('environment', value, folder)}"
+    advice = f"type {typed('environment', value, word.folder)}"
     return Mistake(f"there is no environment={value}", key, advice, "unknown_option")
 
 
@@ -299,9 +320,9 @@ def _task_words(value: str, folder: Path) -> list[str]:
     return ["environment=gymnasium", f"environment.id={value}"]
 
 
-def _foreign_value(word: str, words: Sequence[str], folder: Path) -> Mistake | None:
-    key, value = split_override(word)
-    problem = f"cannot read {word!r}"
+def _foreign_value(word: TypedWord) -> Mistake | None:
+    key, value = word.key, word.value
+    problem = f"cannot read {word.text!r}"
     if (values := in_hydra_grammar(value)) is not None:
         typed_word = shlex.quote(f"{key}={values}")
         advice = f"values are searched by sweeps: type rlexp sweep {typed_word}"

@@ -84,7 +84,7 @@ def test_distributions_are_refused_with_a_sweep_that_composes(
     """A distribution of another tool is refused with a command of `rlexp sweep` that composes."""
     message = refusal(tmp_path, typed)
     assert ["rlexp", "sweep", meant] == advised(message)
-    assert typed.split("=")[0] in compose_sweep(None, [meant], tmp_path).space.keys
+    assert typed.split("=", maxsplit=1)[0] in compose_sweep(None, [meant], tmp_path).space.keys
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rlexp.app.execution.compatibility import check_compatibility
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.request import read_request
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
@@ -232,6 +233,8 @@ def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> Va
     """
     request = read_request(overrides, workspace)
     check_compatibility(request.experiment.configurations, workspace, parts=request.parts)
+    devices = (c.compute.device for c in request.experiment.configurations)
+    check_devices(devices, request.executor)
     return ValidConfigurations(
         configurations=tuple(
             ValidConfiguration(label=configuration.label, task=configuration.task)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
@@ -114,8 +115,6 @@ def run_missing(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     # This also checks conf/report.yaml: its mistakes must not appear only after the training.
     leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     experiment = merge_with_existing(paths, request.experiment)
@@ -124,7 +123,10 @@ def run_missing(
     interrupted, spaces = None, dict[str, EnvironmentSpaces]()
     if plan.missing or options.dry_run:
         check_compatibility(request.experiment.configurations, workspace, spaces, request.parts)
+    check_devices((spec.compute["device"] for spec in plan.missing), request.executor)
     _check_detached(request, options)
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     launch = _launch_settings_of(request, command, options, workspace)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)

@@ -17,6 +17,7 @@ from rlexp.app.execution.checkpoints import (
     steps_done,
 )
 from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.estimate import estimate_cost, store_speeds
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import execute_source
@@ -217,8 +218,6 @@ def run_sweep(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     lag_asked = request.request.plan.lag is not None
     experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
     configurer = Configurer(request, workspace, {})
@@ -233,6 +232,10 @@ def run_sweep(
         chosen=request.request.space.choices(),
     )
     launch = _launch_settings_of(request, experiment, command, options, workspace)
+    if not paths.definition.exists():
+        check_devices([experiment.default.compute.device], launch.executor)
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
@@ -283,6 +286,7 @@ def _hold_and_search(
     interrupted: Signals | None = None
     mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
+        check_devices([experiment.default.compute.device], launch.executor)
         workers = launch.executor.workers_for(launch.threads)
         watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:

@@ -87,7 +87,7 @@ def test_environment_variables_stay_unresolved(
 
 def test_unknown_key_is_refused(tmp_path: Path) -> None:
     """The error about an unknown key suggests the most similar key."""
-    with pytest.raises(ConfigError, match="did you mean 'budget.steps=1'"):
+    with pytest.raises(ConfigError, match=r"did you mean 'budget\.steps=1'"):
         show_configuration(["budget.stesp=1"], study(tmp_path))
 
 
