@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from rlexp.config.overrides import (
     quoted,
     split_override,
 )
+from rlexp.config.study_file import LabelledWords, read_words
 from rlexp.errors import ConfigError, did_you_mean, names_near
 from rlexp.protocol.budget import evaluation_interval
 
@@ -91,11 +92,28 @@ Load = Callable[[Sequence[str]], Any]
 
 @dataclass(frozen=True, slots=True)
 class ComposedConfiguration:
-    """A resolved configuration, the choices of the grid behind it, and its matrix cell if any."""
+    """A resolved configuration and where it comes from.
+
+    Attributes:
+        plain: The configuration.
+        choices: The choices of the grid behind it.
+        cell: Its cell of a matrix, if any.
+        words: The overrides of its variant, if it comes from a study file.
+    """
 
     plain: dict[str, Any]
     choices: tuple[tuple[str, str], ...]
     cell: MatrixCell | None = None
+    words: LabelledWords | None = None
+
+    @property
+    def variant(self) -> str | None:
+        """The label of its variant in a study file; None if it has none."""
+        return self.words.label if self.words else None
+
+    def located(self, error: ConfigError) -> ConfigError:
+        """The error, with the file and line of the override that it is about, if any."""
+        return self.words.located(error) if self.words else error
 
 
 def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguration]:
@@ -111,6 +129,40 @@ def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguratio
     """
     check_words(overrides, folder)
     return compose_cells(expand(overrides, folder), folder)
+
+
+def compose_words(arguments: Sequence[str], folder: Path) -> list[ComposedConfiguration]:
+    """Compose every configuration of a command, whose first word may be a study file.
+
+    Raises:
+        ConfigError: An override is wrong; every wrong one of a study file is named with its line.
+    """
+    composed, mistakes = list[ComposedConfiguration](), dict[str, ConfigError]()
+    for words in read_words(arguments, folder):
+        wrong = list[ConfigError]()
+        composed += [replace(c, words=words) for c in _compose_all(words, folder, wrong)]
+        mistakes |= {str(error): error for error in wrong}
+    if mistakes:
+        first = next(iter(mistakes.values()))
+        raise first.rephrased("; ".join(mistakes)) from first
+    return composed
+
+
+def _compose_all(
+    words: LabelledWords, folder: Path, wrong: list[ConfigError]
+) -> list[ComposedConfiguration]:
+    """Compose the configurations of a variant; adds the errors about its overrides to `wrong`."""
+    overrides = words.overrides
+    while True:
+        try:
+            return compose(overrides, folder)
+        except ConfigError as error:
+            wrong.append(words.located(error))
+            # Without the wrong override, the next error is about another one.
+            right = tuple(w for w in overrides if split_override(w)[0] != error.key)
+            if error.key not in words.places or len(right) == len(overrides):
+                return []
+            overrides = right
 
 
 def compose_cells(cells: Sequence[MatrixCell], folder: Path) -> list[ComposedConfiguration]:

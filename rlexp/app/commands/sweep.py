@@ -246,7 +246,7 @@ def run_sweep(
         experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
         write_experiment(paths, experiment)
         return _hold_and_search(
-            paths, experiment, configurer, launch, options, workspace, observer
+            paths, experiment, configurer, launch, command, options, workspace, observer
         )
 
 
@@ -258,6 +258,8 @@ def _launch_settings_of(
     workspace: Workspace,
 ) -> LaunchSettings:
     return LaunchSettings(
+        # With the words of a study file instead of its name: `rlexp resume` needs no such file.
+        command=("rlexp", "sweep", *request.words),
         executor=request.executor,
         threads=experiment.default.compute.threads,
         operational={
@@ -265,7 +267,6 @@ def _launch_settings_of(
             "allow_drift": options.allow_drift,
             "until": str(options.until),
         },
-        command=command,
         with_drift=drift_command(command, workspace, *options.flags),
         trackers=request.trackers,
     )
@@ -276,6 +277,7 @@ def _hold_and_search(
     experiment: Experiment,
     configurer: Configurer,
     launch: LaunchSettings,
+    command: Sequence[str],
     options: SweepOptions,
     workspace: Workspace,
     observer: Observer,
@@ -314,7 +316,7 @@ def _hold_and_search(
         paths,
         sweeping,
         ledger,
-        launch.command,
+        command,
         ran=len(set(sweeping.records) - before),
         complete=_is_done(sweeping, options.until),
         interrupted=interrupted,

@@ -16,7 +16,7 @@ from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import ComposedConfiguration, compose
+from rlexp.config.compose import ComposedConfiguration, compose_words
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
 from rlexp.environments.composed import ComposedTask, pinned
@@ -71,17 +71,23 @@ class RunRequest:
 def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     """Turn overrides into an experiment, without starting or writing anything.
 
+    Args:
+        overrides: Overrides in Hydra's grammar; the first word may be a study file.
+        workspace: The workspace.
+
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
     workspace.make_importable()
-    composed = compose(overrides, workspace.folder)
+    composed = compose_words(overrides, workspace.folder)
     validated = [_validated(composition, workspace) for composition in composed]
     configurations = tuple(
         configuration_of(composition, root, parts)
         for composition, (root, parts) in zip(composed, validated, strict=True)
     )
     built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
+    if any(composition.variant is not None for composition in composed):
+        _check_variants(configurations)
     configurations = _unique(configurations)
     _same_budget(configurations)
     root, parts = validated[0]
@@ -114,9 +120,9 @@ def _validated(
     try:
         return validate(composition.plain, workspace.allowed)
     except ConfigError as error:
-        raise error.rephrased(
-            f"{composition.cell.error_prefix if composition.cell else ''}{error}"
-        ) from error
+        located = composition.located(error)
+        prefix = composition.cell.error_prefix if composition.cell else ""
+        raise located.rephrased(f"{prefix}{located}") from error
 
 
 def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -> str:
@@ -154,7 +160,7 @@ def configuration_of(
     reference = environment.pop("reference")
     algorithm = plug_in_settings(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
-        label=_label(short_name(algorithm), composition.choices),
+        label=_label(short_name(algorithm), composition),
         task=parts.environment.task,
         agent=plug_in_settings(root.agent, parts.agent, "agent"),
         algorithm=algorithm,
@@ -204,11 +210,16 @@ def _with_variables(given: Any, filled: Any) -> Any:
     return given if has_variable(given) else filled
 
 
-def _label(algorithm: str, choices: Sequence[tuple[str, str]]) -> str:
+def _label(algorithm: str, composition: ComposedConfiguration) -> str:
+    variant = composition.variant
+    # The label of a variant need not name the algorithm, so a chosen one is shown.
+    hidden = TASK_CHOICES if variant is None else TASK_CHOICES[:-1]
     choices_shown = [
-        f"{key.rpartition('.')[2]}={value}" for key, value in choices if key not in TASK_CHOICES
+        f"{key.rpartition('.')[2]}={value}"
+        for key, value in composition.choices
+        if key not in hidden
     ]
-    return " ".join([algorithm, *choices_shown])
+    return " ".join([algorithm if variant is None else variant, *choices_shown])
 
 
 def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, ...]:
@@ -225,6 +236,18 @@ def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, .
             )
         seen[key] = configuration
     return tuple(unique.values())
+
+
+def _check_variants(configurations: Sequence[Configuration]) -> None:
+    """Refuse variants that are the same configuration: one of them would lose its runs."""
+    first: dict[str, Configuration] = {}
+    for configuration in configurations:
+        other = first.setdefault(configuration.fingerprint, configuration)
+        if other.label != configuration.label:
+            raise ConfigError(
+                f"the variants {other.label} and {configuration.label} are the same configuration: "
+                "change the words of one of them, or remove it",
+            )
 
 
 def _same_budget(configurations: Sequence[Configuration]) -> None:
