@@ -22,17 +22,27 @@ if TYPE_CHECKING:
         OptionListing,
         ResolvedConfiguration,
         ResolvedConfigurations,
+        StudyText,
         ValidConfigurations,
     )
     from rlexp.console import Console
 
 
 def config_show(
-    overrides: Overrides = None, allow_import: AllowImport = None, as_json: Json = False
+    overrides: Overrides = None,
+    as_study: Annotated[
+        bool, typer.Option("--study", help="Write the overrides as a study file instead.")
+    ] = False,
+    allow_import: AllowImport = None,
+    as_json: Json = False,
 ) -> None:
     """Show the resolved configuration for the given overrides."""
-    from rlexp.app.commands.configuration import show_configuration
+    from rlexp.app.commands.configuration import show_configuration, show_study
 
+    if as_study:
+        study = show_study(overrides or [], current_workspace(allow_import))
+        show_result(study, console_for(as_json=as_json), study_lines)
+        return
     resolutions = show_configuration(overrides or [], current_workspace(allow_import))
     show_result(resolutions, console_for(as_json=as_json), configuration_lines)
 
@@ -78,6 +88,14 @@ def configuration_lines(resolutions: "ResolvedConfigurations") -> "Iterator[str]
             yield f"# {_choices(resolved)}"
         for line in as_yaml(resolved.configuration).splitlines():
             yield safe_for_terminal(line)
+
+
+def study_lines(study: "StudyText") -> "Iterator[str]":
+    """The study file, line by line."""
+    from rlexp.text import safe_for_terminal
+
+    for line in study.text.splitlines():
+        yield safe_for_terminal(line)
 
 
 def _choices(resolved: "ResolvedConfiguration") -> str:

@@ -383,7 +383,9 @@ def read_words(arguments: Sequence[str], folder: Path) -> list[LabelledWords]:
     return [_merged(label, study, words, typed) for label, words in variants.items()]
 
 
-def read_sweep_words(path: str, typed: Sequence[str], folder: Path) -> tuple[str | None, LabelledWords]:
+def read_sweep_words(
+    path: str, typed: Sequence[str], folder: Path
+) -> tuple[str | None, LabelledWords]:
     """The definition that the study file of a sweep starts from, and its overrides.
 
     Args:

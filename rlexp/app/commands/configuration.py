@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from rlexp.app.execution.compatibility import check_compatibility
 from rlexp.app.execution.device_check import check_devices
-from rlexp.app.execution.request import read_request
+from rlexp.app.execution.request import read_configurations, read_request
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose, find_words
+from rlexp.config.compose import ComposedConfiguration, compose_words, find_words
 from rlexp.config.config_files import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.secret_check import has_variable
+from rlexp.config.study_file import LabelledWords
+from rlexp.config.study_text import ChosenWords, study_text
 from rlexp.store.secrets import mask_all
 
 TRACKER = "tracker"
@@ -25,7 +27,8 @@ class ResolvedConfiguration:
     """A resolved configuration, with its choices where it is one of a grid.
 
     Attributes:
-        choices: The choices of the grid or matrix: key and value as text (`algorithm`: `ppo`).
+        choices: The choices of the grid or matrix: key and value as text (`algorithm`: `ppo`),
+            after the label of the variant of a study file (`variant`).
         configuration: Every group and setting. References to environment variables stay
             unresolved, and secrets are masked.
     """
@@ -141,6 +144,40 @@ class ValidConfigurations:
     runs: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyText:
+    """A study file that plans the same runs as the given overrides.
+
+    Attributes:
+        name: The name of the experiment.
+        text: The content of the file, in YAML.
+    """
+
+    schema: ClassVar[Schema] = Schema("study-text")
+
+    name: str
+    text: str
+
+
+def show_study(overrides: Sequence[str], workspace: Workspace) -> StudyText:
+    """Write the words of a command as a study file, with a variant for each choice of a grid.
+
+    Raises:
+        ConfigError: An override is unknown, mistyped or out of range, or holds a secret.
+    """
+    name = read_request(overrides, workspace).experiment.name
+    configurations = [
+        ChosenWords(
+            label=planned.configuration.label,
+            words=planned.composed.words or LabelledWords(None, tuple(overrides)),
+            choices=dict(planned.composed.choices),
+            is_cell=planned.composed.cell is not None,
+        )
+        for planned in read_configurations(overrides, workspace)
+    ]
+    return StudyText(name=name, text=study_text(name, configurations))
+
+
 def show_configuration(overrides: Sequence[str], workspace: Workspace) -> ResolvedConfigurations:
     """Compose every configuration of the given overrides; environment variables stay unresolved.
 
@@ -148,12 +185,16 @@ def show_configuration(overrides: Sequence[str], workspace: Workspace) -> Resolv
         ConfigError: An override cannot be read, or names something unknown.
     """
     configurations = (
-        ResolvedConfiguration(
-            choices=dict(composed.choices), configuration=_masked(composed.plain)
-        )
-        for composed in compose(overrides, workspace.folder)
+        ResolvedConfiguration(choices=_choices_of(composed), configuration=_masked(composed.plain))
+        for composed in compose_words(overrides, workspace.folder)
     )
     return ResolvedConfigurations(configurations=tuple(configurations))
+
+
+def _choices_of(composed: ComposedConfiguration) -> dict[str, str]:
+    """The choices of a configuration, with the label of its variant, if any."""
+    variant = {} if composed.variant is None else {"variant": composed.variant}
+    return {**variant, **dict(composed.choices)}
 
 
 def words_of_option(name: str, value: str, workspace: Workspace) -> str | None:

@@ -11,7 +11,7 @@ from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibi
 from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
-from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
+from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
@@ -118,6 +118,8 @@ def run_missing(
     # This also checks conf/report.yaml: its mistakes must not appear only after the training.
     leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     experiment = merge_with_existing(paths, request.experiment)
+    if request.labelled:
+        check_labels(experiment, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
     interrupted, spaces = None, dict[str, EnvironmentSpaces]()

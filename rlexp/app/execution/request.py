@@ -47,6 +47,7 @@ class RunRequest:
         trackers: The trackers that receive the records.
         only: The id of the single requested run, or None for all runs.
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
+        labelled: Whether the command names its configurations, as the variants of a study file.
     """
 
     experiment: Experiment
@@ -56,6 +57,7 @@ class RunRequest:
     trackers: ChosenTrackers
     only: str | None = None
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
+    labelled: bool = False
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -78,19 +80,15 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
-    workspace.make_importable()
-    composed = compose_words(overrides, workspace.folder)
-    validated = [_validated(composition, workspace) for composition in composed]
-    configurations = tuple(
-        configuration_of(composition, root, parts)
-        for composition, (root, parts) in zip(composed, validated, strict=True)
-    )
-    built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
+    planned = read_configurations(overrides, workspace)
+    composed = [item.composed for item in planned]
+    configurations = tuple(item.configuration for item in planned)
+    built = {item.configuration.fingerprint: item.parts for item in planned}
     if any(composition.variant is not None for composition in composed):
         _check_variants(configurations)
     configurations = _unique(configurations)
     _same_budget(configurations)
-    root, parts = validated[0]
+    root, parts = planned[0].settings, planned[0].parts
     experiment = Experiment(
         name="",
         configurations=configurations,
@@ -111,7 +109,42 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = ChosenTrackers.of(composed[0].plain, parts)
-    return RunRequest(named, phase, parts.executor, root.budget, trackers, parts=built)
+    return RunRequest(
+        experiment=named,
+        phase=phase,
+        executor=parts.executor,
+        budget=root.budget,
+        trackers=trackers,
+        labelled=any(composition.variant is not None for composition in composed),
+        parts=built,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedConfiguration:
+    """A configuration of a command, and what it was made of."""
+
+    composed: ComposedConfiguration
+    settings: ValidatedSettings
+    parts: PlugIns
+    configuration: Configuration
+
+
+def read_configurations(
+    overrides: Sequence[str], workspace: Workspace
+) -> list[PlannedConfiguration]:
+    """Every configuration that overrides ask for, with its label; equal ones are not joined.
+
+    Raises:
+        ConfigError: An override is unknown, mistyped or out of range.
+    """
+    workspace.make_importable()
+    planned = []
+    for composed in compose_words(overrides, workspace.folder):
+        settings, parts = _validated(composed, workspace)
+        configuration = configuration_of(composed, settings, parts)
+        planned.append(PlannedConfiguration(composed, settings, parts, configuration))
+    return planned
 
 
 def _validated(
@@ -311,6 +344,24 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     configurations = with_current_parts(existing.configurations, requested.configurations)
     allotted = _allotted(existing, requested, seeds)
     return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+
+
+def check_labels(existing: Experiment, requested: Experiment) -> None:
+    """Refuse another label for a recorded configuration: its runs keep the recorded label.
+
+    Raises:
+        RecordError: A configuration is recorded under another label.
+    """
+    recorded = {c.fingerprint: c.label for c in existing.configurations}
+    for configuration in requested.configurations:
+        label = recorded.get(configuration.fingerprint, configuration.label)
+        if label != configuration.label:
+            raise RecordError(
+                f"the variant {configuration.label!r} is recorded in {existing.name} under the "
+                f"label {label!r}, which its runs keep: write that label, or choose another name",
+                code="other_definition",
+                key="variants",
+            )
 
 
 def other_name(paths: ExperimentPaths) -> str:
