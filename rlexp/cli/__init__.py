@@ -89,6 +89,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
     "show": configuration.config_show,
     "list": configuration.config_list,
+    "search": configuration.config_search,
     "validate": configuration.config_validate,
     "schema": schemas.config_schema,
     "import": import_hyperparameters.config_import,
@@ -111,8 +112,9 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return interruptible
 
 
+EPILOGS = {"run": run.words_help()}
 for name, command in COMMANDS.items():
-    app.command(name)(_interruptible(command))
+    app.command(name, epilog=EPILOGS.get(name))(_interruptible(command))
 for name, command in CONFIG_COMMANDS.items():
     config.command(name)(_interruptible(command))
 

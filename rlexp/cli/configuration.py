@@ -1,5 +1,6 @@
 """`rlexp config`: shows, lists and validates configurations."""
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
         OptionListing,
         ResolvedConfiguration,
         ResolvedConfigurations,
+        SettingListing,
         StudyText,
         ValidConfigurations,
     )
     from rlexp.console import Console
+
+
+MOST_OPTIONS = 3
+"""Largest number of options that a row of a search names."""
 
 
 def config_show(
@@ -61,6 +67,17 @@ def config_list(
         render_result(list_groups(current_workspace()), console, show_groups)
     else:
         render_result(list_options(group, current_workspace()), console, show_options)
+
+
+def config_search(
+    word: Annotated[str, typer.Argument(help="A part of a name or of a meaning: lr, steps …")],
+    as_json: Json = False,
+) -> None:
+    """Search all settings and options by a part of a name or of a meaning."""
+    from rlexp.app.commands.configuration import search_configuration
+
+    listing = search_configuration(word, current_workspace())
+    render_result(listing, console_for(as_json=as_json), show_settings)
 
 
 def config_validate(
@@ -137,6 +154,24 @@ def show_options(listing: "OptionListing", console: "Console") -> None:
     ]
     mixed = any(row.source != "rlexp" for row in listing.rows)
     console.table(rows, [listing.group, "description", *(["from"] if mixed else [])])
+
+
+def show_settings(listing: "SettingListing", console: "Console") -> None:
+    """Show the settings and options as a table: what to type, the default and the meaning."""
+    from rlexp.text import join_first_names, safe_for_terminal
+
+    rows = [
+        {
+            "write": row.write,
+            "default": ""
+            if row.default is None
+            else safe_for_terminal(json.dumps(row.default, default=str)),
+            "in": join_first_names(row.options, MOST_OPTIONS) if row.options else "",
+            "meaning": safe_for_terminal(row.meaning),
+        }
+        for row in listing.rows
+    ]
+    console.table(rows, ["write", "default", "in", "meaning"])
 
 
 def valid_lines(valid: "ValidConfigurations") -> "Iterator[str]":

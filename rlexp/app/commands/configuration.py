@@ -16,6 +16,7 @@ from rlexp.config.config_files import DEFINITIONS, defaults, listed_groups, opti
 from rlexp.config.secret_check import has_variable
 from rlexp.config.study_file import LabelledWords
 from rlexp.config.study_text import ChosenWords, study_text
+from rlexp.config.word_search import SettingEntry, search_settings
 from rlexp.store.secrets import mask_all
 
 TRACKER = "tracker"
@@ -112,6 +113,38 @@ class OptionListing:
 
     group: str
     rows: tuple[OptionRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """A setting or an option that matches a search.
+
+    Attributes:
+        write: What to type; `…` stands for a value of a setting.
+        default: The default value of a setting; null for an option.
+        options: The options of its group that have the setting; empty outside groups.
+        meaning: The comment beside the setting, or the description of the option.
+    """
+
+    write: str
+    default: Any
+    options: tuple[str, ...]
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingListing:
+    """The settings and options that match a search.
+
+    Attributes:
+        word: The word that was searched.
+        rows: The settings and options, the best matches first.
+    """
+
+    schema: ClassVar[Schema] = Schema("configuration-search")
+
+    word: str
+    rows: tuple[SettingRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +274,36 @@ def _written(
     if group == TRACKER:
         return f"{group}=[…]"
     return f"{group}=…" if group in of_runs else f"+{group}=…"
+
+
+def search_configuration(word: str, workspace: Workspace) -> SettingListing:
+    """Search settings and options by a part of a name or of a comment; the best matches first.
+
+    Raises:
+        ConfigError: Nothing contains the word.
+    """
+    files = ("config.yaml", "report.yaml", "sweep.yaml")
+    of_runs, of_reports, of_sweeps = (defaults(workspace.folder, file) for file in files)
+
+    def write(entry: SettingEntry) -> str:
+        if entry.is_option:
+            form = _written(entry.key, of_runs, of_reports, of_sweeps)
+            return form.replace("…", str(entry.default))
+        if entry.of_reports:
+            return f"report --set {entry.key}=…"
+        is_of_sweeps = entry.key.split(".")[0] in {DEFINITIONS, "sweep", *of_sweeps}
+        return f"sweep NAME {entry.key}=…" if is_of_sweeps else f"{entry.key}=…"
+
+    rows = (
+        SettingRow(
+            write=write(entry),
+            default=None if entry.is_option else entry.default,
+            options=entry.options,
+            meaning=entry.meaning,
+        )
+        for entry in search_settings(word, workspace.folder)
+    )
+    return SettingListing(word=word, rows=tuple(rows))
 
 
 def list_options(group: str, workspace: Workspace) -> OptionListing:
