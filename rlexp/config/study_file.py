@@ -307,7 +307,10 @@ def read_study(path: str, folder: Path) -> StudyFile:
 
     file = folder / Path(path).expanduser()
     _check_exists(path, file, folder)
-    check_yaml(file)
+    try:
+        check_yaml(file)
+    except ConfigError as error:
+        raise error.rephrased(str(error).replace(str(file), path)) from error
     text = file.read_text(encoding="utf-8")
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     try:
