@@ -325,7 +325,8 @@ def read_study(path: str, folder: Path) -> StudyFile:
         )
     if "defaults" in content:
         raise ConfigError(_definition_message(path, file, folder))
-    return _Reader(path, content, dict(_lines(root, ())), folder).read()
+    settings = {str(key): value for key, value in content.items()}
+    return _Reader(path, settings, dict(_lines(root, ())), folder).read()
 
 
 def _check_exists(path: str, file: Path, folder: Path) -> None:
@@ -382,8 +383,9 @@ def read_words(arguments: Sequence[str], folder: Path) -> list[LabelledWords]:
             f"{study.path}, line {study.sweep_line}: this study is a sweep: "
             f"type {shlex.join(['rlexp', 'sweep', study.path, *typed])}"
         )
-    variants = study.variants or {None: ()}
-    return [_merged(label, study, words, typed) for label, words in variants.items()]
+    if not study.variants:
+        return [_merged(None, study, (), typed)]
+    return [_merged(label, study, words, typed) for label, words in study.variants.items()]
 
 
 def read_sweep_words(

@@ -60,7 +60,7 @@ def search_settings(word: str, folder: Path) -> list[SettingEntry]:
     Raises:
         ConfigError: Nothing contains the word.
     """
-    text = word.lower().strip("-+= ").replace("-", "_")
+    text = word.lower().strip("-+= ").replace("-", "_").replace(" ", "_")
     every = [*_joined(_settings(folder)), *_options(folder)]
     ranked = [(rank, entry) for entry in every if (rank := _rank(entry, text)) is not None]
     # Settings of fewer levels are needed more often.
@@ -90,7 +90,7 @@ def _rank(entry: SettingEntry, text: str) -> int | None:
         text in {name.lower(), entry.key.lower()},
         text in name.lower(),
         not entry.is_option and text in entry.key.lower(),
-        text.replace("_", " ") in entry.meaning.lower(),
+        text in entry.meaning.lower().replace("-", "_").replace(" ", "_"),
     )
     return next((rank for rank, holds in enumerate(checks) if holds), None)
 
