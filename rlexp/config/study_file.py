@@ -14,6 +14,7 @@ from typing import Any
 from rlexp.config.config_files import DEFINITIONS, check_yaml, group_options
 from rlexp.config.first_words import STUDY_FILE, check_words
 from rlexp.config.overrides import format_override, split_override
+from rlexp.config.yaml_mistakes import describe_yaml_error
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.seeds import SeedPlan
@@ -80,9 +81,16 @@ class LabelledWords:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def located(self, error: ConfigError) -> ConfigError:
-        """The error, with the file and line of the override that it is about."""
+        """The error, with the file and line of every override that it is about."""
+        text = str(error)
+        for key, place in self.places.items():
+            # An error about several values names the key of each at the beginning of its part.
+            pattern = rf"(^|; )(?={re.escape(key)}[=: ])"
+            text = re.sub(pattern, lambda match, at=place: f"{match[1]}{at}: ", text, count=1)
         place = self.places.get(error.key or "")
-        return error if place is None else error.rephrased(f"{place}: {error}")
+        if text == str(error) and place is not None:
+            text = f"{place}: {error}"
+        return error.rephrased(text)
 
 
 @dataclass(slots=True)
@@ -130,6 +138,13 @@ class _Reader:
         }
         present = (key for key in readers if self.content.get(key) is not None)
         return tuple(word for key in present for word in readers[key](self.content[key]))
+
+    def _shared(self) -> list[StudyWord]:
+        """The words of the section `words`; its mistakes are reported where it is read."""
+        mistakes = list(self.mistakes)
+        words = list(self._words(self.content.get("words"), ("words",)))
+        self.mistakes = mistakes
+        return words
 
     def _variants(self) -> dict[str, tuple[StudyWord, ...]]:
         variants = self.content.get("variants")
@@ -186,7 +201,9 @@ class _Reader:
     def _section(self, name: str, value: Any) -> Iterator[StudyWord]:
         """The words of `seeds` or `budget`; a single value stands for its usual setting."""
         if not isinstance(value, Mapping):
-            first = {"seeds": "test", "budget": "steps"}[name]
+            of_tuning = "phase=tuning" in (word.text for word in self._shared())
+            seeds = "tuning" if of_tuning else "test"
+            first = {"seeds": seeds, "budget": "steps"}[name]
             yield self._word(f"{name}.{first}", value, (name,))
             return
         self._check_keys(value, (name,), SECTIONS[name])
@@ -317,7 +334,7 @@ def read_study(path: str, folder: Path) -> StudyFile:
         # OmegaConf reads 1e5 as a number, like Hydra and unlike yaml 1.1.
         content = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
     except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path} cannot be read: {describe_yaml_error(error)}") from error
     if not isinstance(content, Mapping) or not content:
         raise ConfigError(
             f"{path} is no study file: write keys such as words: [algorithm=ppo]; "

@@ -46,6 +46,7 @@ def refusal(folder: Path, text: str, *typed: str) -> str:
         ("words: {environment.arguments.g: 1}", ["++environment.arguments.g=1"]),
         ("seeds: 4", ["seeds.test=4"]),
         ("seeds: [1, 5]", ["seeds.test=[1,5]"]),
+        ("words: [phase=tuning]\nseeds: 4", ["phase=tuning", "seeds.tuning=4"]),
         ("seeds: {test: 4, root: 1}", ["seeds.test=4", "seeds.root=1"]),
         ("budget: 2e4", ["budget.steps=20000.0"]),
         ("budget: {steps: 500, evaluation_every: null}",

@@ -11,6 +11,7 @@ from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.overrides import parse_overrides
+from rlexp.config.study_file import is_study_file
 from rlexp.config.validate import ValidatedSettings, validate
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import TENTH, evaluation_interval
@@ -61,6 +62,11 @@ def request_trial_again(
             change the trial.
     """
     workspace.make_importable()
+    if overrides and is_study_file(overrides[0]):
+        raise ConfigError(
+            f"{overrides[0]}: --from-sweep takes words and no study file; leave out --from-sweep, "
+            "or the file"
+        )
     keys = [parsed.key_or_group for parsed in parse_overrides(overrides)]
     for word, key in zip(overrides, keys, strict=True):
         if key.split(".")[0] in FIXED_BY_TRIAL:

@@ -80,6 +80,24 @@ def test_a_value_out_of_range_names_its_line(tmp_path: Path) -> None:
         planned(tmp_path, "s.yaml")
 
 
+def test_several_values_out_of_range_name_their_lines(tmp_path: Path) -> None:
+    """Each value that validation refuses is named with its own line."""
+    text = STUDY.replace("steps: 4096", "steps: 4096, final_episodes: 0")
+    (tmp_path / "s.yaml").write_text(text.replace("test: 2", "test: -2"))
+    with pytest.raises(ConfigError) as caught:
+        planned(tmp_path, "s.yaml")
+    message = str(caught.value)
+    assert "s.yaml, line 6: seeds.test=-2" in message
+    assert "; s.yaml, line 7: budget.final_episodes=0" in message
+
+
+def test_a_trial_of_a_sweep_takes_no_study_file(tmp_path: Path) -> None:
+    """`rlexp run --from-sweep` takes words only, and says so."""
+    (tmp_path / "s.yaml").write_text(STUDY)
+    with pytest.raises(ConfigError, match="--from-sweep takes words and no study file"):
+        rlexp(tmp_path, "run", "--from-sweep", "tuned", "s.yaml")
+
+
 def test_a_changed_study_under_the_same_name_is_refused(tmp_path: Path) -> None:
     """A name stands for one question: a changed study file is refused with the difference."""
     (tmp_path / "s.yaml").write_text(STUDY)
