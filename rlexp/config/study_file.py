@@ -85,11 +85,12 @@ class LabelledWords:
         text = str(error)
         for key, place in self.places.items():
             # An error about several values names the key of each at the beginning of its part.
-            pattern = rf"(^|; )(?={re.escape(key)}[=: ])"
-            text = re.sub(pattern, lambda match, at=place: f"{match[1]}{at}: ", text, count=1)
-        place = self.places.get(error.key or "")
-        if text == str(error) and place is not None:
-            text = f"{place}: {error}"
+            match = re.search(rf"(?:^|; )(?={re.escape(key)}[=: ])", text)
+            if match is not None:
+                text = f"{text[: match.end()]}{place}: {text[match.end() :]}"
+        place_of_key = self.places.get(error.key or "")
+        if text == str(error) and place_of_key is not None:
+            text = f"{place_of_key}: {error}"
         return error.rephrased(text)
 
 

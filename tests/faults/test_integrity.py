@@ -152,14 +152,14 @@ def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     assert () == verdict(study).faults
     assert study.give(*arguments)[0] == 0
     count = count_matching(study)
-    assert study.give(*arguments, "seeds.test=3")[0] == 0
+    assert study.give(*last_words(*arguments, "seeds.test=3"))[0] == 0
     assert count < count_matching(study)
     documents = [getattr(entry, "name", "") for entry in _entries(study)]
     assert {"experiment.json", "selection.json"} <= set(documents)
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
     before = verdict(study).late
-    assert study.give(*arguments, "seeds.test=3")[0] == 0
+    assert study.give(*last_words(*arguments, "seeds.test=3"))[0] == 0
     assert before + 1 == verdict(study).late
     count_matching(study)
 
