@@ -45,7 +45,8 @@ def run(
     """Train configurations on seeds: what `rlexp run` does.
 
     Args:
-        overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`).
+        overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`);
+            the first one may be a study file (`"study.yaml"`).
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
@@ -97,7 +98,8 @@ def sweep(
     """Tune hyperparameters, select a winner once, and test it: what `rlexp sweep` does.
 
     Args:
-        name: The name of a definition in `sweeps/`; None defines the sweep by overrides only.
+        name: The name of a definition in `sweeps/`, or a study file; None defines the sweep by
+            overrides only.
         overrides: Configuration in Hydra's grammar (`"sweep.trials=20"`).
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.

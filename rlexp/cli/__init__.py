@@ -91,6 +91,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
     "show": configuration.config_show,
     "list": configuration.config_list,
+    "search": configuration.config_search,
     "validate": configuration.config_validate,
     "schema": schemas.config_schema,
     "import": import_hyperparameters.config_import,
@@ -113,8 +114,9 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return interruptible
 
 
+EPILOGS = {"run": run.words_help()}
 for name, command in COMMANDS.items():
-    app.command(name)(_interruptible(command))
+    app.command(name, epilog=EPILOGS.get(name))(_interruptible(command))
 for name, command in CONFIG_COMMANDS.items():
     config.command(name)(_interruptible(command))
 
@@ -134,7 +136,7 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         from rlexp.cli.error_report import make_error_report
 
-        report_of_error = make_error_report(error)
+        report_of_error = make_error_report(error, sys.argv[1:])
         if report_of_error is None:
             raise
     # The arguments may be what is wrong, so `--json` is looked up without Typer.

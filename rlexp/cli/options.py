@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Result")
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Overrides in Hydra's grammar: algorithm=ppo budget.steps=20000."),
+    typer.Argument(
+        help="Overrides in Hydra's grammar, algorithm=ppo budget.steps=20000; "
+        "a study file may be the first."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 Definition = Annotated[
     list[str] | None,
-    typer.Argument(help="A definition in sweeps/, then overrides: quick sweep.trials=20."),
+    typer.Argument(
+        help="A definition in sweeps/ or a study file, then overrides: quick sweep.trials=20."
+    ),
 ]
 NOTABLE_SHARE = 0.05
 """Share of the search's time above which the time of suggestions is printed."""

@@ -11,9 +11,9 @@ from rlexp.app.execution.compatibility import check_compatibility
 from rlexp.app.execution.request import configuration_of
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose
+from rlexp.config.compose import compose, compose_cells
 from rlexp.config.config_files import group_options
-from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, cells_of
+from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, MatrixCell, cells_of
 from rlexp.config.third_party_yaml import (
     HyperparameterEntry,
     environment_options,
@@ -300,7 +300,7 @@ def _check(
     unusable: list[str | None] = []
     try:
         for cell in cells_of(matrix, entry.name, at, workspace.folder):
-            for composed in compose(cell.overrides, workspace.folder):
+            for composed in compose_cells([MatrixCell(cell.overrides)], workspace.folder):
                 root, parts = validate(composed.plain, workspace.allowed)
                 # The Atari tasks differ in their game only, and importing torch takes seconds.
                 if not unusable:

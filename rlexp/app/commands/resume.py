@@ -500,6 +500,12 @@ def recorded_sweep(
     typed = _typed(recorded, name)
     definition, before = split_definition(typed)
     keys = [parsed.key_or_group for parsed in parse_overrides(before)]
+    # Records of earlier versions may hold several values of a key, of which the last one counts.
+    last = {key: position for position, key in enumerate(keys)}
+    before = [
+        word for n, (word, key) in enumerate(zip(before, keys, strict=True)) if n == last[key]
+    ]
+    keys = [key for n, key in enumerate(keys) if n == last[key]]
     # An override given now wins over the recorded one of the same key.
     kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
     left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rlexp.app.execution.checkpoints import drift_command
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.preparation import Prepared, prepare
 from rlexp.app.execution.probes import Costs
-from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
+from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
@@ -115,19 +116,23 @@ def run_missing(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     # This also checks conf/report.yaml: its mistakes must not appear only after the training.
     leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     experiment = merge_with_existing(paths, request.experiment)
+    if request.labelled:
+        check_labels(experiment, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
     interrupted = None
+    check_devices((spec.compute["device"] for spec in plan.missing), request.executor)
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
     prepared = Prepared(plan, Costs())
     if plan.missing or options.dry_run:
         prepared = prepare(request, plan, launch, options, workspace, observer)
+    # After the checks: a refused command leaves no folder.
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)
         planned = make_run_plan(paths, request.phase, prepared.plan, launch, code, prepared.costs)

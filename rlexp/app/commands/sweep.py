@@ -16,6 +16,7 @@ from rlexp.app.execution.checkpoints import (
     largest_replay_buffer,
     steps_done,
 )
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import execute_source
@@ -223,8 +224,6 @@ def run_sweep(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     lag_asked = request.request.plan.lag is not None
     experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
     configurer = Configurer(request, workspace, {})
@@ -239,6 +238,10 @@ def run_sweep(
         chosen=request.request.space.choices(),
     )
     launch = _launch_settings_of(request, experiment, command, options, workspace)
+    if not paths.definition.exists():
+        check_devices([experiment.default.compute.device], launch.executor)
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
@@ -252,7 +255,8 @@ def run_sweep(
         costs = _costs(experiment, opened[0], launch, configurer, options, workspace, observer)
         write_experiment(paths, experiment)
         return _search(
-            *(paths, experiment, configurer, launch, options, workspace, observer), opened, costs
+            *(paths, experiment, configurer, launch, command, options, workspace, observer),
+            *(opened, costs),
         )
 
 
@@ -291,6 +295,8 @@ def _launch_settings_of(
     workspace: Workspace,
 ) -> LaunchSettings:
     return LaunchSettings(
+        # With the words of a study file instead of its name: `rlexp resume` needs no such file.
+        command=("rlexp", "sweep", *request.words),
         executor=request.executor,
         threads=experiment.default.compute.threads,
         operational={
@@ -298,7 +304,6 @@ def _launch_settings_of(
             "allow_drift": options.allow_drift,
             "until": str(options.until),
         },
-        command=command,
         with_drift=drift_command(command, workspace, *options.flags),
         trackers=request.trackers,
     )
@@ -309,6 +314,7 @@ def _search(
     experiment: Experiment,
     configurer: Configurer,
     launch: LaunchSettings,
+    command: Sequence[str],
     options: SweepOptions,
     workspace: Workspace,
     observer: Observer,
@@ -321,6 +327,7 @@ def _search(
     interrupted: Signals | None = None
     mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
+        check_devices([experiment.default.compute.device], launch.executor)
         workers = launch.executor.workers_for(launch.threads)
         watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:
@@ -348,7 +355,7 @@ def _search(
         paths,
         sweeping,
         ledger,
-        launch.command,
+        command,
         ran=len(set(sweeping.records) - before),
         complete=_is_done(sweeping, options.until),
         interrupted=interrupted,

@@ -21,6 +21,7 @@ from rlexp.app.execution.checkpoints import (
     largest_replay_buffer,
     steps_done,
 )
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
@@ -93,7 +94,11 @@ def execute_missing_runs(
     """Execute the missing runs; returns the signal that ended the command, or None.
 
     `costs` is what is known about the costs of the runs.
+
+    Raises:
+        ConfigError: The runs need a device that this machine lacks.
     """
+    check_devices((spec.compute["device"] for spec in plan.missing), launch.executor)
     return execute_source(
         paths,
         RunList(deque(plan.missing)),

@@ -16,7 +16,7 @@ from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import ComposedConfiguration, compose
+from rlexp.config.compose import ComposedConfiguration, compose_words
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
 from rlexp.environments.composed import ComposedTask, declared_measures, pinned
@@ -47,6 +47,7 @@ class RunRequest:
         trackers: The trackers that receive the records.
         only: The id of the single requested run, or None for all runs.
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
+        labelled: Whether the command names its configurations, as the variants of a study file.
     """
 
     experiment: Experiment
@@ -56,6 +57,7 @@ class RunRequest:
     trackers: ChosenTrackers
     only: str | None = None
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
+    labelled: bool = False
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -71,20 +73,22 @@ class RunRequest:
 def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     """Turn overrides into an experiment, without starting or writing anything.
 
+    Args:
+        overrides: Overrides in Hydra's grammar; the first word may be a study file.
+        workspace: The workspace.
+
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
-    workspace.make_importable()
-    composed = compose(overrides, workspace.folder)
-    validated = [_validated(composition, workspace) for composition in composed]
-    configurations = tuple(
-        configuration_of(composition, root, parts)
-        for composition, (root, parts) in zip(composed, validated, strict=True)
-    )
-    built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
+    planned = read_configurations(overrides, workspace)
+    composed = [item.composed for item in planned]
+    configurations = tuple(item.configuration for item in planned)
+    built = {item.configuration.fingerprint: item.parts for item in planned}
+    if any(composition.variant is not None for composition in composed):
+        _check_variants(configurations)
     configurations = _unique(configurations)
     _same_budget(configurations)
-    root, parts = validated[0]
+    root, parts = planned[0].settings, planned[0].parts
     experiment = Experiment(
         name="",
         configurations=configurations,
@@ -105,7 +109,42 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = ChosenTrackers.of(composed[0].plain, parts)
-    return RunRequest(named, phase, parts.executor, root.budget, trackers, parts=built)
+    return RunRequest(
+        experiment=named,
+        phase=phase,
+        executor=parts.executor,
+        budget=root.budget,
+        trackers=trackers,
+        labelled=any(composition.variant is not None for composition in composed),
+        parts=built,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedConfiguration:
+    """A configuration of a command, and what it was made of."""
+
+    composed: ComposedConfiguration
+    settings: ValidatedSettings
+    parts: PlugIns
+    configuration: Configuration
+
+
+def read_configurations(
+    overrides: Sequence[str], workspace: Workspace
+) -> list[PlannedConfiguration]:
+    """Every configuration that overrides ask for, with its label; equal ones are not joined.
+
+    Raises:
+        ConfigError: An override is unknown, mistyped or out of range.
+    """
+    workspace.make_importable()
+    planned = []
+    for composed in compose_words(overrides, workspace.folder):
+        settings, parts = _validated(composed, workspace)
+        configuration = configuration_of(composed, settings, parts)
+        planned.append(PlannedConfiguration(composed, settings, parts, configuration))
+    return planned
 
 
 def _validated(
@@ -114,9 +153,9 @@ def _validated(
     try:
         return validate(composition.plain, workspace.allowed)
     except ConfigError as error:
-        raise error.rephrased(
-            f"{composition.cell.error_prefix if composition.cell else ''}{error}"
-        ) from error
+        located = composition.located(error)
+        prefix = composition.cell.error_prefix if composition.cell else ""
+        raise located.rephrased(f"{prefix}{located}") from error
 
 
 def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -> str:
@@ -156,7 +195,7 @@ def configuration_of(
     measures = declared_measures(parts.environment)
     algorithm = plug_in_settings(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
-        label=_label(short_name(algorithm), composition.choices),
+        label=_label(short_name(algorithm), composition),
         task=parts.environment.task,
         agent=plug_in_settings(root.agent, parts.agent, "agent"),
         algorithm=algorithm,
@@ -207,11 +246,16 @@ def _with_variables(given: Any, filled: Any) -> Any:
     return given if has_variable(given) else filled
 
 
-def _label(algorithm: str, choices: Sequence[tuple[str, str]]) -> str:
+def _label(algorithm: str, composition: ComposedConfiguration) -> str:
+    variant = composition.variant
+    # The label of a variant need not name the algorithm, so a chosen one is shown.
+    hidden = TASK_CHOICES if variant is None else TASK_CHOICES[:-1]
     choices_shown = [
-        f"{key.rpartition('.')[2]}={value}" for key, value in choices if key not in TASK_CHOICES
+        f"{key.rpartition('.')[2]}={value}"
+        for key, value in composition.choices
+        if key not in hidden
     ]
-    return " ".join([algorithm, *choices_shown])
+    return " ".join([algorithm if variant is None else variant, *choices_shown])
 
 
 def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, ...]:
@@ -228,6 +272,18 @@ def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, .
             )
         seen[key] = configuration
     return tuple(unique.values())
+
+
+def _check_variants(configurations: Sequence[Configuration]) -> None:
+    """Refuse variants that are the same configuration: one of them would lose its runs."""
+    first: dict[str, Configuration] = {}
+    for configuration in configurations:
+        other = first.setdefault(configuration.fingerprint, configuration)
+        if other.label != configuration.label:
+            raise ConfigError(
+                f"the variants {other.label} and {configuration.label} are the same configuration: "
+                "change the words of one of them, or remove it",
+            )
 
 
 def _same_budget(configurations: Sequence[Configuration]) -> None:
@@ -292,6 +348,24 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     configurations = with_current_parts(existing.configurations, requested.configurations)
     allotted = _allotted(existing, requested, seeds)
     return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+
+
+def check_labels(existing: Experiment, requested: Experiment) -> None:
+    """Refuse another label for a recorded configuration: its runs keep the recorded label.
+
+    Raises:
+        RecordError: A configuration is recorded under another label.
+    """
+    recorded = {c.fingerprint: c.label for c in existing.configurations}
+    for configuration in requested.configurations:
+        label = recorded.get(configuration.fingerprint, configuration.label)
+        if label != configuration.label:
+            raise RecordError(
+                f"the variant {configuration.label!r} is recorded in {existing.name} under the "
+                f"label {label!r}, which its runs keep: write that label, or choose another name",
+                code="other_definition",
+                key="variants",
+            )
 
 
 def other_name(paths: ExperimentPaths) -> str:

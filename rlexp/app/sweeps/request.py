@@ -26,6 +26,7 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
+from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.config.validate import PlugIns, build, validate
@@ -71,9 +72,20 @@ class TimedSuggester:
 
 @dataclass(frozen=True, slots=True)
 class RequestedSweep:
-    """The sweep and the settings that one command requests."""
+    """The sweep and the settings that one command requests.
+
+    Attributes:
+        experiment: The experiment.
+        words: The definition, if any, and the overrides; those of a study file are among them.
+        request: The composed sweep.
+        executor: The plug-in that executes the runs.
+        budget: The budget; only its operational fields are used.
+        trackers: The trackers that receive the records.
+        parts: The built plug-ins of the default configuration.
+    """
 
     experiment: Experiment
+    words: tuple[str, ...]
     request: SweepRequest
     executor: Executor
     budget: Budget
@@ -265,11 +277,27 @@ def split_definition(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace) -> RequestedSweep:
     """Turn a definition and overrides into a sweep, without starting or writing anything.
 
+    Args:
+        name: The name of a definition, or a study file; None for a sweep of overrides only.
+        overrides: Overrides in Hydra's grammar, which win over the file.
+        workspace: The workspace.
+
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
     workspace.make_importable()
-    request = compose_sweep(name, overrides, workspace.folder)
+    if name is None or not is_study_file(name):
+        return _requested(name, LabelledWords(None, tuple(overrides)), workspace)
+    definition, words = read_sweep_words(name, overrides, workspace.folder)
+    try:
+        return _requested(definition, words, workspace)
+    except ConfigError as error:
+        raise words.located(error) from error
+
+
+def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
+    """The sweep of a definition and overrides."""
+    request = compose_sweep(name, words.overrides, workspace.folder)
     root, parts = validate(request.plain, workspace.allowed)
     configuration = configuration_of(ComposedConfiguration(request.plain, ()), root, parts)
     check_sweep(request, workspace.allowed)
@@ -296,7 +324,15 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
     experiment_name = root.experiment or name or derive_name(experiment)
     named = replace(experiment, name=check_name(experiment_name))
     trackers = ChosenTrackers.of(request.plain, parts)
-    return RequestedSweep(named, request, parts.executor, root.budget, trackers, parts)
+    return RequestedSweep(
+        experiment=named,
+        words=(*([name] if name else []), *words.overrides),
+        request=request,
+        executor=parts.executor,
+        budget=root.budget,
+        trackers=trackers,
+        parts=parts,
+    )
 
 
 def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from rlexp.config.overrides import (
     choice_texts,
     parse_overrides,
 )
+from rlexp.config.study_file import is_study_file
 from rlexp.config.validate import ValidatedSettings, validate
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import TENTH, evaluation_interval
@@ -211,8 +212,13 @@ def _check_keys(overrides: Sequence[str]) -> list[str]:
     """The keys of the overrides, without a leading sign.
 
     Raises:
-        ConfigError: An override belongs to a sweep, or adds a benchmark.
+        ConfigError: An override belongs to a sweep, or adds a benchmark or a study file.
     """
+    if overrides and is_study_file(overrides[0]):
+        raise ConfigError(
+            f"{overrides[0]}: --from-sweep takes words and no study file; leave out --from-sweep, "
+            "or the file"
+        )
     keys = []
     for word, key in _keyed(overrides):
         section = _section(key)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import rlexp
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import finished_sweep, stored_sweep
@@ -169,7 +170,13 @@ def test_more_trials_after_the_selection_are_refused(
     """More trials are refused once the winner is selected."""
     stored = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises(RecordError, match="has chosen its winner"):
-        sweep(None, [*stored.words, "sweep.trials=20"], SweepOptions(), stored.study, console())
+        sweep(
+            None,
+            last_words(*stored.words, "sweep.trials=20"),
+            SweepOptions(),
+            stored.study,
+            console(),
+        )
 
 
 def test_every_trial_can_be_trained_again(
