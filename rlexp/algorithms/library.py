@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
 from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
@@ -45,6 +45,26 @@ class LibraryAlgorithm:
     def check_network(self, arguments: dict[str, Any]) -> None:
         """Accept every network; `arguments` are the keyword arguments of the policy."""
 
+    def length_settings(self) -> tuple[str, ...]:
+        """The settings whose effect depends on the length of training: schedules that change."""
+        return tuple(f.name for f in fields(self) if _changes(getattr(self, f.name)))
+
+    def restarted(self, share: float) -> Self:
+        """The algorithm whose schedules begin again after a fraction of training, in [0, 1).
+
+        Raises:
+            ConfigError: A schedule cannot begin again.
+        """
+        schedules = {name: getattr(self, name) for name in self.length_settings()}
+        return replace(
+            self,
+            **{
+                name: schedule.restarted(share)
+                for name, schedule in schedules.items()
+                if isinstance(schedule, HyperparameterSchedule)
+            },
+        )
+
     def build(
         self,
         policy: str,
@@ -65,6 +85,10 @@ class LibraryAlgorithm:
         return construct(
             self.learner_class(), self, policy, arguments, environment, seed=seed, device=device
         )
+
+
+def _changes(value: Any) -> bool:
+    return isinstance(value, HyperparameterSchedule) and value.changes
 
 
 def construct(

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.identity import Plain, digest
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec, described
+from rlexp.protocol.spec import Parent, RunSpec, described
 from rlexp.protocol.sweep import Sweep
 
 Failures = Literal["missing", "worst"]
@@ -61,6 +61,36 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The experiment whose finished runs another experiment continues.
+
+    Attributes:
+        experiment: The name of the experiment with the finished runs.
+        parents: The run, step and state from which each run continues. Keys are the ids that the
+            runs would have without a parent.
+    """
+
+    experiment: str
+    parents: Mapping[str, Parent]
+
+    def plain(self) -> dict[str, Any]:
+        """The entry of the extension in `experiment.json`."""
+        parents = {key: asdict(parent) for key, parent in self.parents.items()}
+        return {"experiment": self.experiment, "parents": parents}
+
+    @classmethod
+    def from_plain(cls, mapping: Plain) -> Self:
+        """The extension of an entry in `experiment.json`; the inverse of `plain`.
+
+        Raises:
+            KeyError: A field is missing.
+            TypeError: A parent has unknown fields, or a field is of another type.
+        """
+        parents = {str(key): Parent(**parent) for key, parent in mapping["parents"].items()}
+        return cls(experiment=str(mapping["experiment"]), parents=parents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A named set of runs.
 
@@ -73,6 +103,8 @@ class Experiment:
     In a `sweep`, `configurations` are those that run on test seeds: only the default until the
     winner is chosen, then the winner and the default. Trials run on tuning seeds, finalists on
     selection seeds.
+
+    In an extension, `extends` names the parent of each run, and only runs with a parent are planned.
     """
 
     name: str
@@ -84,6 +116,7 @@ class Experiment:
     trials: tuple[Configuration, ...] = ()
     finalists: tuple[Configuration, ...] = ()
     imported: Mapping[str, tuple[int, ...]] | None = None
+    extends: Extension | None = None
 
     @property
     def schema(self) -> int:
@@ -111,8 +144,13 @@ class Experiment:
         planned = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
         for seed in seeds:
             for configuration, first, allowed in planned:
-                if seed in allowed:
-                    yield configuration, first.again(phase, root, seed)
+                if seed not in allowed:
+                    continue
+                spec = first.again(phase, root, seed)
+                if self.extends is None:
+                    yield configuration, spec
+                elif (parent := self.extends.parents.get(spec.id)) is not None:
+                    yield configuration, spec.again(phase, root, seed, parent)
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
         planned = self.seeds.seeds(phase)
@@ -134,6 +172,7 @@ class Experiment:
             "root": self.seeds.root,
             "failures": self.failures,
             **self._searched(),
+            **self._extended(),
         }
 
     def defined(self) -> list[tuple[Configuration, dict[str, Any]]]:
@@ -143,6 +182,10 @@ class Experiment:
     @property
     def _requested(self) -> tuple[Configuration, ...]:
         return self.configurations if self.sweep is None else (self.default,)
+
+    def _extended(self) -> dict[str, Any]:
+        """The part of the definition that an extension adds; further runs may be added to it."""
+        return {} if self.extends is None else {"extends": self.extends.experiment}
 
     def _searched(self) -> dict[str, Any]:
         """The part of the definition that a sweep adds, with its tuning and selection seeds."""
@@ -170,4 +213,5 @@ class Experiment:
         """Identity of the definition."""
         # Sorted: the order in which configurations were typed is not part of the definition.
         configurations = sorted(digest([c.fingerprint, self._minimum(c)]) for c in self._requested)
-        return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])
+        added = [*self._searched().values(), *self._extended().values()]
+        return digest([configurations, self.seeds.root, self.failures, *added])

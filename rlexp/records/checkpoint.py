@@ -30,10 +30,13 @@ class Checkpoint:
         files: Content of each file, by its name.
         oldest: Number of the oldest transition in the replay buffer; 0 without a buffer.
         transitions: Transitions that the buffer received since the previous checkpoint.
+        digest: The sha256 of the state without clock readings, in hexadecimal: of two executions of
+            one run, the states at the same step have the same digest.
     """
 
     step: int
     files: Mapping[str, bytes] = field(repr=False)
+    digest: str | None = None
     oldest: int = 0
     transitions: Transitions | None = None
 

@@ -14,6 +14,7 @@ from rlexp.records.events import (
     Event,
     Examined,
     Failure,
+    Inherited,
     Measured,
     Refused,
     RunEnded,
@@ -100,6 +101,8 @@ class RunRecord:
     """Continuations from a checkpoint, of all attempts."""
     refused: tuple[Refused, ...] = ()
     """Checkpoints from which an attempt did not continue, of all attempts."""
+    inherited: Inherited | None = None
+    """Where the events of the parent end; None for a run without a parent."""
     restarts: int = 0
     """Number of attempts that started again at step 0 after an earlier attempt."""
     begun: int = 0
@@ -261,6 +264,9 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         elif isinstance(event, Continued):
             begun = event.step
             record = past.until(record, event)
+        elif isinstance(event, Inherited):
+            # The parent has trained the steps before, so that this run has not spent them.
+            begun = event.step
         record = _apply(record, event)
     record = _with(record, pending)
     step = max([record.step, *(event.step for event in measurements)])
@@ -293,7 +299,8 @@ def _with(record: RunRecord, pending: Sequence[Evaluated | Checkpointed]) -> Run
 
 
 def _apply(
-    record: RunRecord, event: RunStarted | Refused | Continued | Evaluated | Examined | RunEnded
+    record: RunRecord,
+    event: RunStarted | Refused | Continued | Inherited | Evaluated | Examined | RunEnded,
 ) -> RunRecord:
     match event:
         case RunStarted():
@@ -302,6 +309,8 @@ def _apply(
             return replace(record, refused=(*record.refused, event))
         case Continued():
             return replace(record, continuations=(*record.continuations, event))
+        case Inherited():
+            return replace(record, step=event.step, inherited=event)
         case Evaluated():
             return replace(record, step=event.step, final=event)
         case Examined():

@@ -166,7 +166,7 @@ def publish_checkpoint(
         chunks, written = publish_transitions(paths, checkpoint)
         manifest = Manifest(
             step=checkpoint.step,
-            about=about,
+            about=about if checkpoint.digest is None else {**about, "digest": checkpoint.digest},
             files={name: Sum.of(content) for name, content in checkpoint.files.items()},
             oldest=checkpoint.oldest,
             transitions=chunks,

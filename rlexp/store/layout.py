@@ -135,6 +135,11 @@ class RunPaths:
         """Replay-buffer chunks that off-policy checkpoints share; a chunk is never changed."""
         return self.folder / "replay"
 
+    @property
+    def parent(self) -> "RunPaths":
+        """The copy of the parent's training from which an extended run continues."""
+        return RunPaths(self.folder / "parent")
+
     def attempt(self, number: int) -> AttemptPaths:
         """The attempt with this number."""
         return AttemptPaths(self.folder / "attempts" / str(number))

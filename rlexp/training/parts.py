@@ -13,12 +13,16 @@ from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
+from rlexp.protocol.spec import Parent
 from rlexp.training.vectorise import training_vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The parts of one training: plug-ins, budget, compute settings and seed streams."""
+    """The parts of one training: plug-ins, budget, compute settings and seed streams.
+
+    A training with a parent continues from the copy of the parent's training.
+    """
 
     agent: Agent
     algorithm: Algorithm
@@ -26,6 +30,7 @@ class Training:
     budget: Budget
     compute: Compute
     streams: Streams
+    parent: Parent | None = None
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.
@@ -48,7 +53,7 @@ class Training:
             folder,
         )
         try:
-            model = self.algorithm.build(
+            model = self._scheduled_algorithm().build(
                 self.agent.policy,
                 self.agent.arguments(),
                 vector,
@@ -63,6 +68,17 @@ class Training:
         # stable-baselines3 seeds the action space with the policy seed: use a separate stream.
         model.action_space.seed(self.streams.actions)
         return model
+
+    def _scheduled_algorithm(self) -> Algorithm:
+        """The algorithm, whose schedules begin again where the training was extended."""
+        if self.parent is None or not self.budget.restarts:
+            return self.algorithm
+        restart = getattr(self.algorithm, "restarted", None)
+        if restart is None:
+            name = type(self.algorithm).__name__
+            raise ConfigError(f"{name} has no method `restarted`, so its schedules cannot restart")
+        restarted: Algorithm = restart(self.parent.step / self.budget.steps)
+        return restarted
 
 
 def _check_device(model: BaseAlgorithm, device: str) -> None:

@@ -53,7 +53,7 @@ def run_again(
     launch = LaunchSettings(
         executor=_executor(workspace),
         threads=max(spec.compute["threads"] for spec in specs),
-        operational=dict.fromkeys(OPERATIONAL),
+        operational={**dict.fromkeys(OPERATIONAL), "keep_last": False},
         command=command,
     )
     rebuilt_workspace = replace(workspace, folder=checkout.folder)
