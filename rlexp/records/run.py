@@ -267,6 +267,8 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         elif isinstance(event, Inherited):
             # The parent has trained the steps before, so that this run has not spent them.
             begun = event.step
+            record = replace(record, step=event.step, inherited=event)
+            continue
         record = _apply(record, event)
     record = _with(record, pending)
     step = max([record.step, *(event.step for event in measurements)])
@@ -299,8 +301,7 @@ def _with(record: RunRecord, pending: Sequence[Evaluated | Checkpointed]) -> Run
 
 
 def _apply(
-    record: RunRecord,
-    event: RunStarted | Refused | Continued | Inherited | Evaluated | Examined | RunEnded,
+    record: RunRecord, event: RunStarted | Refused | Continued | Evaluated | Examined | RunEnded
 ) -> RunRecord:
     match event:
         case RunStarted():
@@ -309,8 +310,6 @@ def _apply(
             return replace(record, refused=(*record.refused, event))
         case Continued():
             return replace(record, continuations=(*record.continuations, event))
-        case Inherited():
-            return replace(record, step=event.step, inherited=event)
         case Evaluated():
             return replace(record, step=event.step, final=event)
         case Examined():

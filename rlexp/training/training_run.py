@@ -38,7 +38,6 @@ from rlexp.training.stopping import Stopped, TimedOut, heartbeat_and_check_stop
 from rlexp.training.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vectorise import write_statistics
 
-
 LAST_PART = 0.1
 """Fraction of training, at its end, in which the last rollout is expected to start, if rollouts end
 with episodes."""

@@ -23,6 +23,7 @@ from rlexp.app.execution.checkpoints import (
 )
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.estimate import estimate_cost, store_speeds
+from rlexp.app.execution.extension import take_over_parents
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
 from rlexp.app.execution.signals import Signals, collect_signals
@@ -75,6 +76,7 @@ def launch_experiment(
     """
     # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
+    take_over_parents(paths, experiment, plan.missing, launch)
     interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, spaces)
     entries = read_entries(paths, experiment, phase)
     _remember_speeds(entries, plan)

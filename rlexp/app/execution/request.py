@@ -272,6 +272,15 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
             key="experiment",
             command=f"rlexp sweep {requested.name}",
         )
+    if existing.extends is not None and requested.extends is None:
+        raise RecordError(
+            f"experiment {requested.name} extends {existing.extends.experiment}: continue it with "
+            f"'rlexp resume {requested.name}', or choose another name, for example "
+            f"{other_name(paths)}",
+            code="other_definition",
+            key="experiment",
+            command=f"rlexp resume {requested.name}",
+        )
     # The sets of seeds are not part of the fingerprint, so that a command can add some.
     if existing.fingerprint != requested.fingerprint:
         differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
@@ -287,7 +296,13 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     )
     configurations = with_current_parts(existing.configurations, requested.configurations)
     allotted = _allotted(existing, requested, seeds)
-    return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+    return replace(
+        existing,
+        configurations=configurations,
+        seeds=seeds,
+        allotted=allotted,
+        extends=requested.extends,
+    )
 
 
 def other_name(paths: ExperimentPaths) -> str:
