@@ -128,7 +128,11 @@ def inherit(run: RunPaths, spec: RunSpec, experiment: ExperimentPaths) -> None:
     write_run(run, spec)
     clear_stale(run.folder, {run.parent.folder.name})
     if not os.path.lexists(run.parent.folder):
-        _link_copy(copy, run)
+        try:
+            _link_copy(copy, run)
+        except FileNotFoundError as error:
+            # Another command has just removed it.
+            raise RecordError(f"{error.filename} is missing") from error
     _write_first_attempt(copy, run, experiment.name)
 
 

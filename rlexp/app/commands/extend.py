@@ -35,6 +35,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.store.layout import ExperimentPaths, RunPaths, check_name
 from rlexp.store.runs import read_definition
+from rlexp.store.secrets import MASK
 
 STEPS, NAME = "budget.steps", "experiment"
 """The overrides that only this command takes."""
@@ -333,7 +334,9 @@ class _Extending:
                 parents[fresh.id] = self._parent(run)
                 new.append((changed, spec))
         seeds = [spec.streams.training(0) for _, spec in new]
-        check_replay([changed.before for changed, _ in new], seeds, self.request.workspace)
+        check_replay(
+            [changed.before for changed, _ in new], seeds, self.request.workspace, self._fresh
+        )
         return self._extended([*longer.values()], parents)
 
     def _chosen(self) -> Iterator[FinishedRun]:
@@ -363,7 +366,11 @@ class _Extending:
         options, workspace = self.request.options, self.request.workspace
         longer = {
             c.fingerprint: lengthen(
-                c, self.request.steps, workspace, restart=options.restart_schedules
+                c,
+                self.request.steps,
+                workspace,
+                restart=options.restart_schedules,
+                fresh=self._fresh,
             )
             for c in self.parent.configurations
             if self.only is None or c.fingerprint in used
@@ -397,7 +404,19 @@ class _Extending:
             self.request.steps,
             allow_drift=self.request.options.allow_drift,
             drift_command=self.request.with_drift,
+            fresh=self._fresh,
         )
+
+    @property
+    def _fresh(self) -> str:
+        """How to start a fresh run of the requested length, with the command if it is recorded."""
+        recorded = read_last_command(self.scan).command
+        if recorded[:2] != ("rlexp", "run") or any(MASK in word for word in recorded):
+            return f"start a fresh run with budget.steps={self.request.steps}"
+        replaced = (f"{STEPS}=", f"{NAME}=")
+        kept = [word for word in recorded if not word.startswith(replaced)]
+        given = [f"{STEPS}={self.request.steps}", f"{NAME}={self._name}"]
+        return f"start a fresh run: {shlex.join([*kept, *given])}"
 
     def _extended(
         self, longer: Sequence[LongerConfiguration], parents: Mapping[str, Parent]

@@ -143,6 +143,8 @@ class RunDetails(RunRow):
         phase: Its phase.
         score_is: The rule that gives its score: `final`, `auc` or `last_window`.
         imported: The source from which it was imported; null if it was not imported.
+        extends: The run that it continues, as `EXPERIMENT/RUN`; null if it has no parent.
+        extends_from: The step from which it continues that run; null if it has no parent.
         weights: The sha256 of its final weights; null if it is not recorded.
         evaluations: Its evaluations, in order; the final one is last.
         measures: Further measures of the final policy.
@@ -159,6 +161,8 @@ class RunDetails(RunRow):
     phase: str
     score_is: str
     imported: str | None
+    extends: str | None
+    extends_from: int | None
     weights: str | None
     evaluations: tuple[EvaluationRow, ...]
     measures: tuple[MeasureRow, ...]
@@ -307,6 +311,7 @@ def _provenance(run: RunPaths) -> RecordedProvenance:
 def _run(run: RunPaths) -> RunDetails:
     stored = read_now(run)
     record, attempts = stored.record, read_attempts(run)
+    inherited = record.inherited
     row = describe_run(configuration_of(run, record.spec), stored)
     return RunDetails(
         **{field.name: getattr(row, field.name) for field in fields(row)},
@@ -314,6 +319,8 @@ def _run(run: RunPaths) -> RunDetails:
         phase=str(record.spec.phase),
         score_is=record.spec.budget["score"],
         imported=describe_source(record.spec),
+        extends=f"{inherited.experiment}/{inherited.run}" if inherited else None,
+        extends_from=inherited.step if inherited else None,
         weights=record.weights,
         evaluations=_evaluations(record),
         measures=_measures(record),

@@ -23,12 +23,6 @@ from rlexp.store.inheritance import FIRST, find_copy, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.ledger_writer import LedgerWriter
 
-UNKNOWN_LENGTH = (
-    "has no method 'length_settings', which says what depends on the length of training: add it, or "
-    "start a fresh run"
-)
-"""Why runs of a plug-in cannot be extended that says nothing about schedules."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongerConfiguration:
@@ -46,7 +40,7 @@ class LongerConfiguration:
 
 
 def lengthen(
-    configuration: Configuration, steps: int, workspace: Workspace, *, restart: bool
+    configuration: Configuration, steps: int, workspace: Workspace, *, restart: bool, fresh: str
 ) -> LongerConfiguration:
     """A configuration with a larger budget, whose evaluations keep their interval.
 
@@ -55,6 +49,7 @@ def lengthen(
         steps: The environment steps of a run, from step 0.
         workspace: The workspace, with the packages that may be imported.
         restart: Whether schedules begin again where the extension begins.
+        fresh: How to start a fresh run of that length, for errors.
 
     Raises:
         ConfigError: The budget is not larger, or is refused; or a setting depends on the length of
@@ -70,7 +65,10 @@ def lengthen(
     algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)
     name_settings = getattr(algorithm, "length_settings", None)
     if name_settings is None:
-        raise ConfigError(f"{type(algorithm).__name__} {UNKNOWN_LENGTH}")
+        raise ConfigError(
+            f"{type(algorithm).__name__} has no method 'length_settings', which names the settings "
+            f"that depend on the length of training: add it, or {fresh}"
+        )
     settings: tuple[str, ...] = name_settings()
     if settings and not restart:
         words = " and ".join(f"algorithm.{name}" for name in settings)
@@ -78,11 +76,11 @@ def lengthen(
         raise ConfigError(
             f"{words} of {label} {verb} on the length of training, so that an extended run would "
             "differ from a run of that length: let the schedules begin again with "
-            f"--restart-schedules, or start a fresh run with budget.steps={steps}",
+            f"--restart-schedules, or {fresh}",
             key=f"algorithm.{settings[0]}",
         )
     restarts = (*(budget.restarts or ()), budget.steps) if settings else budget.restarts
-    longer = _longer_budget(budget, steps, restarts)
+    longer = _longer_budget(budget, steps, restarts, fresh)
     after = replace(configuration, label=_label(configuration, restarts), budget=longer)
     if settings:
         # A schedule that cannot begin again is refused now, and not in the middle of the command.
@@ -90,13 +88,15 @@ def lengthen(
     return LongerConfiguration(before=configuration, after=after, restarted=settings)
 
 
-def _longer_budget(budget: Budget, steps: int, restarts: tuple[int, ...] | None) -> Budget:
+def _longer_budget(
+    budget: Budget, steps: int, restarts: tuple[int, ...] | None, fresh: str
+) -> Budget:
     every = budget.evaluation_every
     if every is not None and steps // every > MAXIMUM_EVALUATIONS:
         raise ConfigError(
             f"budget.steps={steps} is too much for an extension: it keeps the evaluations every "
             f"{every} steps, and at most {MAXIMUM_EVALUATIONS:,} evaluations can be seeded apart; "
-            f"give at most {(MAXIMUM_EVALUATIONS + 1) * every - 1}, or start a fresh run",
+            f"give at most {(MAXIMUM_EVALUATIONS + 1) * every - 1}, or {fresh}",
             key="budget.steps",
         )
     return replace(budget, steps=steps, restarts=restarts)
@@ -123,7 +123,9 @@ class FinishedRun:
     record: RunRecord
 
 
-def parent_of(run: FinishedRun, steps: int, *, allow_drift: bool, drift_command: str) -> Parent:
+def parent_of(
+    run: FinishedRun, steps: int, *, allow_drift: bool, drift_command: str, fresh: str
+) -> Parent:
     """The state from which a run is extended.
 
     Args:
@@ -131,6 +133,7 @@ def parent_of(run: FinishedRun, steps: int, *, allow_drift: bool, drift_command:
         steps: The environment steps of the extended run, from step 0.
         allow_drift: Whether other versions of packages or code than then are allowed.
         drift_command: The command that allows them.
+        fresh: How to start a fresh run of that length, for errors.
 
     Raises:
         RecordError: The run is not completed, or its copy is missing or damaged, or was made with
@@ -148,10 +151,13 @@ def parent_of(run: FinishedRun, steps: int, *, allow_drift: bool, drift_command:
     copy = find_copy(run.paths, record.spec.id)
     if copy is None:
         raise RecordError(
-            f"run {name} keeps no state to continue from: {_why_nothing_is_kept(record.spec)}",
-            command=f"rlexp show {name} --config",
+            f"run {name} keeps no state to continue from: {_why_nothing_is_kept(record.spec)}; "
+            f"{fresh}",
         )
-    verify_copy(copy)
+    try:
+        verify_copy(copy)
+    except RecordError as error:
+        raise RecordError(f"run {name} cannot be extended: {error}; {fresh}") from error
     change = describe_changes(copy.manifest.about.get("versions"), collect_versions(record.spec))
     if change is not None and not allow_drift:
         raise RecordError(
@@ -184,18 +190,20 @@ def check_completed(record: RunRecord, name: str) -> None:
 def _why_nothing_is_kept(spec: RunSpec) -> str:
     if "buffer_size" in spec.algorithm:
         return (
-            "with a replay buffer, this needs budget.keep_last=true from the start; train it again "
-            "under another experiment=…, or start a fresh run of that length"
+            "with a replay buffer, a run keeps it only where budget.keep_last=true was set, and until "
+            "'rlexp gc' removes it"
         )
     return (
-        "it was trained with budget.keep_last=false or by an earlier version, its state was removed, "
-        "or its training cannot be copied ('rlexp logs' then says why); start a fresh run of that "
-        "length"
+        "it had budget.keep_last=false or a single rollout, was trained by an earlier version, its "
+        "state was removed, or its training cannot be copied, as its log then says"
     )
 
 
 def check_replay(
-    configurations: Iterable[Configuration], seeds: Sequence[int], workspace: Workspace
+    configurations: Iterable[Configuration],
+    seeds: Sequence[int],
+    workspace: Workspace,
+    fresh: str,
 ) -> None:
     """Check that the states of the environments can be restored.
 
@@ -205,6 +213,7 @@ def check_replay(
         configurations: The configurations of the runs.
         seeds: A seed for each configuration.
         workspace: The workspace of the configurations.
+        fresh: How to start a fresh run of that length, for errors.
 
     Raises:
         ConfigError: The state of an environment cannot be restored; says why.
@@ -225,7 +234,7 @@ def check_replay(
         if reason is not None:
             raise ConfigError(
                 f"the state of {configuration.task} cannot be restored, so its runs cannot be "
-                f"extended: {reason}; start a fresh run of that length"
+                f"extended: {reason}; {fresh}"
             )
 
 
