@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,11 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one completed run of 64 steps, which must not be changed."""
     folder = tmp_path_factory.mktemp("trained")
     finish(folder, *SMALL)
-    yield folder
+    return folder
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ def test_an_environment_that_cannot_be_restored_is_refused(
 ) -> None:
     """An environment with hidden state is refused before anything starts."""
     monkeypatch.setattr(extension, "call_in_subprocess", lambda *_: "its rewards differ")
-    with pytest.raises(ConfigError, match="cannot be restored.*its rewards differ.*fresh run"):
+    with pytest.raises(ConfigError, match=r"cannot be restored.*its rewards differ.*fresh run"):
         rlexp(folder, "extend", "tiny", "budget.steps=200")
     assert not (folder / "runs" / "tiny-200").exists()
 
