@@ -15,8 +15,10 @@ from rlexp.errors import RecordError
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.events import (
     Ending,
+    Evaluated,
     Event,
     Inherited,
+    Measured,
     RunEnded,
     RunStarted,
 )
@@ -184,8 +186,8 @@ def _write_first_attempt(copy: KeptCopy, run: RunPaths, experiment: str) -> None
     temporary = AttemptPaths(hidden(first.folder.parent, first.folder.name))
     temporary.folder.mkdir()
     write_journal(temporary.journal, inherited_events(record, copy.parent, experiment))
-    for name in OF_THE_ATTEMPT if maker is not None else ():
-        if (maker.folder / name).is_file():
+    for name in OF_THE_ATTEMPT:
+        if maker is not None and (maker.folder / name).is_file():
             shutil.copyfile(maker.folder / name, temporary.folder / name, follow_symlinks=False)
     for path in entries(temporary.folder):
         sync(path)
@@ -204,7 +206,8 @@ def inherited_events(record: RunRecord, parent: Parent, experiment: str) -> Iter
         experiment: The name of the parent's experiment.
     """
     name, step = record.spec.name, parent.step
-    events = [e for e in (*record.evaluations, *record.measurements) if e.step <= step]
+    every: list[Evaluated | Measured] = [*record.evaluations, *record.measurements]
+    events = [event for event in every if event.step <= step]
     # At one step, an evaluation happens within the rollout whose measurements follow it.
     events.sort(key=lambda event: event.step)
     begun = record.started or 0.0
