@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
+NOT_OF_THE_LIBRARY = frozenset({"start_from"})
+"""Settings of an algorithm that are no arguments of the library's class."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
 
@@ -33,6 +35,8 @@ class LibraryAlgorithm:
 
     learning_rate: Scheduled
     """Step size of the optimiser; a number or a schedule."""
+    start_from: str | None = None
+    """Run (`EXPERIMENT/RUN`) whose final policy the training begins with; records hold its digest."""
 
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:
@@ -55,15 +59,12 @@ class LibraryAlgorithm:
         Raises:
             ConfigError: A schedule cannot begin again.
         """
-        schedules = {name: getattr(self, name) for name in self.length_settings()}
-        return replace(
-            self,
-            **{
-                name: schedule.restarted(share)
-                for name, schedule in schedules.items()
-                if isinstance(schedule, HyperparameterSchedule)
-            },
-        )
+        restarted: dict[str, Any] = {
+            f.name: schedule.restarted(share)
+            for f in fields(self)
+            if isinstance(schedule := getattr(self, f.name), HyperparameterSchedule)
+        }
+        return replace(self, **restarted)
 
     def build(
         self,
@@ -110,7 +111,8 @@ def construct(
     _check_spaces(library.__name__, member.actions, policy, environment)
     _check_policy(library, policy, arguments)
     shape = environment.action_space.shape or ()
-    values = {f.name: _in_library_terms(getattr(member, f.name), shape) for f in fields(member)}
+    names = [f.name for f in fields(member) if f.name not in NOT_OF_THE_LIBRARY]
+    values = {name: _in_library_terms(getattr(member, name), shape) for name in names}
     try:
         return library(
             policy,

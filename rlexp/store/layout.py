@@ -192,6 +192,11 @@ class ExperimentPaths:
         return self.folder / "ledger.jsonl"
 
     @property
+    def policies(self) -> Path:
+        """The policies that trainings begin with, one folder each, named by its digest."""
+        return self.folder / "policies"
+
+    @property
     def catalogue(self) -> Path:
         """Cache with the ended runs in brief; may be deleted at any time."""
         return self.folder / ".catalogue"

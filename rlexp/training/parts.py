@@ -1,6 +1,6 @@
 """The parts of one training, and how its learner is built from them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
+from rlexp.records.checkpoint import SavedPolicy
 from rlexp.training.vectorise import training_vector
 
 
@@ -21,7 +22,8 @@ from rlexp.training.vectorise import training_vector
 class Training:
     """The parts of one training: plug-ins, budget, compute settings and seed streams.
 
-    A training with a parent continues from the copy of the parent's training.
+    A training with a parent continues from the copy of the parent's training. One with a policy begins
+    with its parameters.
     """
 
     agent: Agent
@@ -31,6 +33,7 @@ class Training:
     compute: Compute
     streams: Streams
     parent: Parent | None = None
+    policy: SavedPolicy | None = field(default=None, repr=False)
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.

@@ -34,6 +34,7 @@ from rlexp.training.snapshot import (
     TrainingProgress,
     restore_training,
 )
+from rlexp.training.starting_policy import begin_with
 from rlexp.training.stopping import Stopped, TimedOut, heartbeat_and_check_stop
 from rlexp.training.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vectorise import write_statistics
@@ -162,6 +163,8 @@ class TrainingRun:
         restored = self._continue()
         if restored is None:
             self.model = self.training.build(self.folder)
+            if self.training.policy is not None:
+                begin_with(self.model, self.training.policy)
         model = self.model
         assert model is not None
         # Set after a restore, which builds a new model without a logger.

@@ -11,6 +11,7 @@ from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibi
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
+from rlexp.app.execution.starting_policy import check_policies, keep_policies
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
@@ -124,6 +125,7 @@ def run_missing(
     interrupted, spaces = None, dict[str, EnvironmentSpaces]()
     if plan.missing or options.dry_run:
         check_compatibility(request.experiment.configurations, workspace, spaces, request.parts)
+        check_policies(request.experiment.configurations, request.policies, workspace)
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
     if options.dry_run:
@@ -135,6 +137,7 @@ def run_missing(
             # is read again.
             experiment = merge_with_existing(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
+            keep_policies(paths, request.policies)
             interrupted, entries = launch_experiment(
                 paths, experiment, request.phase, plan, launch, workspace, observer, spaces
             )

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
@@ -47,6 +48,7 @@ class RunRequest:
         trackers: The trackers that receive the records.
         only: The id of the single requested run, or None for all runs.
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
+        policies: The policies that trainings begin with.
     """
 
     experiment: Experiment
@@ -56,6 +58,7 @@ class RunRequest:
     trackers: ChosenTrackers
     only: str | None = None
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
+    policies: tuple[TrainedPolicy, ...] = ()
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -81,17 +84,18 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
         configuration_of(composition, root, parts)
         for composition, (root, parts) in zip(composed, validated, strict=True)
     )
+    root, parts = validated[0]
+    phase = Phase(root.phase)
+    configurations, policies = with_policies(configurations, phase, workspace)
     built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
     configurations = _unique(configurations)
     _same_budget(configurations)
-    root, parts = validated[0]
     experiment = Experiment(
         name="",
         configurations=configurations,
         seeds=root.seeds,
         failures=root.failures,
     )
-    phase = Phase(root.phase)
     if not experiment.seeds.seeds(phase):
         raise ConfigError(
             f"seeds.{phase} is empty: there is nothing to run; give a number of seeds, such as "
@@ -105,7 +109,9 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = ChosenTrackers.of(composed[0].plain, parts)
-    return RunRequest(named, phase, parts.executor, root.budget, trackers, parts=built)
+    return RunRequest(
+        named, phase, parts.executor, root.budget, trackers, parts=built, policies=policies
+    )
 
 
 def _validated(

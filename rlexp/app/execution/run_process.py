@@ -52,8 +52,9 @@ from rlexp.store.fencing import superseded
 from rlexp.store.files import publish_with, read_json, sync
 from rlexp.store.inheritance import FIRST, drop_copy
 from rlexp.store.journal import JournalWriter
-from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import Lease, hold, holder
+from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
@@ -323,6 +324,11 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             allowed=tuple(settings["allowed"]),
         )
         check_plug_ins(spec, training)
+        digest = spec.algorithm.get(START_FROM)
+        # An extended run has begun already, before its parent's last rollout.
+        if digest is not None and spec.parent is None:
+            policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
+            training = replace(training, policy=policy)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(
