@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from trainings import RecordingListener, run_training, shared_training, spec_of, without_times
 
+from rlexp.algorithms.schedules import HyperparameterSchedule, in_library_terms
 from rlexp.app.execution.run_process import assemble
+from rlexp.errors import ConfigError
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedCheckpoint
 from rlexp.records.events import Ending, Evaluated, Failure, RunEnded, StopRequest
 from rlexp.training.training_run import train
 
-SHORT, LONG = 150, 420
+SHORT, LONG = 100, 260
 WORDS = (
-    "budget.evaluation_every=60",
+    "budget.evaluation_every=40",
     "budget.evaluation_episodes=1",
     "budget.final_episodes=2",
     "agent.network=[8]",
@@ -90,7 +92,7 @@ def test_an_extended_training_equals_a_longer_one(name: str, tmp_path: Path) -> 
     copy, parent = kept(shorter(words))
     listener, extension = extended(tmp_path / "whole", words, parent, [copy])
     stopped = RecordingListener(tmp_path / "stopped")
-    stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 300
+    stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 190
     _, interrupted = extended(
         tmp_path / "stopped", words, parent, [copy], stopped, checkpoint_every=50
     )
@@ -115,7 +117,7 @@ def joined(parent: RecordingListener, child: RecordingListener) -> SavedCheckpoi
 def test_the_copy_is_that_of_the_last_rollout(name: str) -> None:
     """A training keeps the state at the start of its last rollout, which may end after its budget."""
     listener = shorter(CASES[name])
-    expected = {"ppo": 128, "a2c": 140, "sac": 148}[name]
+    expected = {"ppo": 64, "a2c": 90, "sac": 96}[name]
     assert expected == listener.checkpoints[-1].step
 
 
@@ -149,3 +151,31 @@ def test_an_extended_training_never_begins_at_step_0(tmp_path: Path) -> None:
     assert end.reason is not None
     assert "begins nowhere else" in end.reason
     assert [] == evaluations(listener)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_a_restarted_schedule_begins_and_ends_as_before(share: float) -> None:
+    """A restarted schedule has its first value where it restarts, and its last at the same part."""
+    schedule = HyperparameterSchedule(shape="linear", initial=0.4, final=0.1, until=0.5)
+    value = in_library_terms(schedule.restarted(share))
+    middle = share + 0.25 * (1 - share)
+    remaining = [1 - share, 1 - middle, 1 - share - 0.5 * (1 - share), 0.0]
+    assert [value(r) for r in remaining] == pytest.approx([0.4, 0.25, 0.1, 0.1])
+
+
+def test_a_schedule_that_cannot_restart_is_refused() -> None:
+    """A schedule that rises steeply would be negative at the start, which the library refuses."""
+    schedule = HyperparameterSchedule(shape="linear", initial=0.1, final=0.9)
+    with pytest.raises(ConfigError, match="cannot begin again after 50%"):
+        schedule.restarted(0.5)
+
+
+def test_exploration_begins_again(tmp_path: Path) -> None:
+    """The exploration of an extended DQN begins again where the extension starts."""
+    parent = Parent(run="0" * 64, step=65, digest="0" * 64)
+    spec = spec_of("algorithm=dqn", *WORDS, f"budget.steps={LONG}", budget={"restarts": [SHORT]})
+    model: Any = assemble(replace(spec, parent=parent)).build(tmp_path)
+    model.env.close()
+    first, last = model.exploration_schedule(1 - 65 / LONG), model.exploration_schedule(0.0)
+    assert (first, last) == (pytest.approx(1.0), pytest.approx(0.05))
+    assert model.exploration_schedule(1 - 75 / LONG) < 1.0
