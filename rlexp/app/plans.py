@@ -78,6 +78,8 @@ class RunPlan(ExecutionEstimate):
         steps_per_run: The distinct numbers of environment steps per missing run.
         reach: Why no verdict is possible with the planned seeds; null if one is possible, or if
             there is nothing to compare.
+        kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
+            bytes, at most.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -90,6 +92,7 @@ class RunPlan(ExecutionEstimate):
     steps: int
     steps_per_run: tuple[int, ...]
     reach: str | None = None
+    kept_replay_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

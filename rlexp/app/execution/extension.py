@@ -84,8 +84,23 @@ def lengthen(
     after = replace(configuration, label=_label(configuration, restarts), budget=longer)
     if settings:
         # A schedule that cannot begin again is refused now, and not in the middle of the command.
-        algorithm.restarted(budget.steps / steps)
+        _check_restart(algorithm, budget.steps / steps, fresh)
     return LongerConfiguration(before=configuration, after=after, restarted=settings)
+
+
+def _check_restart(algorithm: Any, share: float, fresh: str) -> None:
+    """Refuse an algorithm whose schedules cannot begin again after a share of training.
+
+    Raises:
+        ConfigError: It says no way to begin again, or a schedule does not allow it.
+    """
+    restarted = getattr(algorithm, "restarted", None)
+    if restarted is None:
+        raise ConfigError(
+            f"{type(algorithm).__name__} has no method 'restarted', which lets its schedules begin "
+            f"again: add it, or {fresh}"
+        )
+    restarted(share)
 
 
 def _longer_budget(

@@ -359,6 +359,7 @@ def make_run_plan(
         bytes=expected.bytes,
         measured=expected.measured,
         code=str(code),
+        kept_replay_bytes=replay * len(plan.missing) if launch.keeps_replay else 0,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -262,3 +263,20 @@ def workspace(folder: Path) -> Workspace:
 def dry(**options: Any) -> ExtendOptions:
     """Options that start nothing."""
     return ExtendOptions(dry_run=True, **options)
+
+
+def test_an_algorithm_that_names_no_settings_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An algorithm without `length_settings`, or with some and without `restarted`, is refused."""
+    configuration = read_definition(Layout(folder / "runs").experiment("tiny")).default
+
+    def refusal(algorithm: object) -> str:
+        monkeypatch.setattr(extension, "build", lambda *_: algorithm)
+        with pytest.raises(ConfigError) as error:
+            extension.lengthen(configuration, 200, workspace(folder), restart=True, fresh="go")
+        return str(error.value)
+
+    assert "object has no method 'length_settings'" in refusal(object())
+    silent = SimpleNamespace(length_settings=lambda: ("ent_coef",))
+    assert "SimpleNamespace has no method 'restarted'" in refusal(silent)
