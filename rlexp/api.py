@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlexp.app.commands.best import BestTrialOfSweep
     from rlexp.app.commands.compare import Comparison
     from rlexp.app.commands.evaluate import PolicyEvaluation
+    from rlexp.app.commands.extend import ExtendOutcome
     from rlexp.app.commands.list_runs import Listing
     from rlexp.app.commands.load import Records
     from rlexp.app.commands.report import ReportFiles
@@ -158,6 +159,54 @@ def best(
 
     request = BestRequest(sweep=name, form=read_format(form), save=save)
     return use_case(request, _workspace(folder, allow_import))
+
+
+def extend(
+    target: str,
+    *overrides: str,
+    restart_schedules: bool = False,
+    dry_run: bool = False,
+    retry: bool = False,
+    allow_drift: bool = False,
+    detach: bool = False,
+    folder: Folder = ".",
+    allow_import: Strings = (),
+    observer: "Observer | None" = None,
+) -> "ExtendOutcome":
+    """Train finished runs further, as an experiment of their own: what `rlexp extend` does.
+
+    Args:
+        target: An experiment, or a run as `"EXPERIMENT/RUN"`.
+        overrides: `"budget.steps=STEPS"`, the new length of a run from its first step;
+            `"experiment=NAME"`; and overrides that change no number (`"executor.workers=2"`).
+        restart_schedules: Whether schedules that depend on the length of training begin again.
+        dry_run: Whether to return the plan and start nothing.
+        retry: Whether runs whose failure is final are repeated.
+        allow_drift: Whether runs continue from a state that other versions wrote.
+        detach: Whether to return once the runs are queued for a cluster or for workers.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
+        observer: Receives the plan and the progress.
+
+    Raises:
+        rlexp.errors.RlexpError: The runs cannot be extended, or an argument is wrong; nothing was
+            started.
+        KeyboardInterrupt: The call was interrupted; repeating the call continues it.
+    """
+    from rlexp.app.commands.extend import ExtendOptions
+    from rlexp.app.commands.extend import extend as use_case
+
+    options = ExtendOptions(
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        detach=detach,
+        restart_schedules=restart_schedules,
+    )
+    workspace = _workspace(folder, allow_import)
+    outcome = use_case(target, _strings(overrides), options, workspace, _observer(observer))
+    _raise_interrupt(outcome)
+    return outcome
 
 
 def compare(

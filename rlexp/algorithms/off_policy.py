@@ -1,7 +1,7 @@
 """The base of algorithms that learn from a replay buffer."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from rlexp.algorithms.library import LibraryAlgorithm, check_one_network
 from rlexp.algorithms.noise import ExplorationNoise
@@ -15,6 +15,7 @@ from rlexp.algorithms.ranges import (
     TrainFrequency,
     ZeroOrMore,
 )
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.errors import ConfigError
 
 
@@ -81,6 +82,34 @@ class DeepQLearning(OffPolicy):
     """Probability of a random action at the start."""
     exploration_final_eps: Discount
     """Probability of a random action after `exploration_fraction`."""
+
+    def length_settings(self) -> tuple[str, ...]:
+        """The settings whose effect depends on the length of training, with the exploration."""
+        # Not `super()`, which knows only the class from before `slots` replaced it.
+        settings = OffPolicy.length_settings(self)
+        return (*settings, "exploration_fraction") if self._exploration().changes else settings
+
+    def restarted(self, share: float) -> Self:
+        """The algorithm whose schedules and exploration begin again after a fraction of training.
+
+        Raises:
+            ConfigError: A schedule cannot begin again.
+        """
+        exploration = self._exploration().restarted(share)
+        return replace(
+            OffPolicy.restarted(self, share),
+            exploration_initial_eps=exploration.initial,
+            exploration_fraction=exploration.until,
+        )
+
+    def _exploration(self) -> HyperparameterSchedule:
+        """The rate of random actions as a schedule, as the library computes it."""
+        return HyperparameterSchedule(
+            shape="linear",
+            initial=self.exploration_initial_eps,
+            final=self.exploration_final_eps,
+            until=self.exploration_fraction,
+        )
 
     def check_network(self, arguments: dict[str, Any]) -> None:
         """Refuse separate layers for actor and critic.

@@ -102,6 +102,8 @@ class RunPlan(ExecutionEstimate):
             there is nothing to compare.
         refused: Configurations that cannot be trained, which are in no number of the plan; empty
             outside a dry run, because a run with one of them is refused.
+        kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
+            bytes, at most.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -115,6 +117,7 @@ class RunPlan(ExecutionEstimate):
     steps_per_run: tuple[int, ...]
     reach: str | None = None
     refused: tuple[RefusedCell, ...] = ()
+    kept_replay_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,9 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
     yield f"  {format_count(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
     yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
+    if plan.kept_replay_bytes:
+        size = format_bytes(plan.kept_replay_bytes)
+        yield f"  replay buffers that stay on disk (budget.keep_last): up to {size}"
     if plan.reach:
         yield f"  {plan.reach}"
     yield from refused_lines(plan.refused)

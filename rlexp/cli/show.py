@@ -122,6 +122,8 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     yield f"  {details.label} on {details.task}, {details.phase} phase, seed {details.seed}"
     if details.imported:
         yield f"  {details.imported}"
+    if details.extends and details.extends_from is not None:
+        yield f"  continues {details.extends} from step {details.extends_from:,}"
     if details.problem:
         yield f"  Damaged: {details.problem}"
     failure = f" ({details.failure})" if details.failure else ""

@@ -12,7 +12,7 @@ from rlexp.protocol.measures import CURVE_RULES, RETURN, SCORE_RULES, quantity_o
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout")
+OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout", "keep_last")
 """Settings that change no number of a run, and are therefore not part of its identity."""
 
 TENTH = "tenth"
@@ -59,6 +59,9 @@ class Budget:
     over `final_episodes` fresh episodes, `auc` the mean height of the evaluation curve,
     `last_window` the mean return of the evaluations in the last tenth of training. Any other
     score names a measure, and is its mean over the episodes of the final evaluation.
+
+    `restarts` are the lengths of the earlier parts of an extended training, in environment steps,
+    after each of which its schedules began again. Only `rlexp extend` sets it.
     """
 
     steps: Annotated[int, Ge(1)]
@@ -70,6 +73,8 @@ class Budget:
     checkpoint_every: Annotated[int, Ge(1)] | None = None
     checkpoint_minutes: Annotated[float, Interval(gt=0, lt=inf)] | None = None
     timeout: Annotated[float, Interval(gt=0, lt=inf)] | None = None
+    keep_last: bool | None = None
+    restarts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a score that lacks its evaluations, and more evaluations than have seeds."""
@@ -119,10 +124,13 @@ class Budget:
 
     def defining(self) -> dict[str, Any]:
         """The settings that determine the numbers of a run."""
-        return {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
+        settings = {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
+        # JSON knows no tuples, and records without restarts keep the form that they always had.
+        restarts = settings.pop("restarts")
+        return settings if restarts is None else {**settings, "restarts": list(restarts)}
 
     def operational(self) -> dict[str, Any]:
-        """The settings that change no number: interval of checkpoints, time limit."""
+        """The settings that change no number: checkpoints, the copy that is kept, time limit."""
         return {key: getattr(self, key) for key in OPERATIONAL}
 
 

@@ -9,7 +9,7 @@ from rlexp.protocol.identity import Plain, digest
 from rlexp.protocol.measures import declaration_key, is_minimised, known_values
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec, described
+from rlexp.protocol.spec import Parent, RunSpec, described
 from rlexp.protocol.sweep import MINIMISED, Sweep
 
 Failures = Literal["missing", "worst"]
@@ -101,6 +101,36 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The experiment whose finished runs another experiment continues.
+
+    Attributes:
+        experiment: The name of the experiment with the finished runs.
+        parents: The run, step and state from which each run continues. Keys are the ids that the
+            runs would have without a parent.
+    """
+
+    experiment: str
+    parents: Mapping[str, Parent]
+
+    def plain(self) -> dict[str, Any]:
+        """The entry of the extension in `experiment.json`."""
+        parents = {key: asdict(parent) for key, parent in self.parents.items()}
+        return {"experiment": self.experiment, "parents": parents}
+
+    @classmethod
+    def from_plain(cls, mapping: Plain) -> Self:
+        """The extension of an entry in `experiment.json`; the inverse of `plain`.
+
+        Raises:
+            KeyError: A field is missing.
+            TypeError: A parent has unknown fields, or a field is of another type.
+        """
+        parents = {str(key): Parent(**parent) for key, parent in mapping["parents"].items()}
+        return cls(experiment=str(mapping["experiment"]), parents=parents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A named set of runs.
 
@@ -115,6 +145,7 @@ class Experiment:
     selection seeds.
 
     `origin` is the trial of a sweep from which the experiment was made. It defines no run.
+    In an extension, `extends` names the parent of each run, and only runs with a parent are planned.
     """
 
     name: str
@@ -127,6 +158,7 @@ class Experiment:
     finalists: tuple[Configuration, ...] = ()
     imported: Mapping[str, tuple[int, ...]] | None = None
     origin: Origin | None = None
+    extends: Extension | None = None
 
     @property
     def schema(self) -> int:
@@ -154,8 +186,13 @@ class Experiment:
         planned = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
         for seed in seeds:
             for configuration, first, allowed in planned:
-                if seed in allowed:
-                    yield configuration, first.again(phase, root, seed)
+                if seed not in allowed:
+                    continue
+                spec = first.again(phase, root, seed)
+                if self.extends is None:
+                    yield configuration, spec
+                elif (parent := self.extends.parents.get(spec.id)) is not None:
+                    yield configuration, spec.again(phase, root, seed, parent)
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
         planned = self.seeds.seeds(phase)
@@ -178,6 +215,7 @@ class Experiment:
             "root": self.seeds.root,
             "failures": self.failures,
             **self._searched(),
+            **self._extended(),
         }
 
     def defined(self) -> list[tuple[Configuration, dict[str, Any]]]:
@@ -187,6 +225,10 @@ class Experiment:
     @property
     def _requested(self) -> tuple[Configuration, ...]:
         return self.configurations if self.sweep is None else (self.default,)
+
+    def _extended(self) -> dict[str, Any]:
+        """The part of the definition that an extension adds; further runs may be added to it."""
+        return {} if self.extends is None else {"extends": self.extends.experiment}
 
     def _searched(self) -> dict[str, Any]:
         """The part of the definition that a sweep adds, with its tuning and selection seeds."""
@@ -234,7 +276,8 @@ class Experiment:
         """Identity of the definition."""
         # Sorted: the order in which configurations were typed is not part of the definition.
         configurations = sorted(digest(self._identifying(c)) for c in self._requested)
-        return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])
+        added = [*self._searched().values(), *self._extended().values()]
+        return digest([configurations, self.seeds.root, self.failures, *added])
 
     def _identifying(self, configuration: Configuration) -> list[Any]:
         """The hashed part of a configuration; a direction is added only where it is unusual."""

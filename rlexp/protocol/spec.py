@@ -104,8 +104,8 @@ class RunSpec:
     def _learner(self) -> str:
         return short_name(self.algorithm)
 
-    def again(self, phase: Phase, root: int, seed: int) -> Self:
-        """The run of the same configuration with another seed and without a parent."""
+    def again(self, phase: Phase, root: int, seed: int, parent: Parent | None = None) -> Self:
+        """The run of the same configuration with another seed, and with another or no parent."""
         # Copying the instance's dictionary keeps its cached properties: ten thousand runs hash
         # their configuration once.
         _ = self.fingerprint, self._learner
@@ -113,7 +113,7 @@ class RunSpec:
         other.__dict__.update(self.__dict__)
         for computed in ("id", "name"):
             other.__dict__.pop(computed, None)
-        other.__dict__.update(phase=phase, root=root, seed=seed, parent=None)
+        other.__dict__.update(phase=phase, root=root, seed=seed, parent=parent)
         return other
 
     @property

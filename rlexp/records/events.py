@@ -93,6 +93,17 @@ class Continued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inherited:
+    """The events before this one are those of the parent, `run` of `experiment`, up to `step`."""
+
+    tag: ClassVar[str] = "inherited"
+    time: float
+    step: int
+    experiment: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """Metrics that the learner logged, with the library's names and at its interval."""
 
@@ -202,7 +213,15 @@ class RunEnded:
 
 
 Event = (
-    RunStarted | Refused | Continued | Measured | Evaluated | Examined | Checkpointed | RunEnded
+    RunStarted
+    | Refused
+    | Continued
+    | Inherited
+    | Measured
+    | Evaluated
+    | Examined
+    | Checkpointed
+    | RunEnded
 )
 KINDS: Mapping[str, type[Event]] = {
     kind.tag: kind
@@ -210,6 +229,7 @@ KINDS: Mapping[str, type[Event]] = {
         RunStarted,
         Refused,
         Continued,
+        Inherited,
         Measured,
         Evaluated,
         Examined,

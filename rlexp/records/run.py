@@ -15,6 +15,7 @@ from rlexp.records.events import (
     Event,
     Examined,
     Failure,
+    Inherited,
     Measured,
     Refused,
     RunEnded,
@@ -103,6 +104,8 @@ class RunRecord:
     """Continuations from a checkpoint, of all attempts."""
     refused: tuple[Refused, ...] = ()
     """Checkpoints from which an attempt did not continue, of all attempts."""
+    inherited: Inherited | None = None
+    """Where the events of the parent end; None for a run without a parent."""
     restarts: int = 0
     """Number of attempts that started again at step 0 after an earlier attempt."""
     begun: int = 0
@@ -283,6 +286,11 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         elif isinstance(event, Continued):
             begun = event.step
             record = past.until(record, event)
+        elif isinstance(event, Inherited):
+            # The parent has trained the steps before, so that this run has not spent them.
+            begun = event.step
+            record = replace(record, step=event.step, inherited=event)
+            continue
         record = _apply(record, event)
     record = _with(record, pending)
     step = max([record.step, *(event.step for event in measurements)])

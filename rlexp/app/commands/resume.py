@@ -353,12 +353,15 @@ MIRROR = "sweep.storage"
 """The setting of the Optuna storage to which a sweep is copied; it changes no number either."""
 
 
-def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
+def check_overrides(
+    overrides: Sequence[str], *more: str, command: str = "rlexp resume"
+) -> list[str]:
     """Check that overrides change no number, and return their keys.
 
     Args:
         overrides: Overrides in Hydra's grammar.
         more: Further allowed keys.
+        command: The command that takes the overrides, for errors.
 
     Raises:
         ConfigError: An override could change a number.
@@ -370,7 +373,7 @@ def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
                 ("executor", "executor.…", "tracker", "tracker.…", *ATTEMPT_KEYS, *more)
             )
             raise ConfigError(
-                f"{word}: 'rlexp resume' does not change the configuration of runs and takes only "
+                f"{word}: '{command}' does not change the configuration of runs and takes only "
                 f"{allowed}; for other runs, use 'rlexp run' or 'rlexp sweep'"
             )
     return keys
@@ -406,7 +409,7 @@ def phase_requests(
     refuse_imported(experiment)
     refuse_older(experiment)
     check_imports(experiment.configurations, workspace.allowed, command)
-    executor, budget, trackers = _execution_settings(experiment, recorded, overrides, workspace)
+    executor, budget, trackers = execution_settings(experiment, recorded, overrides, workspace)
     if only is not None:
         _check_asked(experiment, only)
     phases = scanned.phases or (Phase.TEST,)
@@ -433,12 +436,21 @@ def _check_asked(experiment: Experiment, only: RunSpec) -> None:
         )
 
 
-def _execution_settings(
+def execution_settings(
     experiment: Experiment, recorded: LastCommand, overrides: Sequence[str], workspace: Workspace
 ) -> tuple[Executor, Budget, ChosenTrackers]:
     """The executor, budget and trackers of continued runs.
 
     Overrides come first, then the recorded settings, then the configuration of the workspace.
+
+    Args:
+        experiment: The experiment of the runs.
+        recorded: The settings of its last command.
+        overrides: Overrides of executor, trackers and checkpoints.
+        workspace: The workspace, whose configuration chooses executor and trackers.
+
+    Raises:
+        ConfigError: An override could change a number, or is wrong.
     """
     # Executor and trackers never come from records, which may come from another person: runs
     # would be executed, and credentials sent, where that person chose.

@@ -13,6 +13,7 @@ from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.preparation import Prepared, prepare
 from rlexp.app.execution.probes import Costs
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
+from rlexp.app.execution.starting_policy import check_policies, keep_policies
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
@@ -129,6 +130,7 @@ def run_missing(
     launch = _launch_settings_of(request, command, options, workspace)
     prepared = Prepared(plan, Costs())
     if plan.missing or options.dry_run:
+        check_policies(request.experiment.configurations, request.policies, workspace)
         prepared = prepare(request, plan, launch, options, workspace, observer)
     # After the checks: a refused command leaves no folder.
     if not options.dry_run:
@@ -143,6 +145,7 @@ def run_missing(
             # is read again.
             experiment = merge_with_existing(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
+            keep_policies(paths, request.policies)
             interrupted, entries = launch_experiment(
                 *(paths, experiment, request.phase, plan, launch, workspace, observer),
                 prepared.costs,

@@ -147,6 +147,8 @@ class RunDetails(RunRow):
         score_is: The rule that gives its score: `final`, `auc`, `last_window`, or a measure.
         lower_is_better: Whether its score is a measure that is declared as minimised.
         imported: The source from which it was imported; null if it was not imported.
+        extends: The run that it continues, as `EXPERIMENT/RUN`; null if it has no parent.
+        extends_from: The step from which it continues that run; null if it has no parent.
         weights: The sha256 of its final weights; null if it is not recorded.
         evaluations: Its evaluations, in order; the final one is last.
         measures: Further measures of the final policy.
@@ -164,6 +166,8 @@ class RunDetails(RunRow):
     score_is: str
     lower_is_better: bool
     imported: str | None
+    extends: str | None
+    extends_from: int | None
     weights: str | None
     evaluations: tuple[EvaluationRow, ...]
     measures: tuple[MeasureRow, ...]
@@ -327,6 +331,7 @@ def _run(run: RunPaths) -> RunDetails:
     record, attempts = stored.record, read_attempts(run)
     configuration = configuration_of(run, record.spec)
     row = describe_run(configuration, stored)
+    inherited = record.inherited
     return RunDetails(
         **{field.name: getattr(row, field.name) for field in fields(row)},
         experiment=run.folder.parent.name,
@@ -334,6 +339,8 @@ def _run(run: RunPaths) -> RunDetails:
         score_is=record.spec.budget["score"],
         lower_is_better=configuration.lower_is_better,
         imported=describe_source(record.spec),
+        extends=f"{inherited.experiment}/{inherited.run}" if inherited else None,
+        extends_from=inherited.step if inherited else None,
         weights=record.weights,
         evaluations=_evaluations(record),
         measures=_measures(record),

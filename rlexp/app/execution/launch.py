@@ -23,6 +23,7 @@ from rlexp.app.execution.checkpoints import (
 )
 from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.estimate import estimate_cost, store_rates
+from rlexp.app.execution.extension import take_over_parents
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
 from rlexp.app.execution.probes import Costs, parallel_runs
@@ -76,6 +77,7 @@ def launch_experiment(
     """
     # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
+    take_over_parents(paths, experiment, plan.missing, launch)
     interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, costs)
     entries = read_entries(paths, experiment, phase)
     _remember_rates(entries, plan, launch)
@@ -365,6 +367,7 @@ def make_run_plan(
         threads=threads,
         **expected.of_plan(),
         code=str(code),
+        kept_replay_bytes=replay * len(plan.missing) if launch.keeps_replay else 0,
     )
 
 

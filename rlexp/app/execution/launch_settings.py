@@ -76,6 +76,11 @@ class LaunchSettings:
         """Whether runs continue from checkpoints that other package versions made."""
         return bool(self.operational.get("allow_drift"))
 
+    @property
+    def keeps_replay(self) -> bool:
+        """Whether replay buffers stay on disk when runs end."""
+        return self.operational.get("keep_last") is True
+
     def orders(self, code: Code, workspace: Workspace) -> AttemptSettings:
         """The settings and the provenance that are written for every attempt."""
         return AttemptSettings(

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
@@ -48,6 +49,7 @@ class RunRequest:
         only: The id of the single requested run, or None for all runs.
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
         labelled: Whether the command names its configurations, as the variants of a study file.
+        policies: The policies that trainings begin with.
     """
 
     experiment: Experiment
@@ -58,6 +60,7 @@ class RunRequest:
     only: str | None = None
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
     labelled: bool = False
+    policies: tuple[TrainedPolicy, ...] = ()
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -82,20 +85,22 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     """
     planned = read_configurations(overrides, workspace)
     composed = [item.composed for item in planned]
-    configurations = tuple(item.configuration for item in planned)
-    built = {item.configuration.fingerprint: item.parts for item in planned}
+    root, parts = planned[0].settings, planned[0].parts
+    phase = Phase(root.phase)
+    configurations, policies = with_policies(
+        tuple(item.configuration for item in planned), phase, workspace
+    )
+    built = {c.fingerprint: item.parts for c, item in zip(configurations, planned, strict=True)}
     if any(composition.variant is not None for composition in composed):
         _check_variants(configurations)
     configurations = _unique(configurations)
     _same_budget(configurations)
-    root, parts = planned[0].settings, planned[0].parts
     experiment = Experiment(
         name="",
         configurations=configurations,
         seeds=root.seeds,
         failures=root.failures,
     )
-    phase = Phase(root.phase)
     if not experiment.seeds.seeds(phase):
         raise ConfigError(
             f"seeds.{phase} is empty: there is nothing to run; give a number of seeds, such as "
@@ -117,6 +122,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
         trackers=trackers,
         labelled=any(composition.variant is not None for composition in composed),
         parts=built,
+        policies=policies,
     )
 
 
@@ -332,6 +338,15 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
             key="experiment",
             command=f"rlexp sweep {requested.name}",
         )
+    if existing.extends is not None and requested.extends is None:
+        raise RecordError(
+            f"experiment {requested.name} extends {existing.extends.experiment}: continue it with "
+            f"'rlexp resume {requested.name}', or choose another name, for example "
+            f"{other_name(paths)}",
+            code="other_definition",
+            key="experiment",
+            command=f"rlexp resume {requested.name}",
+        )
     # The sets of seeds are not part of the fingerprint, so that a command can add some.
     if existing.fingerprint != requested.fingerprint:
         differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
@@ -347,7 +362,13 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     )
     configurations = with_current_parts(existing.configurations, requested.configurations)
     allotted = _allotted(existing, requested, seeds)
-    return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+    return replace(
+        existing,
+        configurations=configurations,
+        seeds=seeds,
+        allotted=allotted,
+        extends=requested.extends,
+    )
 
 
 def check_labels(existing: Experiment, requested: Experiment) -> None:

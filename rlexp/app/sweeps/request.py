@@ -40,6 +40,7 @@ from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
+from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
 from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, append_trial, write_selection
 from rlexp.tuners import Suggester, Suggestion
@@ -300,6 +301,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     request = compose_sweep(name, words.overrides, workspace.folder)
     root, parts = validate(request.plain, workspace.allowed)
     configuration = configuration_of(ComposedConfiguration(request.plain, ()), root, parts)
+    _refuse_policies(request, configuration)
     check_sweep(request, workspace.allowed)
     if root.failures == "worst":
         require_minimum([configuration])
@@ -333,6 +335,24 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         trackers=trackers,
         parts=parts,
     )
+
+
+def _refuse_policies(request: SweepRequest, configuration: Configuration) -> None:
+    """Refuse a sweep whose trainings begin with a trained policy.
+
+    The policy may come from test seeds, which must not influence the choice of a trial.
+
+    Raises:
+        ConfigError: A training begins with a policy.
+    """
+    key = f"algorithm.{START_FROM}"
+    searched = any(parameter.key == key for parameter in request.space.parameters)
+    if searched or configuration.algorithm.get(START_FROM) is not None:
+        raise ConfigError(
+            f"{key} does not fit a sweep, because a policy could bring test seeds into the choice: "
+            "leave it out, and start from a policy with 'rlexp run'",
+            key=key,
+        )
 
 
 def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
