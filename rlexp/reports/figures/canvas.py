@@ -19,7 +19,7 @@ from rlexp.text import one_line, shorten_middle, spell_missing_characters
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as DrawnAxis
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
 def set_x(axes: "Axes", axis: Axis, scale: AxisScale, ticks: int, width: float) -> None:
@@ -73,7 +73,7 @@ HANDLE, ROW = 0.45, 0.155
 
 
 def add_legend(
-    figure: "Figure", handles: Sequence[Any], names: Sequence[str], width: float
+    figure: "Figure | SubFigure", handles: Sequence[Any], names: Sequence[str], width: float
 ) -> None:
     """Add a legend below the axes, filled row by row."""
     count = _columns(names, width)
