@@ -122,7 +122,7 @@ def aggregate_curve(
     label, planned = tasks[0].label, sum(curves.planned for curves in tasks)
     x = common_points(tasks, settings.curve_points)
     if not len(x):
-        return LabelLines(lines=(), description="no point at which half of the runs are evaluated")
+        return LabelLines(lines=(), description="no point at which half of the runs have a value")
     aligned = [align([(c.x, c.y) for c in curves.curves], x) for curves in tasks]
     curve_band = band(
         aligned,

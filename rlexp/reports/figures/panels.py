@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ALONE, BESIDE = 3.3, 2.5
 """Inches: height of a panel that is alone, and of one that has others beside it."""
 COLUMNS = 2
+LONGEST = 90
+"""Most characters of a label in the legend: as many as fit beside its line."""
 TICKS = 6
 LETTER, LINE, SIZE = 0.0556, 0.135, 7
 """Inches: width of a character of the caption, and height of a line; its size in points."""
@@ -46,7 +48,9 @@ def draw_panels(
     labels = list(dict.fromkeys(line.label for figure in figures for line in figure.lines))
     columns = min(COLUMNS, len(figures))
     rows = -(-len(figures) // columns)
-    height = rows * (ALONE if len(figures) == 1 else BESIDE) + legend_height(labels, DOUBLE_COLUMN)
+    height = rows * (ALONE if len(figures) == 1 else BESIDE) + legend_height(
+        labels, DOUBLE_COLUMN, LONGEST
+    )
     caption = _caption(sentences)
     below = LINE * (caption.count("\n") + 2)
     drawn = empty_figure(DOUBLE_COLUMN, height + below)
@@ -58,7 +62,9 @@ def draw_panels(
             _panel(axes, figures[number], styles, DOUBLE_COLUMN / columns - 0.7, height / rows)
         else:
             axes.set_axis_off()
-    add_legend(upper, [legend_line(styles[name]) for name in labels], labels, DOUBLE_COLUMN)
+    add_legend(
+        upper, [legend_line(styles[name]) for name in labels], labels, DOUBLE_COLUMN, LONGEST
+    )
     lower.text(
         0.012, 1, caption, size=SIZE, color=PALE, va="top", linespacing=1.25, parse_math=False
     )

@@ -39,6 +39,17 @@ def test_each_task_has_a_panel(tasks: int, panels: int) -> None:
     assert "\n".join(CAPTION) == lower.texts[0].get_text()
 
 
+def test_long_labels_stay_different() -> None:
+    """Labels that differ in the middle of a long name differ in the legend."""
+    labels = [f"ppo learning_rate=3e-4 n_epochs={k} gae_lambda=0.95 ent_coef=0.0" for k in (1, 2)]
+    with publication_style():
+        drawn = draw_panels(
+            [figure(*labels)], {label: Style(k) for k, label in enumerate(labels)}, CAPTION
+        )
+    (legend,) = drawn.subfigs[0].legends
+    assert labels == [text.get_text() for text in legend.get_texts()]
+
+
 def test_a_panel_without_values_says_so() -> None:
     """A task without a value has an empty panel beside the others."""
     empty = replace(figure("ppo"), lines=())
