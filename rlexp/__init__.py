@@ -3,9 +3,33 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.api import best, compare, evaluate, extend, load, ls, report, run, show, sweep
+    from rlexp.api import (
+        best,
+        compare,
+        evaluate,
+        extend,
+        load,
+        ls,
+        plot,
+        report,
+        run,
+        show,
+        sweep,
+    )
 
-__all__ = ["best", "compare", "evaluate", "extend", "load", "ls", "report", "run", "show", "sweep"]
+__all__ = [
+    "best",
+    "compare",
+    "evaluate",
+    "extend",
+    "load",
+    "ls",
+    "plot",
+    "report",
+    "run",
+    "show",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:

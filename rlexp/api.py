@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlexp.app.commands.extend import ExtendOutcome
     from rlexp.app.commands.list_runs import Listing
     from rlexp.app.commands.load import Records
+    from rlexp.app.commands.plot import Plot
     from rlexp.app.commands.report import ReportFiles
     from rlexp.app.commands.run import RunOutcome
     from rlexp.app.commands.show import ShowResult
@@ -268,6 +269,46 @@ def report(
         formats=_strings(formats),
         output=output,
         figures=figures,
+        phase=phase,
+        overrides=_strings(settings),
+    )
+    return use_case(request, _workspace(folder, allow_import))
+
+
+def plot(
+    *targets: str,
+    metric: str | None = None,
+    x: str = "steps",
+    output: str | None = None,
+    phase: str | None = None,
+    settings: Strings = (),
+    folder: Folder = ".",
+    allow_import: Strings = (),
+) -> "Plot":
+    """Compute the curves of runs by label: what `rlexp plot` does.
+
+    Args:
+        targets: Experiments, labels of them (`"EXPERIMENT/LABEL"`), or runs (`"EXPERIMENT/RUN"`).
+        metric: A logged metric (`"train/loss"`); None is the mean return of evaluations.
+        x: `steps` or `hours`.
+        output: The file of a picture, which ends in `.png`, `.svg` or `.pdf`.
+        phase: `test`, `selection` or `tuning`.
+        settings: Changed settings of `conf/report.yaml` (`"level=0.9"`).
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
+
+    Raises:
+        rlexp.errors.RlexpError: A target, a metric or a setting is unknown, or there is no value
+            to draw; nothing was written.
+    """
+    from rlexp.app.commands.plot import PlotRequest
+    from rlexp.app.commands.plot import plot as use_case
+
+    request = PlotRequest(
+        targets=_strings(targets),
+        metric=metric,
+        x=x,
+        output=output,
         phase=phase,
         overrides=_strings(settings),
     )

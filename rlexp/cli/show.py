@@ -1,6 +1,7 @@
 """`rlexp show`: shows an experiment or a run, its configuration, or its provenance."""
 
 import shlex
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +33,9 @@ OPTIONAL_COLUMNS = {"failure", "checkpoints", "reason"}
 """Columns of the table of attempts that are left out if they are empty."""
 MOST_EVALUATIONS = 40
 """Most evaluations that are printed; the JSON document has all."""
+
+CURVE_ROWS = 4
+"""Rows of the axes of a run's learning curve; with title and horizontal axis, it has eight."""
 
 
 def show(
@@ -91,6 +95,7 @@ def show_run(details: "RunDetails", console: "Console") -> None:
     """Show the score, evaluations, attempts and files of a run."""
     for line in _head_lines(details):
         console.line(line)
+    _show_curve(details, console)
     _show_evaluations(details, console)
     _show_measures(details, console)
     _show_attempts(details, console)
@@ -159,6 +164,30 @@ def _cost(checkpoints: "CheckpointCost") -> str:
     return (
         f"{format_count(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
         f"{format_bytes(checkpoints.bytes)} in total{share}"
+    )
+
+
+def _show_curve(details: "RunDetails", console: "Console") -> None:
+    """Show a small learning curve of a run with at least two evaluations in training."""
+    from rlexp.reports.drawing.blocks import Axis, FigureLine, LineFigure
+
+    points = [e for e in details.evaluations if e.policy == "in training"]
+    if len(points) < 2:
+        return
+    x = tuple(float(e.step) for e in points)
+    # A mean that is not finite is a gap.
+    y = tuple(e.mean if isfinite(e.mean) else None for e in points)
+    console.line()
+    console.plot(
+        LineFigure(
+            name="curve",
+            title="learning curve",
+            x=Axis(title="environment steps", low=0.0),
+            y=Axis(title="mean return of an evaluation"),
+            lines=(FigureLine(label=details.label, x=x, y=y),),
+        ),
+        {},
+        CURVE_ROWS,
     )
 
 

@@ -253,7 +253,12 @@ def _make(
     importance = "importance" in parts.sections
     phase = read_phase(request.phase)
     evidence = collect_evidence(
-        request.targets, phase, workspace, importance=importance, integrity=True
+        request.targets,
+        phase,
+        workspace,
+        importance=importance,
+        integrity=True,
+        measurements="measurements" in parts.sections,
     )
     study = make_report(evidence, parts)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)

@@ -103,14 +103,14 @@ def make_marl_eval(request: ExportRequest, output: ExportTarget, workspace: Work
 
 
 def make_tables(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
-    """Export runs, evaluations and episodes as tables, in one file or a folder.
+    """Export runs, evaluations, episodes and measurements as tables, in one file or a folder.
 
     Raises:
         RlexpError: The level is unknown, or no package that writes the format is installed.
     """
     package = parquet_package() if request.format == "parquet" else None
     levels, folder = _levels(request, output)
-    evidence = evidence_of(request, workspace)
+    evidence = evidence_of(request, workspace, measurements="measurements" in levels)
     sheets = [make_sheet(level, exported_outcomes(evidence)) for level in levels]
     contents: dict[str, Content] = {}
     for table in sheets:

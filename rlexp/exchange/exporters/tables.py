@@ -1,4 +1,4 @@
-"""Runs, evaluations and episodes as tables, for spreadsheets, R, pandas and DuckDB."""
+"""Runs, evaluations, episodes and measurements as tables, for spreadsheets, R, pandas and DuckDB."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 
 from rlexp.exchange.exporters.exported_runs import ExportedRun
 from rlexp.protocol.measures import results_among
-from rlexp.records.events import Evaluated
+from rlexp.records.events import Evaluated, Measured
+from rlexp.records.logged_values import logged_values
 
 CellValue: TypeAlias = str | int | float | bool | None
 """A value in a table. A missing value is `None`, never zero."""
 ColumnType: TypeAlias = Literal["text", "integer", "number", "boolean"]
-LEVELS = ("runs", "evaluations", "episodes")
-"""What a row is, the coarsest level first."""
+LEVELS = ("runs", "evaluations", "episodes", "measurements")
+"""What a row is: a run, an evaluation, an episode, or one value that a learner logged."""
 
 _RUN: tuple[tuple[str, ColumnType], ...] = (("label", "text"), ("task", "text"))
 _WHERE: tuple[tuple[str, ColumnType], ...] = (
@@ -44,7 +45,12 @@ def make_sheet(level: str, outcomes: Sequence[ExportedRun]) -> Sheet:
         level: One of `LEVELS`.
         outcomes: The runs.
     """
-    makers = {"runs": _runs, "evaluations": _evaluations, "episodes": _episodes}
+    makers = {
+        "runs": _runs,
+        "evaluations": _evaluations,
+        "episodes": _episodes,
+        "measurements": _measurements,
+    }
     return makers[level](outcomes)
 
 
@@ -147,6 +153,31 @@ def _of_episode(event: Evaluated, name: str, number: int) -> float | None:
     """A measure of one episode; None where the episode does not report it."""
     values = event.values_of(name)
     return None if not values or isnan(values[number]) else values[number]
+
+
+def _measurements(outcomes: Iterable[ExportedRun]) -> Sheet:
+    """One row for each logged value; `seconds` counts from the start of the run."""
+    columns: tuple[tuple[str, ColumnType], ...] = (
+        *_RUN,
+        ("seed", "integer"),
+        ("step", "integer"),
+        ("metric", "text"),
+        ("value", "number"),
+        ("seconds", "number"),
+        *_WHERE,
+    )
+    rows = tuple(
+        (o.label, o.task, o.seed, event.step, name, value, _seconds(o, event), *_where(o))
+        for o in outcomes
+        for event in o.record.measurements
+        for name, value in logged_values(event)
+    )
+    return Sheet(name="measurements", columns=columns, rows=rows)
+
+
+def _seconds(outcome: ExportedRun, event: Measured) -> float | None:
+    started = outcome.record.started
+    return None if started is None else event.time - started
 
 
 def _evaluated(outcome: ExportedRun) -> Iterator[Evaluated]:

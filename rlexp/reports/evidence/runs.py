@@ -14,11 +14,28 @@ from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import declaration_key, quantity_of
 from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Evaluated, Measured
 from rlexp.records.integrity import Integrity
+from rlexp.records.logged_values import logged_values
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import format_count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoggedSeries:
+    """The values of one logged metric of a run.
+
+    Attributes:
+        steps: Environment steps, of shape (T,), rising.
+        times: Times in seconds since 1970, of shape (T,).
+        values: Of shape (T,); NaN where a value is not finite or out of range.
+    """
+
+    steps: NDArray[np.float64]
+    times: NDArray[np.float64]
+    values: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +84,21 @@ class PlannedRun:
     def returns(self) -> NDArray[np.float64]:
         """Mean return of each evaluation, of shape (T,); NaN where it is out of range."""
         means = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
-        return np.where(np.abs(means) <= LARGEST_SCORE, means, np.nan)
+        return _in_range(means)
+
+    @cached_property
+    def logged(self) -> Mapping[str, LoggedSeries]:
+        """What was logged in training, by the name of the metric.
+
+        These are the learner's metrics and the values of evaluations in training. The later of
+        two values of one metric at one step counts.
+        """
+        points: dict[str, dict[int, tuple[float, float]]] = {}
+        events: list[Measured | Evaluated] = [*self.record.measurements]
+        for event in (*events, *self.record.evaluations):
+            for name, value in logged_values(event):
+                points.setdefault(name, {})[event.step] = event.time, value
+        return {name: _series(points[name]) for name in sorted(points)}
 
     @cached_property
     def heights(self) -> NDArray[np.float64]:
@@ -80,6 +111,19 @@ class PlannedRun:
     def is_evaluated(self) -> bool:
         """Whether the run has evaluations, at increasing steps."""
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
+
+
+def _series(points: Mapping[int, tuple[float, float]]) -> LoggedSeries:
+    """The series of times and values by step."""
+    steps = sorted(points)
+    times, values = np.asarray([points[step] for step in steps], dtype=np.float64).T
+    return LoggedSeries(np.asarray(steps, dtype=np.float64), times, _in_range(values))
+
+
+def _in_range(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values, with NaN in place of those that are not finite or too large."""
+    # The comparison is false for NaN.
+    return np.where(np.abs(values) <= LARGEST_SCORE, values, np.nan)
 
 
 def state(member: PlannedRun) -> str:
