@@ -75,6 +75,7 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     from rlexp.cli.summaries import summary_lines
     from rlexp.text import format_count
 
+    yield from annotation_lines(details)
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
     for source, number in details.imported.items():
         yield f"{format_count(number, 'run')} {source}"
@@ -83,6 +84,17 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     for problem in details.problems:
         yield f"Damaged: {problem}"
     yield f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}"
+
+
+def annotation_lines(details: "ExperimentDetails | RunDetails") -> "Iterator[str]":
+    """The tags and notes of an experiment or a run."""
+    from rlexp.cli.note import note_lines
+
+    if details.tags:
+        yield f"tags: {', '.join(details.tags)}"
+    if details.notes:
+        yield "notes:"
+        yield from note_lines(details.notes)
 
 
 def show_run(details: "RunDetails", console: "Console") -> None:
@@ -124,6 +136,7 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     failure = f" ({details.failure})" if details.failure else ""
     reason = f": {details.reason}" if details.reason else ""
     yield f"  {details.state}{failure}{reason}"
+    yield from (f"  {line}" for line in annotation_lines(details))
     if details.score is not None:
         yield f"  score {format_score(details.score)}, {SCORE_RULES[details.score_is]}"
     yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"

@@ -74,6 +74,7 @@ EXPERIMENT = FileSchema(2)
 TRIALS = FileSchema(2)
 SELECTION = FileSchema(1)
 ADAPTIVE = FileSchema(1)
+ANNOTATIONS = FileSchema(1)
 LEDGER = FileSchema(1)
 MANIFEST = FileSchema(1)
 JOURNAL = FileSchema(1)
@@ -92,6 +93,7 @@ BY_NAME: Mapping[str, FileSchema] = {
     "experiment.json": EXPERIMENT,
     "selection.json": SELECTION,
     "adaptive.json": ADAPTIVE,
+    "annotations.json": ANNOTATIONS,
     "provenance.json": PROVENANCE,
     "attempt.json": ATTEMPT,
     "verdict.json": VERDICT,

@@ -7,6 +7,7 @@ from enum import StrEnum
 from os import environ
 from typing import Any, ClassVar
 
+from rlexp.app.commands.note import NumberedNote, numbered
 from rlexp.app.commands.status import sweep_status
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
@@ -35,6 +36,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import RunRecord, State
+from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_spec
@@ -66,6 +68,8 @@ class ExperimentDetails:
         sweep_problem: Why the progress of its sweep cannot be computed; null if it can.
         imported: Number of imported runs, by their source and the kind of their returns.
         problems: Problems of its folder.
+        tags: Its tags.
+        notes: Its notes, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -77,6 +81,8 @@ class ExperimentDetails:
     sweep_problem: str | None
     imported: Mapping[str, int]
     problems: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+    notes: tuple[NumberedNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +157,8 @@ class RunDetails(RunRow):
         files: The files of its folder.
         folder: The folder of its records.
         problem: What of its records differs from the ledger; null if nothing does.
+        tags: Its tags.
+        notes: Its notes, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("run-details")
@@ -167,6 +175,8 @@ class RunDetails(RunRow):
     files: tuple[RunFile, ...]
     folder: str
     problem: str | None
+    tags: tuple[str, ...] = ()
+    notes: tuple[NumberedNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +255,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
     if experiment.sweep is not None:
         workspace.make_allowed_importable()
     sweep, problem = sweep_status(surveyed, experiment, workspace)
+    annotations, unreadable = read_readable_annotations(paths)
     return ExperimentDetails(
         experiment=paths.name,
         folder=str(paths.folder),
@@ -252,7 +263,9 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         sweep=sweep,
         sweep_problem=problem,
         imported=imported_counts(experiment),
-        problems=tuple(surveyed.problems),
+        problems=(*surveyed.problems, *unreadable),
+        tags=annotations.experiment.tags,
+        notes=numbered(annotations.experiment),
     )
 
 
@@ -308,6 +321,9 @@ def _run(run: RunPaths) -> RunDetails:
     stored = read_now(run)
     record, attempts = stored.record, read_attempts(run)
     row = describe_run(configuration_of(run, record.spec), stored)
+    annotations, unreadable = read_readable_annotations(ExperimentPaths(run.folder.parent))
+    annotation = annotations.of(run.folder.name)
+    mismatch = None if record.state is State.RUNNING else run_mismatch(run)
     return RunDetails(
         **{field.name: getattr(row, field.name) for field in fields(row)},
         experiment=run.folder.parent.name,
@@ -321,7 +337,9 @@ def _run(run: RunPaths) -> RunDetails:
         checkpoints=checkpoint_cost(record, attempts),
         files=_files(run),
         folder=str(run.folder),
-        problem=None if record.state is State.RUNNING else run_mismatch(run),
+        problem="; ".join(filter(None, (mismatch, *unreadable))) or None,
+        tags=annotation.tags,
+        notes=numbered(annotation),
     )
 
 
