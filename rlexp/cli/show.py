@@ -75,6 +75,8 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     from rlexp.cli.summaries import summary_lines
     from rlexp.text import format_count
 
+    if details.former_names:
+        yield f"formerly {', '.join(dict.fromkeys(details.former_names))}"
     yield from annotation_lines(details)
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
     for source, number in details.imported.items():

@@ -192,6 +192,11 @@ class ExperimentPaths:
         return self.folder / ".annotations.lock"
 
     @property
+    def names(self) -> Path:
+        """The names that the experiment has had, where it was renamed."""
+        return self.folder / "names.json"
+
+    @property
     def ledger(self) -> Path:
         """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"

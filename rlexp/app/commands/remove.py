@@ -63,7 +63,7 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
             f"{target!r} is only a part of the name {name}; to remove that run: {command}"
         )
     try:
-        with _unused(match, lock=yes):
+        with unused(match, lock=yes):
             link, runs, size = _measure(match)
             if yes:
                 _remove_recorded(match)
@@ -96,7 +96,7 @@ def _measure(match: ExperimentPaths | RunPaths) -> tuple[bool, int, int]:
 
 
 @contextmanager
-def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
+def unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
     """Check that nothing uses the experiment or run; with `lock`, lock it while the context is open.
 
     Raises:

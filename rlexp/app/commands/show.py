@@ -38,6 +38,7 @@ from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import RunRecord, State
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_spec
 from rlexp.store.secrets import mask_all, secret_values
@@ -70,6 +71,7 @@ class ExperimentDetails:
         problems: Problems of its folder.
         tags: Its tags.
         notes: Its notes, oldest first.
+        former_names: The names that it had before `rlexp mv`, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -83,6 +85,7 @@ class ExperimentDetails:
     problems: tuple[str, ...]
     tags: tuple[str, ...] = ()
     notes: tuple[NumberedNote, ...] = ()
+    former_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +269,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         problems=(*surveyed.problems, *unreadable),
         tags=annotations.experiment.tags,
         notes=numbered(annotations.experiment),
+        former_names=names_of(paths)[:-1],
     )
 
 
