@@ -3,9 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.api import compare, evaluate, load, ls, report, run, show, sweep
+    from rlexp.api import compare, evaluate, load, ls, mv, note, report, run, show, sweep, tag
 
-__all__ = ["compare", "evaluate", "load", "ls", "report", "run", "show", "sweep"]
+__all__ = [
+    "compare",
+    "evaluate",
+    "load",
+    "ls",
+    "mv",
+    "note",
+    "report",
+    "run",
+    "show",
+    "sweep",
+    "tag",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -206,7 +206,7 @@ def _value(row: Any, name: str, *, several: bool) -> Any:
     if hasattr(row, name):
         return _beginning(value) if name == "note" and value else value
     # Settings are printed as they were given: rounding would show another configuration.
-    text = setting_text if name.split(".")[0] in FIRST_WORDS else format_cell
+    text = setting_text if name.split(".", maxsplit=1)[0] in FIRST_WORDS else format_cell
     # An experiment has the list of the values of its runs.
     values = value if several and isinstance(value, list) else [value]
     return ", ".join(text(v) for v in values if v is not None) or None

@@ -12,7 +12,7 @@ from rlexp.app.commands.list_runs import (
     surveyed,
 )
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
-from rlexp.app.reading.row_selection import distinct
+from rlexp.app.reading.row_selection import different_settings, distinct
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.store.annotations import Annotations
@@ -64,11 +64,11 @@ def list_columns(request: ListRequest, workspace: Workspace) -> ListingColumns:
     kind, selection = kind_of(request), selection_of(request, leading.name)
     scans = surveyed(request, workspace)
     rows = [row for scan in scans for row in listed_rows(scan, kind, leading, Annotations())]
-    mappings = {id(m.settings): m.settings for row in rows for m in row.members}
+    different = different_settings(rows)
 
     def described() -> Iterator[ListingColumn]:
         for name in selection.names(rows):
-            holders = [s for s in mappings.values() if name in s]
+            holders = [s for s in different if name in s]
             if selection.column(name) is not None or name in selection.of_runs or not holders:
                 yield ListingColumn(name=name, is_key=False, values=(), total=None)
             else:

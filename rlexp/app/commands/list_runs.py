@@ -4,9 +4,11 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, ClassVar
 
 from rlexp.app.plans import RefusedCheckpoint
+from rlexp.app.reading.catalogue import collector_paused
 from rlexp.app.reading.conditions import read_conditions
 from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
@@ -17,7 +19,7 @@ from rlexp.app.reading.row_selection import (
     RowSelection,
     check_kinds,
 )
-from rlexp.app.reading.run_settings import SettingsIndex
+from rlexp.app.reading.run_settings import Settings, SettingsIndex
 from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
@@ -28,6 +30,7 @@ from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.annotations import Annotations, read_readable_annotations
 from rlexp.text import join_first_names, join_names
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentRow:
@@ -266,6 +269,7 @@ class Listing:
     problems: tuple[str, ...]
 
 
+@collector_paused()
 def list_runs(request: ListRequest, workspace: Workspace) -> Listing:
     """List experiments, runs or configurations.
 
@@ -367,10 +371,12 @@ def listed_rows(
 
 
 def _member(run: ScannedRun, index: SettingsIndex, annotations: Annotations) -> Member:
-    # The row of a run is made only where a condition or a column needs it.
-    if run.configuration is None or run.stored is None:
-        return Member({}, lambda: _run(run, annotations))
-    settings = index.of(run.configuration, run.stored.record.spec)
+    def settings() -> Settings:
+        if run.configuration is None or run.stored is None:
+            return {}
+        return index.of(run.configuration, run.stored.record.spec)
+
+    # Both are made only where a condition or a column needs them.
     return Member(settings, lambda: _run(run, annotations))
 
 
@@ -451,10 +457,11 @@ def _configurations(
     for phase in survey.phases:
         entries = survey.entries(phase)
         summary = summarise(survey.paths, survey.experiment, phase, entries, leading)
-        settings = {(c.label, c.task): index.of(c, s.record.spec) for c, s in entries}
+        specs = {(c.label, c.task): (c, s.record.spec) for c, s in entries}
         for cell in summary.cells:
             row = _configuration(cell, survey.paths.name, phase)
-            yield RowMembers(row, [Member(settings.get((cell.label, cell.task), {}))])
+            spec = specs.get((cell.label, cell.task))
+            yield RowMembers(row, [Member(partial(index.of, *spec))] if spec else [])
 
 
 def _configuration(cell: LabelSummary, experiment: str, phase: Phase) -> ConfigurationRow:

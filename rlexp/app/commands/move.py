@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from time import time
 from typing import Any, ClassVar
 
@@ -189,7 +190,7 @@ def _referring(name: str, workspace: Workspace) -> Iterator[str]:
             words = _command(other)
         except (RlexpError, *READ_ERRORS):
             continue
-        pairs = set(zip(words, words[1:], strict=False))
+        pairs = set(pairwise(words))
         if (FROM_SWEEP, name) in pairs or f"{FROM_SWEEP}={name}" in words:
             yield other.name
 

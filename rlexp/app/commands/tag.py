@@ -84,6 +84,4 @@ def annotated(target: str, workspace: Workspace) -> tuple[ExperimentPaths, str |
 def _require(name: str, tags: Sequence[str], present: Annotation) -> None:
     for word in tags:
         if word not in present.tags:
-            raise ConfigError.unknown(
-                f"{name} has no tag {word!r}", word, present.tags, key="tag"
-            )
+            raise ConfigError.unknown(f"{name} has no tag {word!r}", word, present.tags, key="tag")

@@ -36,18 +36,18 @@ class Member:
     """A run or a configuration that a row stands for.
 
     Attributes:
-        settings: Its configuration by key.
+        settings: Returns its configuration by key.
         run: Makes the row of the run; None for a configuration.
     """
 
-    settings: Settings
+    settings: Callable[[], Settings]
     run: Callable[[], ListingRow] | None = None
 
     def value(self, name: str, columns: Sequence[str]) -> Any:
         """The value of a key, or of a column of runs; None where there is none."""
         if name in columns:
             return getattr(self.run(), name) if self.run else None
-        return self.settings.get(name)
+        return self.settings().get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,7 @@ class RowSelection:
     def names(self, rows: Iterable[RowMembers]) -> list[str]:
         """Every name that conditions, `sort` and `columns` may use: columns, then keys."""
         columns = [self.metric if n == ESTIMATE else n for n in columns_of(self.row)]
-        mappings = {id(m.settings): m.settings for row in rows for m in row.members}
-        keys = sorted({key for settings in mappings.values() for key in settings})
+        keys = sorted({key for settings in different_settings(rows) for key in settings})
         return list(dict.fromkeys([*columns, *self.of_runs, *keys]))
 
     def unmatched(self, rows: Sequence[RowMembers]) -> Iterator[str]:
@@ -198,6 +197,12 @@ def check_kinds(selection: RowSelection) -> None:
 def columns_of(row: type[ListingRow]) -> tuple[str, ...]:
     """The columns of a class of rows, as fields."""
     return (*row.text_columns, *row.number_columns)
+
+
+def different_settings(rows: Iterable[RowMembers]) -> list[Settings]:
+    """The settings of all members, those of runs of one configuration once."""
+    every = (member.settings() for row in rows for member in row.members)
+    return list({id(settings): settings for settings in every}.values())
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

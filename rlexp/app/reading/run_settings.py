@@ -41,10 +41,6 @@ class SettingsIndex:
             self._known[key] = {**settings_of(configuration, spec.parts), **self._shared}
         return self._known[key]
 
-    def of_configuration(self, configuration: Configuration) -> Settings:
-        """The settings of a configuration."""
-        return {**settings_of(configuration, configuration.parts()), **self._shared}
-
 
 def settings_of(configuration: Configuration, parts: Plain) -> Settings:
     """The settings of a configuration whose parts are those of `RunSpec.parts`."""

@@ -13,6 +13,7 @@ from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, Stored, stored, study
 from stored_sweeps import WORDS, stored_sweep
 
+import rlexp
 from rlexp.app.commands import move as moving
 from rlexp.app.commands.move import move
 from rlexp.app.tracking.tracked_records import ConfigurationIndex, tracked_experiment
@@ -293,7 +294,7 @@ def test_a_full_disk_is_one_line(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(moving, "add_name", full)
-    with pytest.raises(RecordError, match="cannot rename .*No space left"):
+    with pytest.raises(RecordError, match=r"cannot rename .*No space left"):
         move("alpha", "beta", study(tmp_path))
     assert ["alpha"] == existing(tmp_path)
     monkeypatch.undo()
@@ -301,3 +302,12 @@ def test_a_full_disk_is_one_line(
     with pytest.raises(RecordError, match="is now beta, but a file in it still has the old name"):
         move("alpha", "beta", study(tmp_path))
     assert ["beta"] == existing(tmp_path)
+
+
+def test_python_functions_do_what_the_commands_do(alpha: Stored, tmp_path: Path) -> None:
+    """The functions `tag`, `note`, `mv` and `ls` return the results of the commands."""
+    assert ("paper",) == rlexp.tag("alpha", "paper", folder=tmp_path).tags
+    assert "text" == rlexp.note("alpha", "text", folder=tmp_path).notes[0].text
+    assert "beta" == rlexp.mv("alpha", "beta", folder=tmp_path).experiment
+    (row,) = rlexp.ls(where="tag=paper", columns=["algorithm"], folder=tmp_path).rows
+    assert {"algorithm": ["ppo"]} == row.columns

@@ -163,12 +163,12 @@ def test_secrets_are_masked_before_they_are_stored(
 def test_a_damaged_file_hides_no_scores(alpha: Stored, tmp_path: Path, content: str) -> None:
     """A damaged file is named, `ls` and `show` go on without it, and a change is refused."""
     alpha.paths.annotations.write_text(content)
-    for words in (("ls",), ("ls", "alpha"), ("show", "alpha")):
-        printed = rlexp(tmp_path, *words)
+    for read in ("ls", "ls alpha", "show alpha"):
+        printed = rlexp(tmp_path, *read.split())
         assert 0 == printed.code
         assert "annotations.json" in printed.out + printed.err
-    for words in (("tag", "alpha", "x"), ("note", "alpha", "x")):
-        printed = typed(tmp_path, *words)
+    for command in ("tag", "note"):
+        printed = typed(tmp_path, command, "alpha", "x")
         assert (2, 1) == (printed.code, printed.err.count("\n"))
         assert "annotations.json" in printed.err
     assert content == alpha.paths.annotations.read_text()
