@@ -10,11 +10,14 @@ if TYPE_CHECKING:
         extend,
         load,
         ls,
+        mv,
+        note,
         plot,
         report,
         run,
         show,
         sweep,
+        tag,
     )
 
 __all__ = [
@@ -24,11 +27,14 @@ __all__ = [
     "extend",
     "load",
     "ls",
+    "mv",
+    "note",
     "plot",
     "report",
     "run",
     "show",
     "sweep",
+    "tag",
 ]
 
 

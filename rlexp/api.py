@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from rlexp.app.commands.extend import ExtendOutcome
     from rlexp.app.commands.list_runs import Listing
     from rlexp.app.commands.load import Records
+    from rlexp.app.commands.move import Move
+    from rlexp.app.commands.note import Notes
     from rlexp.app.commands.plot import Plot
     from rlexp.app.commands.report import ReportFiles
     from rlexp.app.commands.run import RunOutcome
     from rlexp.app.commands.show import ShowResult
     from rlexp.app.commands.sweep import SweepOutcome
+    from rlexp.app.commands.tag import Tagging
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
@@ -321,23 +324,25 @@ def ls(
     where: Strings = (),
     sort: str | None = None,
     group: bool = False,
+    columns: Strings = (),
     folder: Folder = ".",
 ) -> "Listing":
     """List experiments, the runs of one, or configurations: what `rlexp ls` does.
 
     Args:
         experiment: The experiment whose runs are listed; with None, experiments are listed.
-        where: Conditions that every returned row fulfils (`"state=failed"`, `"score>400"`).
-        sort: The column by which rows are ordered; `-column` reverses the order.
+        where: Conditions that every returned row fulfils (`"state=failed"`, `"algorithm=ppo"`).
+        sort: The column or key by which rows are ordered; `-column` reverses the order.
         group: Whether to list configurations, one row each.
+        columns: Columns and keys of the configuration whose values every row carries in `columns`.
         folder: The folder of the workspace; by default the current folder.
 
     Raises:
-        rlexp.errors.RlexpError: There is no such experiment or column.
+        rlexp.errors.RlexpError: There is no such experiment, column or key.
     """
     from rlexp.app.commands.list_runs import ListRequest, list_runs
 
-    selection = ListRequest(experiment, _strings(where), sort, group)
+    selection = ListRequest(experiment, _strings(where), sort, group, _strings(columns))
     return list_runs(selection, _workspace(folder))
 
 
@@ -357,6 +362,61 @@ def show(target: str, *, part: str = "result", folder: Folder = ".") -> "ShowRes
     from rlexp.app.commands.show import show as use_case
 
     return use_case(target, ShowPart(part), _workspace(folder))
+
+
+def tag(target: str, *tags: str, remove: bool = False, folder: Folder = ".") -> "Tagging":
+    """Add tags to an experiment or a run, or remove them: what `rlexp tag` does.
+
+    Args:
+        target: An experiment or a run.
+        tags: The tags; without any, the present ones are only returned.
+        remove: Whether to remove the tags.
+        folder: The folder of the workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment or run, or a tag is not allowed;
+            nothing was changed.
+    """
+    from rlexp.app.commands.tag import tag as use_case
+
+    return use_case(target, tags, _workspace(folder), remove=remove)
+
+
+def note(
+    target: str, text: str | None = None, *, remove: int | None = None, folder: Folder = "."
+) -> "Notes":
+    """Add a note to an experiment or a run, or remove one: what `rlexp note` does.
+
+    Args:
+        target: An experiment or a run.
+        text: The text of the note; without it, the present notes are only returned.
+        remove: The number of the note to remove.
+        folder: The folder of the workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment, run or note, or the text is not
+            allowed; nothing was changed.
+    """
+    from rlexp.app.commands.note import note as use_case
+
+    return use_case(target, text, _workspace(folder), remove=remove)
+
+
+def mv(experiment: str, name: str, *, folder: Folder = ".") -> "Move":
+    """Give an experiment another name: what `rlexp mv` does.
+
+    Args:
+        experiment: The experiment.
+        name: Its new name.
+        folder: The folder of the workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment, it is in use, or the name is taken or
+            not allowed.
+    """
+    from rlexp.app.commands.move import move
+
+    return move(experiment, name, _workspace(folder))
 
 
 def evaluate(

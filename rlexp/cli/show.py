@@ -79,6 +79,9 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     from rlexp.cli.summaries import summary_lines
     from rlexp.text import format_count
 
+    if details.former_names:
+        yield f"formerly {', '.join(dict.fromkeys(details.former_names))}"
+    yield from annotation_lines(details)
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
     if details.origin is not None:
         yield f"Made from {details.origin}"
@@ -89,6 +92,17 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     for problem in details.problems:
         yield f"Damaged: {problem}"
     yield f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}"
+
+
+def annotation_lines(details: "ExperimentDetails | RunDetails") -> "Iterator[str]":
+    """The tags and notes of an experiment or a run."""
+    from rlexp.cli.note import note_lines
+
+    if details.tags:
+        yield f"tags: {', '.join(details.tags)}"
+    if details.notes:
+        yield "notes:"
+        yield from note_lines(details.notes)
 
 
 def show_run(details: "RunDetails", console: "Console") -> None:
@@ -134,6 +148,7 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     failure = f" ({details.failure})" if details.failure else ""
     reason = f": {details.reason}" if details.reason else ""
     yield f"  {details.state}{failure}{reason}"
+    yield from (f"  {line}" for line in annotation_lines(details))
     if details.score is not None:
         rule = score_rule(details.score_is, lower_is_better=details.lower_is_better)
         yield f"  score {format_score(details.score)}, {rule}"

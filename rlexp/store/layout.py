@@ -187,6 +187,21 @@ class ExperimentPaths:
         return self.folder / "selection.json"
 
     @property
+    def annotations(self) -> Path:
+        """Tags and notes of the experiment and of its runs; no record, and never sealed."""
+        return self.folder / "annotations.json"
+
+    @property
+    def annotations_lock(self) -> Path:
+        """Lease of the command that changes the tags and notes."""
+        return self.folder / ".annotations.lock"
+
+    @property
+    def names(self) -> Path:
+        """The names that the experiment has had, where it was renamed."""
+        return self.folder / "names.json"
+
+    @property
     def ledger(self) -> Path:
         """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"

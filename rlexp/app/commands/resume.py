@@ -38,6 +38,7 @@ from rlexp.protocol.budget import OPERATIONAL, Budget
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, is_held
 from rlexp.store.runs import read_spec
@@ -529,6 +530,10 @@ def recorded_sweep(
         raise ConfigError(
             f"'{recorded_command}' is not valid any more{location}: {error}"
         ) from error
+    if request.experiment.name in names_of(scanned.paths)[:-1]:
+        # The command was recorded before `rlexp mv` renamed the sweep.
+        kept = [*(w for w in kept if not w.startswith("experiment=")), f"experiment={name}"]
+        request = read_sweep(definition, [*kept, *overrides], workspace)
     if request.experiment.name != name:
         raise RecordError(
             f"the recorded command of sweep {name} now defines {request.experiment.name}; repeat "

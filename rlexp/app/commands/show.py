@@ -7,6 +7,7 @@ from enum import StrEnum
 from os import environ
 from typing import Any, ClassVar
 
+from rlexp.app.commands.note import NumberedNote, numbered
 from rlexp.app.commands.status import sweep_status
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
@@ -36,7 +37,9 @@ from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import RunRecord, State
+from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
@@ -68,6 +71,9 @@ class ExperimentDetails:
         imported: Number of imported runs, by their source and the kind of their returns.
         origin: The trial of a sweep from which it was made; null if it was made from overrides.
         problems: Problems of its folder.
+        tags: Its tags.
+        notes: Its notes, oldest first.
+        former_names: The names that it had before `rlexp mv`, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -80,6 +86,9 @@ class ExperimentDetails:
     imported: Mapping[str, int]
     origin: Origin | None
     problems: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+    notes: tuple[NumberedNote, ...] = ()
+    former_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +166,8 @@ class RunDetails(RunRow):
         files: The files of its folder.
         folder: The folder of its records.
         problem: What of its records differs from the ledger; null if nothing does.
+        tags: Its tags.
+        notes: Its notes, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("run-details")
@@ -176,6 +187,8 @@ class RunDetails(RunRow):
     files: tuple[RunFile, ...]
     folder: str
     problem: str | None
+    tags: tuple[str, ...] = ()
+    notes: tuple[NumberedNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +270,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
     if experiment.sweep is not None:
         workspace.make_allowed_importable()
     sweep, problem = sweep_status(surveyed, experiment, workspace)
+    annotations, unreadable = read_readable_annotations(paths)
     return ExperimentDetails(
         experiment=paths.name,
         folder=str(paths.folder),
@@ -265,7 +279,10 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         sweep_problem=problem,
         imported=imported_counts(experiment),
         origin=experiment.origin,
-        problems=tuple(surveyed.problems),
+        problems=(*surveyed.problems, *unreadable),
+        tags=annotations.experiment.tags,
+        notes=numbered(annotations.experiment),
+        former_names=names_of(paths)[:-1],
     )
 
 
@@ -332,6 +349,9 @@ def _run(run: RunPaths) -> RunDetails:
     configuration = configuration_of(run, record.spec)
     row = describe_run(configuration, stored)
     inherited = record.inherited
+    annotations, unreadable = read_readable_annotations(ExperimentPaths(run.folder.parent))
+    annotation = annotations.of(run.folder.name)
+    mismatch = None if record.state is State.RUNNING else run_mismatch(run)
     return RunDetails(
         **{field.name: getattr(row, field.name) for field in fields(row)},
         experiment=run.folder.parent.name,
@@ -348,7 +368,9 @@ def _run(run: RunPaths) -> RunDetails:
         checkpoints=checkpoint_cost(record, attempts),
         files=_files(run),
         folder=str(run.folder),
-        problem=None if record.state is State.RUNNING else run_mismatch(run),
+        problem="; ".join(filter(None, (mismatch, *unreadable))) or None,
+        tags=annotation.tags,
+        notes=numbered(annotation),
     )
 
 

@@ -20,6 +20,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import SweepPlan, directions
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
 
 
@@ -97,7 +98,8 @@ def open_mirror(
         OptunaStudyMirror(
             storage,
             journal=paths.mirror,
-            name=paths.name,
+            # A renamed sweep keeps its study: another name would be another study.
+            name=names_of(paths)[0],
             space=sweep.space,
             directions=directions(sweep.plan.objectives, experiment.minimised),
             owner=experiment.fingerprint,
