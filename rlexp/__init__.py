@@ -3,18 +3,40 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.api import compare, evaluate, final_evaluation, load, ls, report, run, show, sweep
+    from rlexp.api import (
+        best,
+        compare,
+        evaluate,
+        extend,
+        final_evaluation,
+        load,
+        ls,
+        mv,
+        note,
+        plot,
+        report,
+        run,
+        show,
+        sweep,
+        tag,
+    )
 
 __all__ = [
+    "best",
     "compare",
     "evaluate",
+    "extend",
     "final_evaluation",
     "load",
     "ls",
+    "mv",
+    "note",
+    "plot",
     "report",
     "run",
     "show",
     "sweep",
+    "tag",
 ]
 
 

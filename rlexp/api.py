@@ -11,14 +11,20 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlexp.app.commands.best import BestTrialOfSweep
     from rlexp.app.commands.compare import Comparison
     from rlexp.app.commands.evaluate import PolicyEvaluation
+    from rlexp.app.commands.extend import ExtendOutcome
     from rlexp.app.commands.list_runs import Listing
     from rlexp.app.commands.load import Records
+    from rlexp.app.commands.move import Move
+    from rlexp.app.commands.note import Notes
+    from rlexp.app.commands.plot import Plot
     from rlexp.app.commands.report import ReportFiles
     from rlexp.app.commands.run import RunOutcome
     from rlexp.app.commands.show import ShowResult
     from rlexp.app.commands.sweep import SweepOutcome
+    from rlexp.app.commands.tag import Tagging
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
@@ -33,6 +39,7 @@ def run(
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
+    probe: bool | None = None,
     detach: bool = False,
     from_sweep: str | None = None,
     trial: int | None = None,
@@ -43,10 +50,13 @@ def run(
     """Train configurations on seeds: what `rlexp run` does.
 
     Args:
-        overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`).
+        overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`);
+            the first one may be a study file (`"study.yaml"`).
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
+        probe: Whether to measure for some seconds what a run costs; None does so for plans that
+            seem to take a minute or longer.
         detach: Whether to return once the runs are queued for a cluster or for workers.
         from_sweep: The sweep whose winner, or other trial, is trained again.
         trial: The number of the trial to train again; by default the winner.
@@ -67,6 +77,7 @@ def run(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
+        probe=probe,
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )
@@ -83,6 +94,7 @@ def sweep(
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
+    probe: bool | None = None,
     until: str = "test",
     folder: Folder = ".",
     allow_import: Strings = (),
@@ -91,11 +103,14 @@ def sweep(
     """Tune hyperparameters, select a winner once, and test it: what `rlexp sweep` does.
 
     Args:
-        name: The name of a definition in `sweeps/`; None defines the sweep by overrides only.
+        name: The name of a definition in `sweeps/`, or a study file; None defines the sweep by
+            overrides only.
         overrides: Configuration in Hydra's grammar (`"sweep.trials=20"`).
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
+        probe: Whether to measure for some seconds what a run costs; None does so for plans that
+            seem to take a minute or longer.
         until: The stage to stop after: `search`, `selection` or `test`.
         folder: The folder of the workspace; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
@@ -110,10 +125,90 @@ def sweep(
     from rlexp.app.commands.sweep import sweep as use_case
 
     options = SweepOptions(
-        dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        probe=probe,
+        until=read_stage(until),
     )
     workspace = _workspace(folder, allow_import)
     outcome = use_case(name, _strings(overrides), options, workspace, _observer(observer))
+    _raise_interrupt(outcome)
+    return outcome
+
+
+def best(
+    name: str,
+    *,
+    form: str | None = None,
+    save: str | None = None,
+    folder: Folder = ".",
+    allow_import: Strings = (),
+) -> "BestTrialOfSweep":
+    """Show the best trial of a sweep, or write its hyperparameters: what `rlexp best` does.
+
+    Args:
+        name: The name of the sweep.
+        form: The form of the returned text: `yaml`, `args`, `json` or `rl-zoo`; None for no text.
+        save: The name of the benchmark to write; None writes nothing.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such sweep, it has no score yet, or its
+            hyperparameters cannot be written in this form; nothing was written.
+    """
+    from rlexp.app.commands.best import BestRequest, read_format
+    from rlexp.app.commands.best import best as use_case
+
+    request = BestRequest(sweep=name, form=read_format(form), save=save)
+    return use_case(request, _workspace(folder, allow_import))
+
+
+def extend(
+    target: str,
+    *overrides: str,
+    restart_schedules: bool = False,
+    dry_run: bool = False,
+    retry: bool = False,
+    allow_drift: bool = False,
+    detach: bool = False,
+    folder: Folder = ".",
+    allow_import: Strings = (),
+    observer: "Observer | None" = None,
+) -> "ExtendOutcome":
+    """Train finished runs further, as an experiment of their own: what `rlexp extend` does.
+
+    Args:
+        target: An experiment, or a run as `"EXPERIMENT/RUN"`.
+        overrides: `"budget.steps=STEPS"`, the new length of a run from its first step;
+            `"experiment=NAME"`; and overrides that change no number (`"executor.workers=2"`).
+        restart_schedules: Whether schedules that depend on the length of training begin again.
+        dry_run: Whether to return the plan and start nothing.
+        retry: Whether runs whose failure is final are repeated.
+        allow_drift: Whether runs continue from a state that other versions wrote.
+        detach: Whether to return once the runs are queued for a cluster or for workers.
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
+        observer: Receives the plan and the progress.
+
+    Raises:
+        rlexp.errors.RlexpError: The runs cannot be extended, or an argument is wrong; nothing was
+            started.
+        KeyboardInterrupt: The call was interrupted; repeating the call continues it.
+    """
+    from rlexp.app.commands.extend import ExtendOptions
+    from rlexp.app.commands.extend import extend as use_case
+
+    options = ExtendOptions(
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        detach=detach,
+        restart_schedules=restart_schedules,
+    )
+    workspace = _workspace(folder, allow_import)
+    outcome = use_case(target, _strings(overrides), options, workspace, _observer(observer))
     _raise_interrupt(outcome)
     return outcome
 
@@ -183,29 +278,71 @@ def report(
     return use_case(request, _workspace(folder, allow_import))
 
 
+def plot(
+    *targets: str,
+    metric: str | None = None,
+    x: str = "steps",
+    output: str | None = None,
+    phase: str | None = None,
+    settings: Strings = (),
+    folder: Folder = ".",
+    allow_import: Strings = (),
+) -> "Plot":
+    """Compute the curves of runs by label: what `rlexp plot` does.
+
+    Args:
+        targets: Experiments, labels of them (`"EXPERIMENT/LABEL"`), or runs (`"EXPERIMENT/RUN"`).
+        metric: A logged metric (`"train/loss"`); None is the mean return of evaluations.
+        x: `steps` or `hours`.
+        output: The file of a picture, which ends in `.png`, `.svg` or `.pdf`.
+        phase: `test`, `selection` or `tuning`.
+        settings: Changed settings of `conf/report.yaml` (`"level=0.9"`).
+        folder: The folder of the workspace; by default the current folder.
+        allow_import: Packages whose classes may be imported because records name them.
+
+    Raises:
+        rlexp.errors.RlexpError: A target, a metric or a setting is unknown, or there is no value
+            to draw; nothing was written.
+    """
+    from rlexp.app.commands.plot import PlotRequest
+    from rlexp.app.commands.plot import plot as use_case
+
+    request = PlotRequest(
+        targets=_strings(targets),
+        metric=metric,
+        x=x,
+        output=output,
+        phase=phase,
+        overrides=_strings(settings),
+    )
+    return use_case(request, _workspace(folder, allow_import))
+
+
 def ls(
     experiment: str | None = None,
     *,
     where: Strings = (),
     sort: str | None = None,
     group: bool = False,
+    columns: Strings = (),
     folder: Folder = ".",
 ) -> "Listing":
     """List experiments, the runs of one, or configurations: what `rlexp ls` does.
 
     Args:
         experiment: The experiment whose runs are listed; with None, experiments are listed.
-        where: Conditions that every returned row fulfils (`"state=failed"`, `"score>400"`).
-        sort: The column by which rows are ordered; `-column` reverses the order.
+        where: Conditions that every returned row fulfils (`"state=failed"`, `"algorithm=ppo"`).
+        sort: The column or key by which rows are ordered; `-column` reverses the order.
         group: Whether to list configurations, one row each.
+        columns: Columns and keys of the configuration whose values every row carries in `columns`.
         folder: The folder of the workspace; by default the current folder.
 
     Raises:
-        rlexp.errors.RlexpError: There is no such experiment or column.
+        rlexp.errors.RlexpError: There is no such experiment, column or key.
     """
     from rlexp.app.commands.list_runs import ListRequest, list_runs
 
-    selection = ListRequest(experiment, _strings(where), sort, group)
+    selection = ListRequest(experiment, _strings(where), sort, group, _strings(columns))
     return list_runs(selection, _workspace(folder))
 
 
@@ -225,6 +362,61 @@ def show(target: str, *, part: str = "result", folder: Folder = ".") -> "ShowRes
     from rlexp.app.commands.show import show as use_case
 
     return use_case(target, ShowPart(part), _workspace(folder))
+
+
+def tag(target: str, *tags: str, remove: bool = False, folder: Folder = ".") -> "Tagging":
+    """Add tags to an experiment or a run, or remove them: what `rlexp tag` does.
+
+    Args:
+        target: An experiment or a run.
+        tags: The tags; without any, the present ones are only returned.
+        remove: Whether to remove the tags.
+        folder: The folder of the workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment or run, or a tag is not allowed;
+            nothing was changed.
+    """
+    from rlexp.app.commands.tag import tag as use_case
+
+    return use_case(target, tags, _workspace(folder), remove=remove)
+
+
+def note(
+    target: str, text: str | None = None, *, remove: int | None = None, folder: Folder = "."
+) -> "Notes":
+    """Add a note to an experiment or a run, or remove one: what `rlexp note` does.
+
+    Args:
+        target: An experiment or a run.
+        text: The text of the note; without it, the present notes are only returned.
+        remove: The number of the note to remove.
+        folder: The folder of the workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment, run or note, or the text is not
+            allowed; nothing was changed.
+    """
+    from rlexp.app.commands.note import note as use_case
+
+    return use_case(target, text, _workspace(folder), remove=remove)
+
+
+def mv(experiment: str, name: str, *, folder: Folder = ".") -> "Move":
+    """Give an experiment another name: what `rlexp mv` does.
+
+    Args:
+        experiment: The experiment.
+        name: Its new name.
+        folder: The folder of the workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment, it is in use, or the name is taken or
+            not allowed.
+    """
+    from rlexp.app.commands.move import move
+
+    return move(experiment, name, _workspace(folder))
 
 
 def evaluate(

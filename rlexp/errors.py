@@ -2,9 +2,11 @@
 
 import errno
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Literal, Self
 
+MOST_NAMED = 8
+"""Largest number of allowed names that a message lists."""
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a full disk and of an exhausted quota."""
 DISK_ERRORS = NO_SPACE | {errno.EIO, errno.EROFS, errno.ESTALE}
@@ -113,7 +115,7 @@ class RlexpError(Exception):
         after: str = "",
         command: str | None = None,
     ) -> Self:
-        """An error about an unknown value; the message suggests the nearest and lists all allowed.
+        """An error about an unknown value; the message suggests the nearest and lists some allowed.
 
         Args:
             sentence: What is wrong (`there is no phase 'tset'`).
@@ -122,10 +124,11 @@ class RlexpError(Exception):
             code: The kind of error.
             key: The setting or argument that has the value.
             after: Text that follows the list of allowed values.
-            command: The command to type next.
+            command: The command to type next; the message names it where the list is cut.
         """
-        listed = f" (there are: {', '.join(allowed) or 'none'})"
-        text = f"{sentence}{did_you_mean(word, allowed)}{listed}{after}"
+        listed = f" (there are: {names_near(word, allowed) or 'none'})"
+        full = f"; to see all: {command}" if command and len(allowed) > MOST_NAMED else ""
+        text = f"{sentence}{did_you_mean(word, allowed)}{listed}{after}{full}"
         return cls(text, code=code, key=key, allowed=allowed, command=command)
 
     def rephrased(self, message: str) -> Self:
@@ -207,3 +210,14 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the allowed word nearest to `word`, or nothing."""
     close = get_close_matches(word, list(allowed), n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def names_near(word: str, allowed: Collection[str]) -> str:
+    """The allowed words in their order; of many, the few nearest to `word` and how many more."""
+    if len(allowed) <= MOST_NAMED:
+        return ", ".join(allowed)
+    # The first of equally near words stays, so the same mistake always has the same message.
+    ranked = sorted(allowed, key=lambda name: -SequenceMatcher(None, word, name).ratio())
+    nearest = set(ranked[:MOST_NAMED])
+    listed = ", ".join(name for name in allowed if name in nearest)
+    return f"{listed} and {len(allowed) - len(nearest)} more"

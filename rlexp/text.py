@@ -18,17 +18,19 @@ SCORE_RULES = {
     "auc": "mean height of the evaluation curve",
     "last_window": "mean return in the last tenth of training",
 }
-"""The rules by which a run is scored, in words."""
+"""The rules by which a run is scored, in words; any other score is the mean of a measure."""
 
 
-def score_rule(rule: str, quantity: str) -> str:
+def score_rule(score: str, quantity: str = "return", *, lower_is_better: bool = False) -> str:
     """The rule by which a run is scored, in words.
 
     Args:
-        rule: One of `SCORE_RULES`.
-        quantity: What is measured: `return`, or the name of another metric.
+        score: `final`, `auc`, `last_window`, or the name of a measure.
+        quantity: What is measured: `return`, or the name of a measure or an imported metric.
+        lower_is_better: Whether the score is declared as minimised.
     """
-    return SCORE_RULES[rule].replace("return", quantity)
+    rule = SCORE_RULES.get(score, "mean return of the final policy").replace("return", quantity)
+    return f"{rule}, lower is better" if lower_is_better else rule
 
 
 # Numbers
@@ -145,6 +147,25 @@ def format_cell(value: Any) -> str:
     if isinstance(value, float):
         return format_score(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def format_parameters(parameters: Mapping[str, Any]) -> str:
+    """Hyperparameters on one line (`gamma=0.958 learning_rate=0.00124`).
+
+    A key is shortened to its last part where no other key ends with this part. A number has up to
+    four significant digits.
+    """
+    short = [key.rpartition(".")[2] for key in parameters]
+    return " ".join(
+        f"{name if short.count(name) == 1 else key}={_parameter_value(value)}"
+        for name, (key, value) in zip(short, parameters.items(), strict=True)
+    )
+
+
+def _parameter_value(value: Any) -> str:
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.{SIGNIFICANT}g}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 # Times and sizes

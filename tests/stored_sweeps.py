@@ -9,6 +9,7 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
@@ -119,4 +120,6 @@ def finished_sweep(folder: Path, factory: pytest.TempPathFactory) -> StoredSweep
 
 def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:
     """A sweep that has not started, with these overrides."""
-    return StoredSweep(Workspace(folder, Layout(folder / "runs")), (*WORDS, *words), score)
+    return StoredSweep(
+        Workspace(folder, Layout(folder / "runs")), last_words(*WORDS, *words), score
+    )

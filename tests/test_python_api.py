@@ -47,7 +47,9 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     """The package lists the functions of its API and has no others."""
-    assert {"run", "sweep", "compare", "report", "ls", "show", "evaluate", "load"} <= {*dir(rlexp)}
+    assert {"run", "sweep", "best", "compare", "report", "ls", "show", "evaluate", "load"} <= {
+        *dir(rlexp)
+    }
     with pytest.raises(AttributeError, match="no attribute 'train'"):
         _ = rlexp.train
 
@@ -55,7 +57,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_reading_functions_return_what_the_commands_show(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`ls`, `show`, `compare` and `report` return results and print nothing."""
+    """`ls`, `show`, `compare`, `plot` and `report` return results and print nothing."""
     duel = stored(Layout(tmp_path / "runs"), "duel", *map(configuration, ("ppo", "a2c")), test=3)
     for label, score in (("ppo", 100.0), ("a2c", 50.0)):
         for seed in range(3):
@@ -69,6 +71,7 @@ def test_reading_functions_return_what_the_commands_show(
     (phase,) = details.phases
     assert {"ppo", "a2c"} == {cell.label for cell in phase.cells}
     assert ("ppo", "a2c") == rlexp.compare("duel", folder=tmp_path).labels
+    assert ("ppo", "a2c") == rlexp.plot("duel", folder=tmp_path).labels
     (page,) = rlexp.report("duel", folder=tmp_path).files
     assert Path(page).exists()
     assert ("", "") == capsys.readouterr()

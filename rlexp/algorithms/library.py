@@ -1,10 +1,11 @@
 """The base of all algorithms of stable-baselines3 and sb3-contrib: builds a learner."""
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
 from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
+NOT_OF_THE_LIBRARY = frozenset({"start_from"})
+"""Settings of an algorithm that are no arguments of the library's class."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
 
@@ -33,6 +36,8 @@ class LibraryAlgorithm:
 
     learning_rate: Scheduled
     """Step size of the optimiser; a number or a schedule."""
+    start_from: str | None = None
+    """Run (`EXPERIMENT/RUN`) whose final policy the training begins with; records hold its digest."""
 
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:
@@ -44,6 +49,23 @@ class LibraryAlgorithm:
 
     def check_network(self, arguments: dict[str, Any]) -> None:
         """Accept every network; `arguments` are the keyword arguments of the policy."""
+
+    def length_settings(self) -> tuple[str, ...]:
+        """The settings whose effect depends on the length of training: schedules that change."""
+        return tuple(f.name for f in fields(self) if _changes(getattr(self, f.name)))
+
+    def restarted(self, share: float) -> Self:
+        """The algorithm whose schedules begin again after a fraction of training, in [0, 1).
+
+        Raises:
+            ConfigError: A schedule cannot begin again.
+        """
+        restarted: dict[str, Any] = {
+            f.name: schedule.restarted(share)
+            for f in fields(self)
+            if isinstance(schedule := getattr(self, f.name), HyperparameterSchedule)
+        }
+        return replace(self, **restarted)
 
     def build(
         self,
@@ -67,6 +89,10 @@ class LibraryAlgorithm:
         )
 
 
+def _changes(value: Any) -> bool:
+    return isinstance(value, HyperparameterSchedule) and value.changes
+
+
 def construct(
     library: type[Learner],
     member: Any,
@@ -86,7 +112,8 @@ def construct(
     _check_spaces(library.__name__, member.actions, policy, environment)
     _check_policy(library, policy, arguments)
     shape = environment.action_space.shape or ()
-    values = {f.name: _in_library_terms(getattr(member, f.name), shape) for f in fields(member)}
+    names = [f.name for f in fields(member) if f.name not in NOT_OF_THE_LIBRARY]
+    values = {name: _in_library_terms(getattr(member, name), shape) for name in names}
     try:
         return library(
             policy,
@@ -101,7 +128,24 @@ def construct(
     # stable-baselines3 checks many of its arguments with assertions.
     except (AssertionError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{library.__name__} refuses this configuration: {reason}") from error
+        settings = {f.name: getattr(member, f.name) for f in fields(member)}
+        raise ConfigError(
+            f"{library.__name__} refuses this configuration: {reason}{_named_in(reason, settings)}"
+        ) from error
+
+
+def _named_in(reason: str, settings: Mapping[str, Any]) -> str:
+    """The settings that an error of the library names, as the words to change."""
+    words = set(re.findall(r"\w+", reason))
+    inner = {
+        f"algorithm.{key}.{name}"
+        for key, value in settings.items()
+        if isinstance(value, Mapping)
+        for name in value
+        if name in words
+    }
+    named = sorted(inner | {f"algorithm.{key}" for key in settings if key in words})
+    return f"; change {' or '.join(named)}" if named else ""
 
 
 def check_one_network(library: type["BaseAlgorithm"], arguments: Mapping[str, Any]) -> None:

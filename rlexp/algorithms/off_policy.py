@@ -1,7 +1,7 @@
 """The base of algorithms that learn from a replay buffer."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from rlexp.algorithms.library import LibraryAlgorithm, check_one_network
 from rlexp.algorithms.noise import ExplorationNoise
@@ -15,6 +15,7 @@ from rlexp.algorithms.ranges import (
     TrainFrequency,
     ZeroOrMore,
 )
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.errors import ConfigError
 
 
@@ -45,9 +46,18 @@ class OffPolicy(LibraryAlgorithm):
     def check(self, environments: int) -> None:
         """Refuse one update per episode with several environments, whose episodes end separately.
 
+        Also refuse settings of the replay buffer that the library cannot combine.
+
         Raises:
-            ConfigError: `train_freq` counts episodes.
+            ConfigError: `train_freq` counts episodes, or the buffer cannot save memory.
         """
+        timeouts = (self.replay_buffer_kwargs or {}).get("handle_timeout_termination", True)
+        if self.optimize_memory_usage and timeouts:
+            raise ConfigError(
+                "algorithm.optimize_memory_usage=true cannot tell time limits from ends: add "
+                "'algorithm.replay_buffer_kwargs={handle_timeout_termination: false}', or set "
+                "algorithm.optimize_memory_usage=false"
+            )
         frequency = self.train_freq
         if environments > 1 and isinstance(frequency, tuple) and frequency[1] == "episode":
             raise ConfigError(
@@ -72,6 +82,34 @@ class DeepQLearning(OffPolicy):
     """Probability of a random action at the start."""
     exploration_final_eps: Discount
     """Probability of a random action after `exploration_fraction`."""
+
+    def length_settings(self) -> tuple[str, ...]:
+        """The settings whose effect depends on the length of training, with the exploration."""
+        # Not `super()`, which knows only the class from before `slots` replaced it.
+        settings = OffPolicy.length_settings(self)
+        return (*settings, "exploration_fraction") if self._exploration().changes else settings
+
+    def restarted(self, share: float) -> Self:
+        """The algorithm whose schedules and exploration begin again after a fraction of training.
+
+        Raises:
+            ConfigError: A schedule cannot begin again.
+        """
+        exploration = self._exploration().restarted(share)
+        return replace(
+            OffPolicy.restarted(self, share),
+            exploration_initial_eps=exploration.initial,
+            exploration_fraction=exploration.until,
+        )
+
+    def _exploration(self) -> HyperparameterSchedule:
+        """The rate of random actions as a schedule, as the library computes it."""
+        return HyperparameterSchedule(
+            shape="linear",
+            initial=self.exploration_initial_eps,
+            final=self.exploration_final_eps,
+            until=self.exploration_fraction,
+        )
 
     def check_network(self, arguments: dict[str, Any]) -> None:
         """Refuse separate layers for actor and critic.

@@ -51,7 +51,11 @@ class ExecutionEstimate:
         threads: Threads of each run.
         seconds: Expected duration of all runs, in seconds.
         bytes: Expected disk space of all runs, in bytes.
-        measured: Whether the expected values come from earlier runs.
+        seconds_low: The least duration to expect, in seconds; null for a first guess.
+        seconds_high: The longest duration to expect, in seconds; null for a first guess.
+        measured: Whether the expected values were measured, by earlier runs or by probes.
+        basis: Where the least certain part of the expectation comes from: `runs` (earlier runs),
+            `probe` (some seconds of training) or `guess`.
         code: The git commit, and whether files differ from it.
     """
 
@@ -59,9 +63,27 @@ class ExecutionEstimate:
     workers: int
     threads: int
     seconds: float
+    seconds_low: float | None
+    seconds_high: float | None
     bytes: int
     measured: bool
+    basis: str
     code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCell:
+    """A configuration of a plan that cannot be trained.
+
+    Attributes:
+        label: The label of the configuration.
+        task: The task of the configuration.
+        reason: Why it cannot be trained, and what to do.
+    """
+
+    label: str
+    task: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +100,10 @@ class RunPlan(ExecutionEstimate):
         steps_per_run: The distinct numbers of environment steps per missing run.
         reach: Why no verdict is possible with the planned seeds; null if one is possible, or if
             there is nothing to compare.
+        refused: Configurations that cannot be trained, which are in no number of the plan; empty
+            outside a dry run, because a run with one of them is refused.
+        kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
+            bytes, at most.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -90,6 +116,8 @@ class RunPlan(ExecutionEstimate):
     steps: int
     steps_per_run: tuple[int, ...]
     reach: str | None = None
+    refused: tuple[RefusedCell, ...] = ()
+    kept_replay_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,22 @@ class Workspace:
             )
         return experiments[requested]
 
+    def new_experiment(self, name: str) -> ExperimentPaths:
+        """The paths of an experiment that does not exist yet.
+
+        Raises:
+            ConfigError: The name cannot be that of a folder.
+            RecordError: The name is taken.
+        """
+        paths = self.layout.experiment(self._inside(name))
+        if os.path.lexists(paths.folder):
+            raise RecordError(
+                f"{paths.folder} exists already; choose another name; to see the names that are "
+                "taken: rlexp ls",
+                command="rlexp ls",
+            )
+        return paths
+
     def run(self, name: str) -> RunPaths:
         """The paths of an existing run, from `experiment/run` or an unambiguous part of its name.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rlexp.cli import (
+    best,
     cancel,
     compare,
     configuration,
@@ -16,11 +17,16 @@ from rlexp.cli import (
     doctor,
     evaluate,
     export,
+    extend,
+    garbage,
     import_hyperparameters,
     import_results,
     init,
     list_runs,
     logs,
+    move,
+    note,
+    plot,
     power,
     remove,
     report,
@@ -32,6 +38,7 @@ from rlexp.cli import (
     status,
     sweep,
     sync,
+    tag,
     verify,
     worker,
 )
@@ -65,11 +72,14 @@ def _version(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "sweep": sweep.sweep,
+    "best": best.best,
     "resume": resume.resume,
+    "extend": extend.extend,
     "worker": worker.worker,
     "status": status.status,
     "compare": compare.compare,
     "report": report.report,
+    "plot": plot.plot,
     "power": power.power,
     "ls": list_runs.list_runs,
     "show": show.show,
@@ -79,6 +89,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce.reproduce,
     "cancel": cancel.cancel,
     "rm": remove.remove,
+    "gc": garbage.collect,
+    "mv": move.move,
+    "tag": tag.tag,
+    "note": note.note,
     "verify": verify.verify,
     "sync": sync.sync,
     "import": import_results.import_results,
@@ -89,6 +103,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
     "show": configuration.config_show,
     "list": configuration.config_list,
+    "search": configuration.config_search,
     "validate": configuration.config_validate,
     "schema": schemas.config_schema,
     "import": import_hyperparameters.config_import,
@@ -111,8 +126,9 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return interruptible
 
 
+EPILOGS = {"run": run.words_help()}
 for name, command in COMMANDS.items():
-    app.command(name)(_interruptible(command))
+    app.command(name, epilog=EPILOGS.get(name))(_interruptible(command))
 for name, command in CONFIG_COMMANDS.items():
     config.command(name)(_interruptible(command))
 
@@ -132,7 +148,7 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         from rlexp.cli.error_report import make_error_report
 
-        report_of_error = make_error_report(error)
+        report_of_error = make_error_report(error, sys.argv[1:])
         if report_of_error is None:
             raise
     # The arguments may be what is wrong, so `--json` is looked up without Typer.

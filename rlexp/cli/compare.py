@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
+from rlexp.cli.options import (
+    AllowImport,
+    Json,
+    Probe,
+    console_for,
+    current_workspace,
+    render_result,
+)
 from rlexp.cli.report_settings import (
     AlphaOption,
     IntervalOption,
@@ -62,6 +69,7 @@ def compare(
         bool,
         typer.Option("--dry-run", help="With --adaptive: only show the runs of the next look."),
     ] = False,
+    probe: Probe = None,
     strict: StrictOption = False,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +79,10 @@ def compare(
     )
     console = console_for(as_json=as_json)
     _check_option_combination(
-        phase, adaptive=adaptive, needs_adaptive=restart or dry_run, strict=strict
+        phase,
+        adaptive=adaptive,
+        needs_adaptive=restart or dry_run or probe is not None,
+        strict=strict,
     )
     if adaptive:
         from rlexp.app.commands.compare_adaptive import AdaptiveRequest
@@ -86,6 +97,7 @@ def compare(
             restart=restart,
             overrides=overrides,
             command=("rlexp", *sys.argv[1:]),
+            probe=probe,
         )
         raise typer.Exit(
             compare_adaptively(adaptive_request, current_workspace(allow_import), console)
@@ -122,6 +134,6 @@ def _check_option_combination(
     from rlexp.errors import ConfigError
 
     if needs_adaptive and not adaptive:
-        raise ConfigError("--restart and --dry-run need --adaptive; add --adaptive")
+        raise ConfigError("--restart, --dry-run and --probe need --adaptive; add --adaptive")
     if adaptive and (strict or phase not in {None, "test"}):
         raise ConfigError("--adaptive always compares test seeds: leave out --phase and --strict")

@@ -1,18 +1,22 @@
 """`rlexp config`: shows, lists and validates configurations."""
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlexp.cli.options import (
     AllowImport,
+    FromSweep,
     Json,
     Overrides,
+    TrialNumber,
     console_for,
     current_workspace,
     render_result,
     show_result,
 )
+from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,18 +26,39 @@ if TYPE_CHECKING:
         OptionListing,
         ResolvedConfiguration,
         ResolvedConfigurations,
+        SettingListing,
+        StudyText,
         ValidConfigurations,
     )
     from rlexp.console import Console
 
 
+MOST_OPTIONS = 3
+"""Largest number of options that a row of a search names."""
+
+
 def config_show(
-    overrides: Overrides = None, allow_import: AllowImport = None, as_json: Json = False
+    overrides: Overrides = None,
+    from_sweep: FromSweep = None,
+    trial: TrialNumber = None,
+    as_study: Annotated[
+        bool, typer.Option("--study", help="Write the overrides as a study file instead.")
+    ] = False,
+    allow_import: AllowImport = None,
+    as_json: Json = False,
 ) -> None:
     """Show the resolved configuration for the given overrides."""
-    from rlexp.app.commands.configuration import show_configuration
+    from rlexp.app.commands.configuration import show_configuration, show_study
+    from rlexp.app.sweeps.retrain import read_sweep_trial
 
-    resolutions = show_configuration(overrides or [], current_workspace(allow_import))
+    workspace, origin = current_workspace(allow_import), read_sweep_trial(from_sweep, trial)
+    if as_study:
+        if origin is not None:
+            raise ConfigError("--study writes typed words; leave out --from-sweep, or --study")
+        study = show_study(overrides or [], workspace)
+        show_result(study, console_for(as_json=as_json), study_lines)
+        return
+    resolutions = show_configuration(overrides or [], workspace, origin)
     show_result(resolutions, console_for(as_json=as_json), configuration_lines)
 
 
@@ -51,6 +76,17 @@ def config_list(
         render_result(list_groups(current_workspace()), console, show_groups)
     else:
         render_result(list_options(group, current_workspace()), console, show_options)
+
+
+def config_search(
+    word: Annotated[str, typer.Argument(help="A part of a name or of a meaning: lr, steps …")],
+    as_json: Json = False,
+) -> None:
+    """Search all settings and options by a part of a name or of a meaning."""
+    from rlexp.app.commands.configuration import search_configuration
+
+    listing = search_configuration(word, current_workspace())
+    render_result(listing, console_for(as_json=as_json), show_settings)
 
 
 def config_validate(
@@ -78,6 +114,14 @@ def configuration_lines(resolutions: "ResolvedConfigurations") -> "Iterator[str]
             yield f"# {_choices(resolved)}"
         for line in as_yaml(resolved.configuration).splitlines():
             yield safe_for_terminal(line)
+
+
+def study_lines(study: "StudyText") -> "Iterator[str]":
+    """The study file, line by line."""
+    from rlexp.text import safe_for_terminal
+
+    for line in study.text.splitlines():
+        yield safe_for_terminal(line)
 
 
 def _choices(resolved: "ResolvedConfiguration") -> str:
@@ -119,6 +163,24 @@ def show_options(listing: "OptionListing", console: "Console") -> None:
     ]
     mixed = any(row.source != "rlexp" for row in listing.rows)
     console.table(rows, [listing.group, "description", *(["from"] if mixed else [])])
+
+
+def show_settings(listing: "SettingListing", console: "Console") -> None:
+    """Show the settings and options as a table: what to type, the default and the meaning."""
+    from rlexp.text import join_first_names, safe_for_terminal
+
+    rows = [
+        {
+            "write": row.write,
+            "default": ""
+            if row.default is None
+            else safe_for_terminal(json.dumps(row.default, default=str)),
+            "in": join_first_names(row.options, MOST_OPTIONS) if row.options else "",
+            "meaning": safe_for_terminal(row.meaning),
+        }
+        for row in listing.rows
+    ]
+    console.table(rows, ["write", "default", "in", "meaning"])
 
 
 def valid_lines(valid: "ValidConfigurations") -> "Iterator[str]":

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +45,13 @@ class ErrorReport:
             console_for(as_json=True).json_line(document(self.document))
 
 
-def make_error_report(error: BaseException) -> ErrorReport | None:
-    """The report of an exception that the user can act on; None for a bug in rlexp."""
+def make_error_report(error: BaseException, arguments: Sequence[str] = ()) -> ErrorReport | None:
+    """The report of an exception that the user can act on; None for a bug in rlexp.
+
+    Args:
+        error: The exception that ended the command.
+        arguments: Everything that was typed behind `rlexp`.
+    """
     if isinstance(error, RlexpError):
         return _report(error, error.exit_code)
     if isinstance(error, KeyboardInterrupt):
@@ -56,10 +62,10 @@ def make_error_report(error: BaseException) -> ErrorReport | None:
         text = f"{error}; free space or choose another folder with RLEXP_RUNS"
         return _report(RlexpError(text, code="unwritable", key="RLEXP_RUNS"), MISTAKE)
     # Usage errors come from Typer or from the click inside it; both classes have this method.
-    return _usage_report(error) if hasattr(error, "format_message") else None
+    return _usage_report(error, arguments) if hasattr(error, "format_message") else None
 
 
-def _usage_report(error: Any) -> ErrorReport:
+def _usage_report(error: Any, arguments: Sequence[str]) -> ErrorReport:
     """The report of a command line that Typer rejects."""
     parameter = getattr(error, "param", None)
     key = getattr(error, "option_name", None) or getattr(parameter, "name", None)
@@ -67,7 +73,7 @@ def _usage_report(error: Any) -> ErrorReport:
     command = f"{context.command_path} --help" if context is not None else None
     shows_help = type(error).__name__ == "NoArgsIsHelpError"
     mistake = RlexpError(
-        str(error.format_message()) if shows_help else _usage_message(error, command),
+        str(error.format_message()) if shows_help else _usage_message(error, command, arguments),
         code="usage",
         key=key,
         allowed=tuple(getattr(error, "possibilities", None) or ()),
@@ -76,8 +82,10 @@ def _usage_report(error: Any) -> ErrorReport:
     return _report(mistake, int(error.exit_code), help_error=error if shows_help else None)
 
 
-def _usage_message(error: Any, command: str | None) -> str:
+def _usage_message(error: Any, command: str | None, arguments: Sequence[str]) -> str:
     """The message of Typer on one line, with the nearest word and the command to type next."""
+    if (of_other_tool := _foreign_option_message(error, arguments)) is not None:
+        return of_other_tool
     message, _, suggestion = str(error.format_message()).partition(" Did you mean ")
     possibilities = getattr(error, "possibilities", None) or [suggestion.strip("'?")]
     message = (
@@ -89,6 +97,21 @@ def _usage_message(error: Any, command: str | None) -> str:
     nearest = f"; did you mean '{possibilities[0]}'?" if possibilities[0] else ""
     hint = f"; see '{command}'" if command else ""
     return f"{message[:1].lower()}{message[1:]}{nearest}{hint}"
+
+
+def _foreign_option_message(error: Any, arguments: Sequence[str]) -> str | None:
+    """The message about an option that another tool has; None about other errors."""
+    from rlexp.cli.foreign_options import foreign_option_message
+
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ != "NoSuchOption" or context is None:
+        return None
+    known = [name for parameter in context.command.params for name in parameter.opts]
+    try:
+        return foreign_option_message(error.option_name, context.command_path, known, arguments)
+    # A damaged file of the workspace must not hide that the option is unknown.
+    except RlexpError:
+        return None
 
 
 def _report(error: RlexpError, exit_code: int, help_error: Any = None) -> ErrorReport:

@@ -39,7 +39,8 @@ def export(
         list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")
     ] = None,
     level: Annotated[
-        str | None, typer.Option("--level", help="csv, parquet: runs, evaluations or episodes.")
+        str | None,
+        typer.Option("--level", help="csv, parquet: runs, evaluations, episodes or measurements."),
     ] = None,
     metric: Annotated[
         str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median.")

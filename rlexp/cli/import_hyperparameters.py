@@ -1,5 +1,6 @@
 """`rlexp config import`: converts tuned hyperparameters of another tool to a benchmark."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,10 +65,17 @@ def show_hyperparameters(result: "ImportedHyperparameters", console: "Console") 
         console.note(
             f"Left out, because they are for no single task: {', '.join(result.left_out)}"
         )
+    for note in result.notes:
+        console.note(f"Another task than in the zoo: {note}")
+    for entry in result.unusable:
+        console.note(f"Cannot be trained here: {entry.entry} ({entry.reason})")
+    if result.unusable:
+        words = shlex.join(w for e in result.unusable for w in ("--leave-out", e.entry))
+        console.note(f"To leave these out: {words}")
     if result.file is None:
         console.text(result.text)
         return
-    tasks = format_count(len(result.tasks), "task")
+    tasks = format_count(result.cells, "task")
     console.line(f"wrote {result.file}: {result.algorithm} on {tasks}")
     for line in next_lines(result.next):
         console.line(line)

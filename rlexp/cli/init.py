@@ -13,13 +13,20 @@ if TYPE_CHECKING:
 
 
 def init(
-    folder: Annotated[str, typer.Argument(help="Folder of the new workspace.")] = ".",
+    folder: Annotated[
+        str, typer.Argument(help="Folder of the new workspace; with --study, a file.")
+    ] = ".",
+    study: Annotated[
+        bool, typer.Option("--study", help="Write only a commented study file, study.yaml.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create a new workspace with an example environment."""
     from rlexp.app.commands.init import init as use_case
+    from rlexp.app.commands.init import init_study
 
-    show_result(use_case(folder), console_for(as_json=as_json), scaffold_lines)
+    result = init_study(folder) if study else use_case(folder)
+    show_result(result, console_for(as_json=as_json), scaffold_lines)
 
 
 def scaffold_lines(scaffold: "Scaffold") -> "Iterator[str]":

@@ -11,6 +11,7 @@ from rlexp.cli.options import Json, console_for, current_workspace, render_resul
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rlexp.app.commands.list_columns import ListingColumn, ListingColumns
     from rlexp.app.commands.list_runs import Listing
     from rlexp.console import Console
 
@@ -24,25 +25,45 @@ def list_runs(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            "--where", help="Only rows with state=failed, task~cartpole, score>400, label=ppo …"
+            "--where",
+            help="Only rows with state=failed, task~cartpole, score>400, algorithm=ppo, "
+            "algorithm.learning_rate<0.001, tag=paper …; may be repeated.",
         ),
     ] = None,
     sort: Annotated[
-        str | None, typer.Option("--sort", help="Sort by this column; -column reverses the order.")
+        str | None,
+        typer.Option("--sort", help="Sort by this column or key; -column reverses the order."),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns", help="Columns and keys to show: run,score,algorithm.learning_rate."
+        ),
+    ] = None,
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--list-columns",
+            help="List the names that --where, --sort and --columns take, with their values.",
+        ),
+    ] = False,
     group: Annotated[
         bool, typer.Option("--group", help="List configurations instead of runs.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """List experiments, or the runs of one experiment."""
+    from rlexp.app.commands.list_columns import list_columns
     from rlexp.app.commands.list_runs import ListRequest
     from rlexp.app.commands.list_runs import list_runs as use_case
 
     console = console_for(as_json=as_json)
-    listing = use_case(
-        ListRequest(experiment, tuple(where or ()), sort, group), current_workspace()
-    )
+    asked = tuple(name.strip() for words in columns or () for name in words.split(","))
+    request = ListRequest(experiment, tuple(where or ()), sort, group, asked)
+    if names:
+        render_result(list_columns(request, current_workspace()), console, show_names)
+        return
+    listing = use_case(request, current_workspace())
     render_result(listing, console, show_listing)
     for problem in listing.problems:
         console.note(problem)
@@ -78,31 +99,43 @@ class Columns:
         return [name for name in self.printed if name not in empty | shared]
 
 
+LONGEST_NOTE = 40
+"""Most characters of a note in a table."""
 COLUMNS = {
     "experiments": Columns(
         printed=(
             *("experiment", "task", "label", "phase", "planned", "done", "running", "failed"),
             *("missing", "continued", "restarted", "damaged", "estimate", "last", "problem"),
+            *("tags", "note"),
         ),
         optional=(
             *("phase", "running", "failed", "missing", "continued", "restarted", "damaged"),
-            *("estimate", "problem"),
+            *("estimate", "problem", "tags", "note"),
         ),
     ),
     "runs": Columns(
         printed=(
-            *("run", "label", "task", "phase", "seed", "state", "failure", "score", "step"),
-            *("began", "last", "problem"),
+            *("run", "label", "task", "phase", "seed", "state", "failure", "score", "measures"),
+            *("step", "began", "last", "parameters", "problem", "tags", "note"),
         ),
-        optional=("failure", "score", "began", "problem"),
+        optional=(
+            "failure",
+            "score",
+            "measures",
+            "began",
+            "parameters",
+            "problem",
+            "tags",
+            "note",
+        ),
         heading=("label", "task", "phase"),
     ),
     "configurations": Columns(
         printed=(
             *("experiment", "label", "task", "phase", "n", "estimate", "low", "high", "failed"),
-            *("missing", "counted_as_worst"),
+            *("missing", "counted_as_worst", "parameters"),
         ),
-        optional=("failed", "missing", "counted_as_worst"),
+        optional=("failed", "missing", "counted_as_worst", "parameters"),
         heading=("experiment",),
     ),
 }
@@ -117,8 +150,10 @@ def show_listing(listing: "Listing", console: "Console") -> None:
     if not listing.rows:
         conditions = " and ".join(listing.where)
         console.line(f"no row of {listing.total} matches {conditions}")
+        for line in listing.unmatched:
+            console.line(line)
         return
-    columns = COLUMNS[listing.kind]
+    columns = _asked(listing) if listing.columns else COLUMNS[listing.kind]
     named = columns.named(listing.metric)
     rows = _table_rows(listing, columns)
     if shared := named.shared(rows):
@@ -126,6 +161,12 @@ def show_listing(listing: "Listing", console: "Console") -> None:
     console.table(rows, named.shown(rows))
     for line in _interval_lines(listing):
         console.line(line)
+
+
+def _asked(listing: "Listing") -> Columns:
+    """The columns that were asked for; the aggregate has the name of its metric there."""
+    names = ("estimate" if n == listing.metric else n for n in listing.columns)
+    return Columns(printed=tuple(names))
 
 
 def _nothing(listing: "Listing") -> str:
@@ -136,16 +177,17 @@ def _nothing(listing: "Listing") -> str:
 
 def _table_rows(listing: "Listing", columns: Columns) -> "Rows":
     """The printed columns of every row; the column `estimate` has the name of the metric."""
+    several = listing.kind == "experiments"
     return [
         {
-            listing.metric if name == "estimate" else name: _cell(row, name)
+            listing.metric if name == "estimate" else name: _cell(row, name, several=several)
             for name in columns.printed
         }
         for row in listing.rows
     ]
 
 
-def _cell(row: Any, name: str) -> Any:
+def _cell(row: Any, name: str, *, several: bool) -> Any:
     """The printed value of a column: a time as an age, an aggregate with its digits.
 
     Aggregates have the same digits as in reports and in `rlexp show`.
@@ -153,13 +195,53 @@ def _cell(row: Any, name: str) -> Any:
     from rlexp.metrics.estimate_text import few_runs, runs_beside
     from rlexp.text import format_age, format_number
 
-    value, interval = getattr(row, name), getattr(row, "interval", None)
+    value, interval = _value(row, name, several=several), getattr(row, "interval", None)
     if name == "last" and value is not None:
         return format_age(time.time() - value)
     if interval is None or value is None or name not in {"estimate", "low", "high"}:
         return value
     runs = f" ({runs_beside(interval)})" if name == "estimate" and few_runs(interval) else ""
     return f"{format_number(value, interval.digits)}{runs}"
+
+
+def _value(row: Any, name: str, *, several: bool) -> Any:
+    """The value of a column, or of a key that was asked for; several values as one text."""
+    from rlexp.app.reading.run_settings import FIRST_WORDS, setting_text
+    from rlexp.text import format_cell
+
+    value = getattr(row, name) if hasattr(row, name) else row.columns[name]
+    if isinstance(value, tuple):
+        return ", ".join(value) or None
+    if hasattr(row, name):
+        return _beginning(value) if name == "note" and value else value
+    # Settings are printed as they were given: rounding would show another configuration.
+    text = setting_text if name.split(".", maxsplit=1)[0] in FIRST_WORDS else format_cell
+    # An experiment has the list of the values of its runs.
+    values = value if several and isinstance(value, list) else [value]
+    return ", ".join(text(v) for v in values if v is not None) or None
+
+
+def _beginning(note: str) -> str:
+    """The beginning of a note, on one line; `rlexp note` shows all of it."""
+    from rlexp.text import one_line
+
+    text = one_line(note)
+    return text if len(text) <= LONGEST_NOTE else f"{text[: LONGEST_NOTE - 1]}…"
+
+
+def show_names(names: "ListingColumns", console: "Console") -> None:
+    """Show the names that `--where`, `--sort` and `--columns` take, and their values."""
+    rows = [{"name": row.name, "values": _first_values(row)} for row in names.rows]
+    console.table(rows, ("name", "values"))
+
+
+def _first_values(column: "ListingColumn") -> str:
+    """The first values of a key (`a2c, ppo and 3 more`); empty for a column."""
+    from rlexp.app.reading.run_settings import setting_text
+
+    listed = ", ".join(map(setting_text, column.values))
+    more = (column.total or 0) - len(column.values)
+    return f"{listed} and {more} more" if more else listed
 
 
 def _named(names: tuple[str, ...], metric: str) -> "Iterator[str]":

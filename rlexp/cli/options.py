@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Result")
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Overrides in Hydra's grammar: algorithm=ppo budget.steps=20000."),
+    typer.Argument(
+        help="Overrides in Hydra's grammar, algorithm=ppo budget.steps=20000; "
+        "a study file may be the first."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -33,6 +36,25 @@ AllowDrift = Annotated[
     typer.Option(
         "--allow-drift",
         help="Continue from checkpoints that other versions of packages or code wrote.",
+    ),
+]
+FromSweep = Annotated[
+    str | None,
+    typer.Option(
+        "--from-sweep",
+        help="Begin with the winner of this sweep, or its best trial so far; overrides change it.",
+    ),
+]
+TrialNumber = Annotated[
+    int | None,
+    typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),
+]
+Probe = Annotated[
+    bool | None,
+    typer.Option(
+        "--probe/--no-probe",
+        help="Measure for some seconds what a run costs; by default for plans of a minute or more.",
+        show_default=False,
     ),
 ]
 RunName = Annotated[

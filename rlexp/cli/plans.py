@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rlexp.app.plans import (
     ExecutionEstimate,
+    RefusedCell,
     RefusedCheckpoint,
     RunPlan,
     StartingPoints,
@@ -26,12 +27,26 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
     yield f"{plan.experiment} · {plan.phase} phase{done}{failed}"
     if not plan.runs:
         yield "  nothing to run"
+        yield from refused_lines(plan.refused)
         return
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
     yield f"  {format_count(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
     yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
+    if plan.kept_replay_bytes:
+        size = format_bytes(plan.kept_replay_bytes)
+        yield f"  replay buffers that stay on disk (budget.keep_last): up to {size}"
     if plan.reach:
         yield f"  {plan.reach}"
+    yield from refused_lines(plan.refused)
+
+
+def refused_lines(refused: Sequence[RefusedCell]) -> Iterator[str]:
+    """The configurations that cannot be trained, and why."""
+    if refused:
+        count = format_count(len(refused), "configuration")
+        yield f"  cannot be trained, and not counted above: {count}"
+    for cell in refused:
+        yield f"    {cell.label} on {cell.task}: {cell.reason}"
 
 
 def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
@@ -56,12 +71,20 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
 
 def _expected(plan: ExecutionEstimate) -> str:
     """Workers, expected time and disk space, and the commit."""
-    # Without earlier runs of the same kind, the expectation is only an order of magnitude.
-    guess = "estimated" if plan.measured else "roughly"
     return (
         f"{format_count(plan.workers, 'worker')} × {format_count(plan.threads, 'thread')}"
-        f" · {guess} {format_duration(plan.seconds)}, {format_bytes(plan.bytes)} · {plan.code}"
+        f" · {_duration(plan)}, {format_bytes(plan.bytes)} · {plan.code}"
     )
+
+
+def _duration(plan: ExecutionEstimate) -> str:
+    """The expected time; a measured one with its range."""
+    expected = format_duration(plan.seconds)
+    if not plan.measured or plan.seconds_low is None or plan.seconds_high is None:
+        # A first guess knows neither the task nor the machine.
+        return f"roughly {expected}"
+    low, high = format_duration(plan.seconds_low), format_duration(plan.seconds_high)
+    return f"estimated {expected}" + (f" ({low} to {high})" if low != high else "")
 
 
 def _seeds_in_words(plan: SweepOutline) -> str:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import AllowDrift, AllowImport, Json, Quiet, console_for, current_workspace
+from rlexp.cli.options import (
+    AllowDrift,
+    AllowImport,
+    Json,
+    Probe,
+    Quiet,
+    console_for,
+    current_workspace,
+)
 from rlexp.cli.run import run_exit_code, run_lines
 from rlexp.cli.sweep import show_sweep, sweep_exit_code
 
@@ -31,6 +39,7 @@ def resume(
         typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
     ] = False,
     allow_drift: AllowDrift = False,
+    probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -39,7 +48,7 @@ def resume(
     from rlexp.app.execution.launch_settings import LaunchOptions
 
     console = console_for(as_json=as_json, quiet=quiet)
-    options = LaunchOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
+    options = LaunchOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift, probe=probe)
     raise typer.Exit(execute(arguments or [], options, current_workspace(allow_import), console))
 
 

@@ -7,9 +7,12 @@ import typer
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
+    FromSweep,
     Json,
     Overrides,
+    Probe,
     Quiet,
+    TrialNumber,
     console_for,
     current_workspace,
     observer_for,
@@ -24,6 +27,33 @@ if TYPE_CHECKING:
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
+WORDS = {
+    "algorithm=ppo": "what learns; to see all: rlexp config list algorithm",
+    "algorithm.gamma=0.98": "a hyperparameter; 0.98,0.99 compares two values",
+    "agent.network=[64,64]": "the hidden layers",
+    "environment=cartpole": "the task; to see all: rlexp config list environment",
+    "environment.vector.count=4": "environments side by side in one run",
+    "budget.steps=20000": "environment steps of one run",
+    "seeds.test=5": "the number of runs of each configuration",
+    "experiment=first": "the folder of the records, under runs/",
+    "tracker=[tensorboard]": "services that receive copies of the records",
+    "executor.workers=2": "runs at a time",
+}
+"""The words that everybody needs, and their meanings."""
+MORE = (
+    "All other words: rlexp config search WORD, or rlexp config show.",
+    "A study in one file: rlexp init --study, then rlexp run study.yaml.",
+)
+"""The last lines of the help: where other words are."""
+
+
+def words_help() -> str:
+    """The end of the help: the words that everybody needs, and where the others are."""
+    width = max(map(len, WORDS)) + 2
+    rows = [f"  {word:<{width}}{meaning}" for word, meaning in WORDS.items()]
+    # The mark \b keeps the lines of a paragraph as they are.
+    return "\n".join(["\b", "The words that everybody needs:", *rows, "", "\b", *MORE])
+
 
 def run(
     overrides: Overrides = None,
@@ -32,25 +62,21 @@ def run(
         bool,
         typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
     ] = False,
-    from_sweep: Annotated[
-        str | None,
-        typer.Option(
-            "--from-sweep", help="Train with the hyperparameters that this sweep selected."
-        ),
-    ] = None,
-    trial: Annotated[
-        int | None,
-        typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),
-    ] = None,
+    from_sweep: FromSweep = None,
+    trial: TrialNumber = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Exit once the runs are queued.")
     ] = False,
     allow_drift: AllowDrift = False,
+    probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train configurations on seeds, and show their scores."""
+    """Train configurations on seeds, and show their scores.
+
+    Configurations are words in Hydra's grammar, or a study file with further words.
+    """
     from rlexp.app.commands.run import RunOptions
     from rlexp.app.sweeps.retrain import read_sweep_trial
 
@@ -59,6 +85,7 @@ def run(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
+        probe=probe,
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )

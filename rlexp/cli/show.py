@@ -1,6 +1,7 @@
 """`rlexp show`: shows an experiment or a run, its configuration, or its provenance."""
 
 import shlex
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +33,9 @@ OPTIONAL_COLUMNS = {"failure", "checkpoints", "reason"}
 """Columns of the table of attempts that are left out if they are empty."""
 MOST_EVALUATIONS = 40
 """Most evaluations that are printed; the JSON document has all."""
+
+CURVE_ROWS = 4
+"""Rows of the axes of a run's learning curve; with title and horizontal axis, it has eight."""
 
 
 def show(
@@ -75,7 +79,12 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     from rlexp.cli.summaries import summary_lines
     from rlexp.text import format_count
 
+    if details.former_names:
+        yield f"formerly {', '.join(dict.fromkeys(details.former_names))}"
+    yield from annotation_lines(details)
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
+    if details.origin is not None:
+        yield f"Made from {details.origin}"
     for source, number in details.imported.items():
         yield f"{format_count(number, 'run')} {source}"
     for summary in details.phases:
@@ -85,10 +94,22 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     yield f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}"
 
 
+def annotation_lines(details: "ExperimentDetails | RunDetails") -> "Iterator[str]":
+    """The tags and notes of an experiment or a run."""
+    from rlexp.cli.note import note_lines
+
+    if details.tags:
+        yield f"tags: {', '.join(details.tags)}"
+    if details.notes:
+        yield "notes:"
+        yield from note_lines(details.notes)
+
+
 def show_run(details: "RunDetails", console: "Console") -> None:
     """Show the score, evaluations, attempts and files of a run."""
     for line in _head_lines(details):
         console.line(line)
+    _show_curve(details, console)
     _show_evaluations(details, console)
     _show_measures(details, console)
     _show_attempts(details, console)
@@ -108,8 +129,9 @@ def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
     content = dict(provenance.content)
     packages = content.pop("packages", {})
     patch = {} if provenance.patch is None else {"patch": provenance.patch}
+    origin = {} if provenance.origin is None else {"origin": provenance.origin.plain()}
     run = {"run": provenance.run, "attempt": provenance.attempt}
-    return {**run, **content, **patch, "packages": packages}
+    return {**run, **origin, **content, **patch, "packages": packages}
 
 
 def _head_lines(details: "RunDetails") -> "Iterator[str]":
@@ -119,13 +141,18 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     yield f"  {details.label} on {details.task}, {details.phase} phase, seed {details.seed}"
     if details.imported:
         yield f"  {details.imported}"
+    if details.extends and details.extends_from is not None:
+        yield f"  continues {details.extends} from step {details.extends_from:,}"
     if details.problem:
         yield f"  Damaged: {details.problem}"
     failure = f" ({details.failure})" if details.failure else ""
     reason = f": {details.reason}" if details.reason else ""
     yield f"  {details.state}{failure}{reason}"
+    yield from (f"  {line}" for line in annotation_lines(details))
     if details.score is not None:
-        rule = score_rule(details.score_is, details.quantity)
+        rule = score_rule(
+            details.score_is, details.quantity, lower_is_better=details.lower_is_better
+        )
         yield f"  score {format_score(details.score)}, {rule}"
     yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
     if details.checkpoints:
@@ -154,6 +181,30 @@ def _cost(checkpoints: "CheckpointCost") -> str:
     return (
         f"{format_count(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
         f"{format_bytes(checkpoints.bytes)} in total{share}"
+    )
+
+
+def _show_curve(details: "RunDetails", console: "Console") -> None:
+    """Show a small learning curve of a run with at least two evaluations in training."""
+    from rlexp.reports.drawing.blocks import Axis, FigureLine, LineFigure
+
+    points = [e for e in details.evaluations if e.policy == "in training"]
+    if len(points) < 2:
+        return
+    x = tuple(float(e.step) for e in points)
+    # A mean that is not finite is a gap.
+    y = tuple(e.mean if isfinite(e.mean) else None for e in points)
+    console.line()
+    console.plot(
+        LineFigure(
+            name="curve",
+            title="learning curve",
+            x=Axis(title="environment steps", low=0.0),
+            y=Axis(title="mean return of an evaluation"),
+            lines=(FigureLine(label=details.label, x=x, y=y),),
+        ),
+        {},
+        CURVE_ROWS,
     )
 
 

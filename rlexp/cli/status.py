@@ -43,7 +43,7 @@ def status_lines(result: "Status") -> "Iterator[str]":
 
 def sweep_status_lines(sweep: "SweepStatus | None", problem: str | None) -> "Iterator[str]":
     """The progress of a sweep with its latest trials, or the reason why it is unknown."""
-    from rlexp.console.sweep import status_line, trial_line
+    from rlexp.console.sweep import parameters_line, status_line, trial_line
 
     if problem is not None:
         yield f"  {problem}"
@@ -51,6 +51,8 @@ def sweep_status_lines(sweep: "SweepStatus | None", problem: str | None) -> "Ite
         yield f"  {status_line(sweep)}"
         if sweep.stopped is not None:
             yield f"  stopped: {sweep.stopped}"
+        if (line := parameters_line(sweep)) is not None:
+            yield f"  {line}"
         yield from (f"    {trial_line(trial)}" for trial in sweep.latest)
 
 

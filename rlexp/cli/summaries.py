@@ -10,6 +10,8 @@ from rlexp.text import format_score, score_rule
 
 MOST_SCORES = 50
 """Longest list of scores that is printed in full."""
+MOST_MEASURES = 10
+"""Most measures that are printed for a label."""
 
 
 def summary_lines(summary: PhaseSummary) -> Iterator[str]:
@@ -34,7 +36,7 @@ def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
 
 def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     yield ""
-    rule = score_rule(cell.score, cell.quantity)
+    rule = score_rule(cell.score, cell.quantity, lower_is_better=cell.lower_is_better)
     yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {rule}"
     if len(cell.scores) > MOST_SCORES:
         low, high = min(cell.scores.values()), max(cell.scores.values())
@@ -52,10 +54,19 @@ def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     if cell.detectable is not None and cell.detectable.seeds:
         yield f"  compared with another label of this spread: {cell.detectable.text}"
     if cell.threshold is not None and cell.scores:
-        reached = sum(score >= cell.threshold for score in cell.scores.values())
-        yield (
-            f"  {reached} of {len(cell.scores)} reached the task's threshold of {cell.threshold:g}"
-        )
+        reached = f"{cell.reached} of {len(cell.scores)} reached"
+        yield f"  {reached} the task's threshold of {cell.threshold:g}"
+    yield from _measure_lines(cell)
+
+
+def _measure_lines(cell: LabelSummary) -> Iterator[str]:
+    """The other measures of the final policies: means over runs, with their intervals."""
+    others = [measured for measured in cell.measures if measured.measure != cell.score]
+    for measured in others[:MOST_MEASURES]:
+        lower = " (lower is better)" if measured.direction == "minimise" else ""
+        yield f"  {sentence(f'mean {measured.measure}{lower}', measured.estimate)}"
+    if len(others) > MOST_MEASURES:
+        yield f"  {len(others) - MOST_MEASURES} more measures; --json shows all"
 
 
 def _count(cell: LabelSummary) -> str:

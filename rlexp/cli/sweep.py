@@ -11,6 +11,7 @@ from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
     Json,
+    Probe,
     Quiet,
     console_for,
     current_workspace,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 Definition = Annotated[
     list[str] | None,
-    typer.Argument(help="A definition in sweeps/, then overrides: quick sweep.trials=20."),
+    typer.Argument(
+        help="A definition in sweeps/ or a study file, then overrides: quick sweep.trials=20."
+    ),
 ]
 NOTABLE_SHARE = 0.05
 """Share of the search's time above which the time of suggestions is printed."""
@@ -45,6 +48,7 @@ def sweep(
         str, typer.Option("--until", help="Stop after this stage: search, selection or test.")
     ] = "test",
     allow_drift: AllowDrift = False,
+    probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -58,7 +62,11 @@ def sweep(
 
     name, overrides = split_definition(arguments or ())
     options = SweepOptions(
-        dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        probe=probe,
+        until=read_stage(until),
     )
     console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(execute(name, overrides, options, current_workspace(allow_import), console))

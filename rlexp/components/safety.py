@@ -14,6 +14,7 @@ import gymnasium as gym
 from rlexp.components.constraints import Constraint, check_entries, require_some, violations
 from rlexp.environments import MEASURES, Stage
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.measures import DeclaredMeasure
 
 Env = gym.Env[Any, Any]
 
@@ -34,6 +35,14 @@ class Safety:
     def splits(self) -> bool:
         """False: the component changes no distribution."""
         return False
+
+    @property
+    def reported(self) -> dict[str, DeclaredMeasure]:
+        """The costs and the share of violations, which are better the lower they are."""
+        cost = DeclaredMeasure(direction="minimise", minimum=0.0)
+        share = DeclaredMeasure(direction="minimise", minimum=0.0, maximum=1.0)
+        costs = {"cost": cost, **{f"cost/{name}": cost for name in self.constraints}}
+        return {**costs, "violations": share}
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with measures for evaluation, else unchanged.

@@ -2,9 +2,11 @@
 
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from rlexp.config.config_files import (
     install_yaml_check,
     search_path,
 )
+from rlexp.config.first_words import check_words, meant_key, setting_words, typed
 from rlexp.config.matrix import MatrixCell, expand
 from rlexp.config.overrides import (
     ATTEMPT_KEYS,
@@ -27,7 +30,8 @@ from rlexp.config.overrides import (
     quoted,
     split_override,
 )
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.config.study_file import LabelledWords, read_words
+from rlexp.errors import ConfigError, did_you_mean, names_near
 from rlexp.protocol.budget import evaluation_interval
 
 STEPS_KEY = "budget.steps"
@@ -88,11 +92,28 @@ Load = Callable[[Sequence[str]], Any]
 
 @dataclass(frozen=True, slots=True)
 class ComposedConfiguration:
-    """A resolved configuration, the choices of the grid behind it, and its matrix cell if any."""
+    """A resolved configuration and where it comes from.
+
+    Attributes:
+        plain: The configuration.
+        choices: The choices of the grid behind it.
+        cell: Its cell of a matrix, if any.
+        words: The overrides of its variant, if it comes from a study file.
+    """
 
     plain: dict[str, Any]
     choices: tuple[tuple[str, str], ...]
     cell: MatrixCell | None = None
+    words: LabelledWords | None = None
+
+    @property
+    def variant(self) -> str | None:
+        """The label of its variant in a study file; None if it has none."""
+        return self.words.label if self.words else None
+
+    def located(self, error: ConfigError) -> ConfigError:
+        """The error, with the file and line of the override that it is about, if any."""
+        return self.words.located(error) if self.words else error
 
 
 def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguration]:
@@ -103,9 +124,53 @@ def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguratio
         folder: The study's folder, whose `conf/` wins over the packaged one.
 
     Raises:
+        ConfigError: An override cannot be parsed, names an unknown group, option or key, or
+            stands twice with two values.
+    """
+    check_words(overrides, folder)
+    return compose_cells(expand(overrides, folder), folder)
+
+
+def compose_words(arguments: Sequence[str], folder: Path) -> list[ComposedConfiguration]:
+    """Compose every configuration of a command, whose first word may be a study file.
+
+    Raises:
+        ConfigError: An override is wrong; every wrong one of a study file is named with its line.
+    """
+    composed, mistakes = list[ComposedConfiguration](), dict[str, ConfigError]()
+    for words in read_words(arguments, folder):
+        wrong = list[ConfigError]()
+        composed += [replace(c, words=words) for c in _compose_all(words, folder, wrong)]
+        mistakes |= {str(error): error for error in wrong}
+    if mistakes:
+        first = next(iter(mistakes.values()))
+        raise first.rephrased("; ".join(mistakes)) from first
+    return composed
+
+
+def _compose_all(
+    words: LabelledWords, folder: Path, wrong: list[ConfigError]
+) -> list[ComposedConfiguration]:
+    """Compose the configurations of a variant; adds the errors about its overrides to `wrong`."""
+    overrides = words.overrides
+    while True:
+        try:
+            return compose(overrides, folder)
+        except ConfigError as error:
+            wrong.append(words.located(error))
+            # Without the wrong override, the next error is about another one.
+            right = tuple(w for w in overrides if split_override(w)[0] != error.key)
+            if error.key not in words.places or len(right) == len(overrides):
+                return []
+            overrides = right
+
+
+def compose_cells(cells: Sequence[MatrixCell], folder: Path) -> list[ComposedConfiguration]:
+    """Compose every configuration of cells, in which the last override of a key wins.
+
+    Raises:
         ConfigError: An override cannot be parsed, or names an unknown group, option or key.
     """
-    cells = expand(overrides, folder)
     composed = []
     with hydra_session(folder) as load:
         for cell in cells:
@@ -235,7 +300,7 @@ def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, A
             forced = parsed.is_force_add()
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
-            raise unknown_key(key, copy) from error
+            raise unknown_key(key, copy, split_override(word)[1]) from error
     return resolve(copy)
 
 
@@ -263,7 +328,8 @@ def _explain_hydra_error(
         # Composed without the wrong override, so that the error can list the existing keys.
         with hydra_session(folder, entry) as load:
             base = load(others)
-        return _unknown_override(text, key, base, folder)
+        values = [value for name, value in map(split_override, overrides) if name == key]
+        return _unknown_override(text, key, values[-1], base, folder)
     if match := re.search(r"Multiple values for ([\w/]+)", text):
         chosen = match.group(1)
         return ConfigError(
@@ -272,7 +338,7 @@ def _explain_hydra_error(
     return ConfigError(" ".join(text.split())[:400])
 
 
-def _unknown_override(text: str, key: str, base: Any, folder: Path) -> ConfigError:
+def _unknown_override(text: str, key: str, value: str, base: Any, folder: Path) -> ConfigError:
     group_names = groups(folder)
     if key in group_names:
         return ConfigError(
@@ -288,7 +354,7 @@ def _unknown_override(text: str, key: str, base: Any, folder: Path) -> ConfigErr
             allowed=group_names,
             command="rlexp config list",
         )
-    return unknown_key(key, base)
+    return unknown_key(key, base, value)
 
 
 def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
@@ -319,19 +385,69 @@ def _nested_keys(config: Any, name: str) -> list[str]:
     return sorted(keys, key=lambda key: key.count("."))
 
 
-def unknown_key(key: str, config: Any) -> ConfigError:
-    """An error that names the unknown part of a dotted key and the keys that exist beside it."""
+def unknown_key(key: str, config: Any, value: str | None = None) -> ConfigError:
+    """An error that names the unknown part of a dotted key and the keys that exist beside it.
+
+    Args:
+        key: The unknown key.
+        config: The configuration that does not have the key.
+        value: The value in Hydra's grammar; with it, the error gives the whole word to type.
+    """
     node, path = config, ""
     for part in key.split("."):
         allowed = [str(k) for k in node] if hasattr(node, "keys") else []
         if part not in allowed:
-            where = f"{path} has" if path else "there are"
-            nested = _nested_keys(node, part)
-            hint = f"; did you mean '{nested[0]}'?" if nested else did_you_mean(part, allowed)
             if not allowed:
                 text = f"{path} has no key {part!r}; write +{key}=… to add it"
             else:
-                text = f"unknown key {key!r}{hint} ({where}: {', '.join(allowed)})"
+                # `_target_` names a class, which nobody sets by hand.
+                named = names_near(part, [name for name in allowed if name != "_target_"])
+                where = f"{path} has" if path else "there are"
+                text = f"unknown key {key!r}{_hint(part, path, config, allowed, value)} ({where}: {named})"
             return ConfigError(text, code="unknown_setting", key=key, allowed=allowed)
         node, path = node[part], f"{path}.{part}".lstrip(".")
     return ConfigError(f"cannot set {key!r} to this value", code="wrong_type", key=key)
+
+
+def _hint(part: str, path: str, config: Any, allowed: Sequence[str], value: str | None) -> str:
+    """The words to type instead of an unknown key; empty if no key is near."""
+    meant = meant_key(part)
+    nested = _nested_keys(config, part)
+    if meant is not None and _has_key(config, meant):
+        key, certain = meant, True
+    elif nested:
+        key, certain = nested[0], True
+    else:
+        close = get_close_matches(part, allowed, n=1)
+        key, certain = f"{path}.{close[0]}".lstrip(".") if close else "", False
+    if not key:
+        return ""
+    if certain and value is not None:
+        return f"; type {shlex.quote(f'{key}={value}')}"
+    word = key if value is None else f"{key}={value}"
+    return f"; did you mean '{word}'?"
+
+
+def find_words(name: str, value: str, folder: Path) -> str | None:
+    """The words that set a setting of this name, as typed in a shell; None if there is none.
+
+    Args:
+        name: The name of a setting in rlexp or in another tool, with or without leading dashes.
+        value: The value in Hydra's grammar.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
+    """
+    words = setting_words(name, value, folder)
+    if words is not None:
+        return words
+    with hydra_session(folder, "sweep_entry") as load:
+        keys = _nested_keys(load([]), name.strip("-+").replace("-", "_"))
+    return typed(keys[0], value, folder) if keys else None
+
+
+def _has_key(config: Any, key: str) -> bool:
+    node = config
+    for part in key.split("."):
+        if not hasattr(node, "keys") or part not in node:
+            return False
+        node = node[part]
+    return True

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rlexp.config.yaml_mistakes import describe_yaml_error
 from rlexp.errors import ConfigError
 
 MAX_LINE_LENGTH = 1000
@@ -268,8 +269,7 @@ def check_yaml(path: Path) -> None:
             raise ConfigError(f"{path} is larger than {MAX_YAML_BYTES:,} bytes; make it smaller")
         nodes, depth = _expanded_size(path)
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise InvalidYamlError(f"{path} is not yaml: {reason}") from error
+        raise InvalidYamlError(f"{path} is not yaml: {describe_yaml_error(error)}") from error
     if nodes > MAX_NODES or depth > MAX_DEPTH:
         raise ConfigError(
             f"{path} expands to more than {MAX_NODES:,} values or {MAX_DEPTH} levels; "

@@ -19,9 +19,9 @@ ATTEMPT_KEYS = tuple(f"budget.{name}" for name in OPERATIONAL)
 MAPPING_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """A key of a mapping inside a value."""
 FREE_FORM_KEYS = re.compile(
-    r"(environment\.arguments|agent\.policy_kwargs|algorithm\.settings)[.=]"
+    r"(environment\.arguments|environment\.measures|agent\.policy_kwargs|algorithm\.settings)[.=]"
 )
-"""Keys whose content belongs to a library. Any key below them may be set without a `+`."""
+"""Keys with free content, such as the arguments of a library. Any key below them needs no `+`."""
 TEXT_VALUE = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
 """An override whose unquoted value is text, including braces, commas and signs."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlexp.config.first_words import in_hydra_grammar
 from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import canonical
@@ -164,7 +165,9 @@ def _sweep(text: str) -> Any:
         (parsed,) = parse_overrides([f"values={text}"])
     except ConfigError as error:
         reason = str(error.__cause__).splitlines()[0]
-        raise ConfigError(f"cannot read {text!r}: {reason}; {VALUES_HINT}") from error
+        meant = in_hydra_grammar(text)
+        hint = f"write {meant}" if meant else f"{reason}; {VALUES_HINT}"
+        raise ConfigError(f"cannot read {text!r}: {hint}") from error
     if not parsed.is_sweep_override():
         raise ConfigError(f"{text!r} is a single value, not a set of values; {VALUES_HINT}")
     value = parsed.value()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.config_files import DEFINITIONS, group_options, groups
+from rlexp.config.first_words import check_words
 from rlexp.config.matrix import as_one_cell
 from rlexp.config.parameter_entries import ParameterEntry, holds, ordered, read_entries
 from rlexp.config.search_space import default_values, fit_space, read_groups
@@ -197,6 +198,7 @@ def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> S
     Raises:
         ConfigError: The definition or an override is unknown, mistyped or out of range.
     """
+    check_words(overrides, folder)
     if name is not None:
         check_name(name, folder)
     sorted_overrides = sort_overrides(overrides, folder)

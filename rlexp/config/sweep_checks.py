@@ -8,6 +8,7 @@ from rlexp.config.sweep import SweepRequest
 from rlexp.config.validate import PLUG_INS, ValidatedSettings, build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import short_name_of
+from rlexp.protocol.measures import declaration_key, known_values
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Parameter, Space
 
@@ -55,16 +56,19 @@ def _check_objectives(request: SweepRequest, root: ValidatedSettings, pruner: st
                 f"set budget.evaluation_every to budget.steps={root.budget.steps} or less",
             )
         if objective == "steps_to_threshold" and _threshold(root) is None:
+            quantity, key = root.budget.quantity, declaration_key(root.budget.score)
             raise ConfigError(
-                "sweep.objective=steps_to_threshold needs the return at which the task is "
-                "solved: set environment.reference.threshold",
+                f"sweep.objective=steps_to_threshold needs the {quantity} at which the task is "
+                f"solved: set {key}.threshold",
             )
         if objective == "spread":
             _check_spread(request, root, pruner)
 
 
 def _threshold(root: ValidatedSettings) -> Any:
-    return (root.environment.get("reference") or {}).get("threshold")
+    reference = root.environment.get("reference") or {}
+    measures = root.environment.get("measures") or {}
+    return known_values(root.budget.score, reference, measures).get("threshold")
 
 
 def _check_spread(request: SweepRequest, root: ValidatedSettings, pruner: str) -> None:

@@ -95,7 +95,8 @@ def check_searchable(key: str, where: str) -> None:
             f"{where}: {key} must be the same for every trial: write one value; "
             "for several values, start one sweep for each",
         )
-    if key in {"environment", *TASK_KEYS} or key.startswith("environment.reference"):
+    about_scores = key.startswith(("environment.reference", "environment.measures"))
+    if key in {"environment", *TASK_KEYS} or about_scores:
         raise ConfigError(
             f"{where}: scores on different tasks cannot be compared, so {key} takes one value; "
             "for several values, start one sweep for each",

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
@@ -384,6 +384,10 @@ def _class_error(item: Any, path: str) -> ConfigError:
 
 def _fields_at(kind: Any, path: Sequence[str]) -> list[str]:
     for part in path:
+        if get_origin(kind) is dict:
+            # A mapping has free keys; its values have a class.
+            kind = get_args(kind)[1]
+            continue
         types = {f.name: f.type for f in fields(kind)} if is_dataclass(kind) else {}
         kind = types.get(part)
     return [f.name for f in fields(kind)] if is_dataclass(kind) else []

@@ -17,7 +17,7 @@ from rlexp.text import safe_for_terminal
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import Watcher
     from rlexp.engine.sweep_view import ReadSweepView
-    from rlexp.reports.drawing.blocks import Block
+    from rlexp.reports.drawing.blocks import Block, LineFigure
 
 WIDEST = 10_000
 """Width of output that is not a terminal, in characters."""
@@ -107,6 +107,21 @@ class Console:
 
         if not self.as_json:
             show_blocks(self.out, blocks)
+
+    def plot(
+        self, figure: "LineFigure", notes: Mapping[str, str], height: int | None = None
+    ) -> None:
+        """Print curves with their bands; with `as_json`, print nothing.
+
+        Args:
+            figure: The curves.
+            notes: A text for each label in the legend.
+            height: Rows of the axes; None for the usual number.
+        """
+        from rlexp.console.plots import HEIGHT, show_plot
+
+        if not self.as_json:
+            show_plot(self.out, figure, notes, height or HEIGHT)
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Print rows as a table of the given columns; with `as_json`, all fields of the rows."""

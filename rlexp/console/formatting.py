@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rlexp.protocol.measures import RETURN, quantity_of
 from rlexp.text import format_score
 
 if TYPE_CHECKING:
@@ -13,9 +14,13 @@ if TYPE_CHECKING:
 
 
 def progress(running: "RunInFlight") -> str:
-    """The share of steps done and the return of the last evaluation (`40% return 12.5`)."""
-    total = running.spec.budget["steps"]
-    last = f" return {format_score(running.last.mean, 1, separator='')}" if running.last else ""
+    """The share of steps done and the mean of the last evaluation (`40% return 12.5`)."""
+    total, last = running.spec.budget["steps"], ""
+    if running.last:
+        quantity = quantity_of(running.spec.budget["score"])
+        digits = 1 if quantity == RETURN else 3
+        mean = format_score(running.last.mean_of(quantity), digits, separator="")
+        last = f" {quantity} {mean}"
     return f"{min(running.step / total, 1):.0%}{last}"
 
 

@@ -13,7 +13,7 @@ from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
 from rlexp.engine.sweep_view import EndedTrial, ReadSweepView, SweepStatus, TrialCounts
 from rlexp.metrics.estimate import FEW
-from rlexp.text import format_count, format_duration, format_score
+from rlexp.text import format_count, format_duration, format_parameters, format_score
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
@@ -24,7 +24,7 @@ STATES = ("complete", "pruned", "failed")
 
 
 def trial_line(trial: EndedTrial) -> str:
-    """The number, state and value of a trial, on one line."""
+    """The number, state, value and hyperparameters of a trial, on one line."""
     # An aggregate of few seeds says little, so the scores themselves are printed beside it.
     few = (
         f" ({', '.join(f'{format_score(s)}' for s in trial.scores)})"
@@ -37,7 +37,8 @@ def trial_line(trial: EndedTrial) -> str:
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 and not trial.imported else ""
-    return f"trial {trial.number}{default} {trial.state}{value}{best}{reason}"
+    parameters = f" · {format_parameters(trial.parameters)}" if trial.parameters else ""
+    return f"trial {trial.number}{default} {trial.state}{value}{best}{reason}{parameters}"
 
 
 def status_line(sweep: SweepStatus) -> str:
@@ -62,6 +63,15 @@ def status_line(sweep: SweepStatus) -> str:
         f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} environment steps"
         f"{limits}{left}"
     )
+
+
+def parameters_line(sweep: SweepStatus) -> str | None:
+    """The hyperparameters of the winner, or else of the best trial; None without either."""
+    if sweep.parameters is None:
+        return None
+    best = None if sweep.best is None else sweep.best.trial
+    role = f"best trial {best}" if sweep.winner is None else f"winner trial {sweep.winner}"
+    return f"{role}: {format_parameters(sweep.parameters)}"
 
 
 def _stage(sweep: SweepStatus) -> str:

@@ -64,6 +64,14 @@ def why_failed(entry: TrialProgress) -> str:
     return entry.proposal.refused or (record.reason if record else None) or "no score"
 
 
+def trial_reason(entry: TrialProgress) -> str | None:
+    """Why a trial was pruned or failed, or None."""
+    if entry.stop is not None:
+        return f"at step {entry.stop.step:,}, {entry.stop.reason}"
+    failed = entry.trial is not None and entry.trial.state is TrialState.FAILED
+    return why_failed(entry) if failed else None
+
+
 def _message(search: Search, first: int, count: int) -> str:
     return (
         f"{count} trials in a row failed alike, from trial {first} on: "

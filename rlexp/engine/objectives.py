@@ -6,7 +6,9 @@ from math import fsum, sqrt
 from statistics import median
 from typing import TypeGuard
 
-from rlexp.protocol.sweep import MINIMISED, Aggregate, Objective
+from rlexp.protocol.measures import RETURN
+from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Aggregate
+from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.task_scores import TaskScores
@@ -19,12 +21,19 @@ class Objectives:
     Attributes:
         names: The objectives; the first one decides the ranking.
         aggregate: The aggregate over the seeds of a trial.
-        threshold: Return at which a task counts as solved, for `steps_to_threshold`.
+        threshold: Value of the score's quantity at which a task counts as solved, for
+            `steps_to_threshold`.
+        minimised: The objectives whose lower values are better.
+        score_quantity: What the score is made of: `return`, or the name of a measure.
+        score_minimised: Whether lower scores are better.
     """
 
-    names: tuple[Objective, ...]
+    names: tuple[str, ...]
     aggregate: Aggregate
     threshold: float | None = None
+    minimised: frozenset[str] = MINIMISED
+    score_quantity: str = RETURN
+    score_minimised: bool = False
 
     def values(self, records: Sequence[RunRecord]) -> tuple[float, ...] | None:
         """The value of each objective in its units; None where a run lacks a value.
@@ -38,7 +47,7 @@ class Objectives:
     def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
         """The values with signs such that greater is better."""
         pairs = zip(self.names, values, strict=True)
-        return tuple(-v if name in MINIMISED else v for name, v in pairs)
+        return tuple(-v if name in self.minimised else v for name, v in pairs)
 
     def merits(self, records: Sequence[RunRecord]) -> tuple[float, ...]:
         """The first objective of each run, with the sign such that greater is better.
@@ -49,21 +58,54 @@ class Objectives:
         values = [value for value in per_run if _is_value(value)]
         if self.names[0] == "spread" or len(values) < len(per_run):
             return ()
-        sign = -1 if self.names[0] in MINIMISED else 1
+        sign = -1 if self.names[0] in self.minimised else 1
         return tuple(sign * value for value in values)
+
+    @property
+    def pruned_by(self) -> str:
+        """The quantity by whose evaluations trials are pruned: `return`, or a measure."""
+        first = self.names[0]
+        if first in OBJECTIVES:
+            return RETURN if first in {"final", "auc", "last_window"} else self.score_quantity
+        return first
+
+    @property
+    def pruning_sign(self) -> int:
+        """The sign that makes greater values of the pruned quantity better: 1 or -1."""
+        if self.pruned_by == self.names[0]:
+            return -1 if self.names[0] in self.minimised else 1
+        return -1 if self._scores_low and self.pruned_by == self.score_quantity else 1
+
+    @property
+    def _scores_low(self) -> bool:
+        """Whether lower scores are better, by their direction or by the first objective."""
+        return self.score_minimised or self.names[0] == "lowest_score"
+
+    def height(self, evaluation: Evaluated) -> float:
+        """The value by which a pruner judges an evaluation; greater is better."""
+        return self.pruning_sign * evaluation.mean_of(self.pruned_by)
+
+    def judged(self, record: RunRecord) -> float | None:
+        """The value by which a pruner judges a whole run; greater is better."""
+        first = self.names[0]
+        value = record.score if first in OBJECTIVES else self._of_run(first, record)
+        if not _is_value(value):
+            return None
+        minimised = self._scores_low if first in OBJECTIVES else first in self.minimised
+        return -value if minimised else value
 
     def combine(self, values: Sequence[float]) -> float:
         """The aggregate over seeds."""
         return AGGREGATES[self.aggregate](values)
 
-    def _value(self, name: Objective, records: Sequence[RunRecord]) -> float | None:
+    def _value(self, name: str, records: Sequence[RunRecord]) -> float | None:
         if name == "spread":
             return _spread([r.score for r in records if r.score is not None])
         per_run = [self._of_run(name, record) for record in records]
         values = [value for value in per_run if _is_value(value)]
         return self.combine(values) if values and len(values) == len(per_run) else None
 
-    def _of_run(self, name: Objective, record: RunRecord) -> float | None:
+    def _of_run(self, name: str, record: RunRecord) -> float | None:
         match name:
             case "final":
                 return record.final.mean if record.final else None
@@ -73,16 +115,22 @@ class Objectives:
                 return last_window(record.evaluations, record.spec.budget["steps"])
             case "steps_to_threshold":
                 return self._steps_to_threshold(record)
-            case _:
+            case "score" | "lowest_score":
                 return record.score
+            case _:
+                return record.final.mean_of(name) if record.final else None
 
     def _steps_to_threshold(self, record: RunRecord) -> float | None:
         """Environment steps of the first evaluation at the threshold; the budget without one."""
         if self.threshold is None:
             return None
-        # A diverged evaluation exceeds every score, and does not mean that the task is solved.
-        reached = (e.step for e in record.evaluations if self.threshold <= e.mean <= LARGEST_SCORE)
-        return float(next(reached, record.spec.budget["steps"]))
+        sign = -1 if self.score_minimised else 1
+        for evaluation in record.evaluations:
+            height = evaluation.mean_of(self.score_quantity)
+            # A diverged evaluation exceeds every score, and does not mean that the task is solved.
+            if _is_value(height) and sign * height >= sign * self.threshold:
+                return float(evaluation.step)
+        return float(record.spec.budget["steps"])
 
 
 def _is_value(value: float | None) -> TypeGuard[float]:

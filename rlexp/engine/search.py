@@ -367,7 +367,7 @@ class Search:
         entry.judged += 1
         every = self.question.every
         assert every is not None
-        steps, value = entry.proposal.steps, entry.mean_at(index)
+        steps, value = entry.proposal.steps, entry.mean_at(index, self.question.objectives.height)
         # Vectorised environments evaluate slightly after each multiple: trials are compared at
         # the multiple itself, so that different numbers of environments stay comparable.
         step = min(evaluation.step, steps) // every * every
@@ -383,9 +383,13 @@ class Search:
         if entry.position + 1 == self.question.screening:
             self._close(entry, TrialState.COMPLETE)
             return
-        scores = entry.scores()
+        values = entry.judged_values(self.question.objectives.judged)
+        if len(values) <= entry.position:
+            # A run lacks the measure that is the objective, so its trial has no value.
+            self._close(entry, TrialState.FAILED)
+            return
         merits = self.question.objectives.merits(entry.judged_runs())
-        point = self._point(entry, entry.proposal.steps, sum(scores) / len(scores), merits)
+        point = self._point(entry, entry.proposal.steps, sum(values) / len(values), merits)
         reason = self.pruner.prunes(point) or lost_race(point, self.question.plan)
         if reason:
             self._stop(entry, entry.proposal.steps, reason)

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 LATEST = 5
 """Trials that the status of a sweep lists."""
@@ -18,9 +19,11 @@ class EndedTrial:
         value: Value of the objective in its units; None where the trial is not complete.
         seeds: Number of tuning seeds with a score.
         reason: Why the trial was pruned or failed.
-        best: Whether the trial was the best so far when it ended.
+        best: Whether the trial is the best so far. While a command runs, the line of a trial is
+            printed when the trial ends, and says whether it was the best until then.
         scores: Scores of its runs, in order of their seeds.
         imported: Whether another tool made the trial; its seeds are then not known.
+        parameters: Values of the searched hyperparameters.
     """
 
     number: int
@@ -31,6 +34,7 @@ class EndedTrial:
     best: bool
     scores: tuple[float, ...] = ()
     imported: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,8 @@ class SweepStatus:
         latest: The trials that ended last, by number.
         best: The best trial so far.
         winner: Number of the winner; None before it is chosen.
+        parameters: Values of the searched hyperparameters of the winner, or else of the best trial
+            so far; None without either.
         stage_runs_ended: Number of ended runs of the present stage.
         stage_runs: Number of runs of the present stage.
         steps: Environment steps spent so far.
@@ -85,6 +91,7 @@ class SweepStatus:
     latest: tuple[EndedTrial, ...]
     best: BestTrial | None
     winner: int | None
+    parameters: Mapping[str, Any] | None
     stage_runs_ended: int
     stage_runs: int
     steps: int
@@ -108,6 +115,7 @@ class SweepView:
         left: Expected remaining time in seconds; None if unknown.
         driven: Whether a command executes the sweep now.
         winner: Number of the winner; None before it is chosen.
+        parameters: Values of the searched hyperparameters of the winner, or else of the best trial.
     """
 
     stage: str
@@ -121,9 +129,11 @@ class SweepView:
     left: float | None
     driven: bool = True
     winner: int | None = None
+    parameters: Mapping[str, Any] | None = None
 
     def status(self, stopped: str | None = None) -> SweepStatus:
         """The state as a JSON document shows it; `stopped` is the reason why the sweep stopped."""
+        best = None if self.best is None else self.best[0]
         return SweepStatus(
             stage=self.stage,
             stopped=stopped,
@@ -134,9 +144,11 @@ class SweepView:
                 running=self.running if self.driven else 0,
                 unfinished=self.running,
             ),
-            latest=self.ended[-LATEST:],
+            # Several trials were the best when they ended, but only one of them is so now.
+            latest=tuple(replace(t, best=t.number == best) for t in self.ended[-LATEST:]),
             best=None if self.best is None else BestTrial(trial=self.best[0], value=self.best[1]),
             winner=self.winner,
+            parameters=self.parameters,
             stage_runs_ended=self.runs[0],
             stage_runs=self.runs[1],
             steps=self.steps,

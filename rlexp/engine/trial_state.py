@@ -1,6 +1,6 @@
 """State of one trial during a search: its runs, and how far the pruner has judged them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any, Self
@@ -46,7 +46,8 @@ class TrialProgress:
         curves: Evaluations of each run, by position of its seed.
         position: Position of the run that is judged next.
         judged: Number of evaluations of that run that have been judged.
-        intermediate: Mean evaluation over the seeds so far, by environment steps of the trial.
+        intermediate: Mean evaluation over the seeds so far, by environment steps of the trial;
+            greater is better.
         trial: The outcome; None while the trial goes on.
         stop: Where the trial was pruned, if it was.
         twin: The earlier trial with the same configuration, if any. Both trials share its runs
@@ -92,27 +93,36 @@ class TrialProgress:
         curve = self.curves.get(self.position, ())
         return curve[self.judged] if self.judged < len(curve) else None
 
-    def mean_at(self, index: int) -> float | None:
+    def mean_at(self, index: int, height: Callable[[Evaluated], float]) -> float | None:
         """The mean of the evaluations with this index over the seeds so far.
 
         None where a seed lacks the evaluation, or its value is not a number that a score can have.
+
+        Args:
+            index: Number of the evaluation within a run.
+            height: The value of an evaluation; greater is better.
         """
         curves = [self.curves.get(p, ()) for p in range(self.position + 1)]
         if any(len(curve) <= index for curve in curves):
             return None
-        means = [curve[index].mean for curve in curves]
+        means = [height(curve[index]) for curve in curves]
         comparable = all(abs(mean) <= LARGEST_SCORE for mean in means)
         return fsum(means) / len(means) if comparable else None
 
-    def scores(self) -> tuple[float, ...]:
-        """The scores of the ended runs, in order, up to the first run without a score."""
-        scores = []
+    def judged_values(self, judge: Callable[[RunRecord], float | None]) -> tuple[float, ...]:
+        """The values of the ended runs, in order, up to the first run without a value.
+
+        Args:
+            judge: The value of a run; greater is better.
+        """
+        values = []
         for position in range(self.position + 1):
             record = self.records.get(position)
-            if record is None or record.score is None:
+            value = None if record is None or record.score is None else judge(record)
+            if value is None:
                 break
-            scores.append(record.score)
-        return tuple(scores)
+            values.append(value)
+        return tuple(values)
 
     def run_failed(self) -> bool:
         """Whether the present run has ended without a score and was not pruned."""

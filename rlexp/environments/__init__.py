@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 MEASURES = "measures"
-"""Key of the info dictionary for measures: at the end of an episode, wrappers put numbers there."""
+"""Key of the info dictionary: at the end of an episode, it holds one number for each measure."""
 
 
 class Stage(StrEnum):

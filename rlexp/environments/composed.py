@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlexp.environments import Environment, Reference, Stage, Vector
+from rlexp.protocol.measures import DeclaredMeasure
 
 if TYPE_CHECKING:
     import gymnasium
@@ -117,6 +118,28 @@ def pinned(environment: Environment) -> Environment:
         for name, component in environment.components.items()
     }
     return replace(environment, components=components)
+
+
+def reported_measures(environment: Environment) -> dict[str, DeclaredMeasure]:
+    """The measures that a task and its components are certain to report.
+
+    An environment may report others, which nobody knows before it is played.
+    """
+    if not isinstance(environment, ComposedTask):
+        return dict(getattr(environment, "reported", {}))
+    measures = reported_measures(environment.environment)
+    for component in environment.components.values():
+        measures |= getattr(component, "reported", {})
+    return measures
+
+
+def declared_measures(environment: Environment) -> dict[str, DeclaredMeasure]:
+    """Every measure that is known before a run: reported for certain, or declared by the user.
+
+    A declaration of the configuration replaces what the code knows about a measure.
+    """
+    task = environment.environment if isinstance(environment, ComposedTask) else environment
+    return {**reported_measures(environment), **getattr(task, "measures", {})}
 
 
 def splits(environment: Environment) -> bool:

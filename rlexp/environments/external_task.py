@@ -1,12 +1,13 @@
 """A task that only an external training script can make."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.environments import Reference, Vector
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.measures import DeclaredMeasure
 
 if TYPE_CHECKING:
     import gymnasium
@@ -24,6 +25,8 @@ class ExternalTask:
     """Settings of the task, with the names that the script uses."""
     reference: Reference
     """Known scores of the task."""
+    measures: dict[str, DeclaredMeasure] = field(default_factory=dict)
+    """Directions and known values of measures, by name."""
 
     @property
     def task(self) -> str:

@@ -1,15 +1,23 @@
 """Tasks of Meta-World: a single one, or several that one policy learns together."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le, MinLen
 
 from rlexp.environments import Reference, Vector
-from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, inside
+from rlexp.environments.wrappers import (
+    Wrapper,
+    check_allowed,
+    check_faithful,
+    imported,
+    inside,
+    measured_by,
+)
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.measures import DeclaredMeasure
 
 if TYPE_CHECKING:
     import gymnasium
@@ -40,6 +48,8 @@ class MetaWorldTask:
     """The vector of environments for training."""
     reference: Reference
     """Known scores of the task."""
+    measures: dict[str, DeclaredMeasure] = field(default_factory=dict)
+    """Directions and known values of measures, by name."""
 
     def __post_init__(self) -> None:
         if len(set(self.tasks)) != len(self.tasks):
@@ -54,6 +64,13 @@ class MetaWorldTask:
     def task(self) -> str:
         """The name under which scores are compared."""
         return self.name or f"Meta-World/{self.tasks[0]}"
+
+    @property
+    def reported(self) -> dict[str, DeclaredMeasure]:
+        """`success`, that of each task where there are several, and what wrappers report."""
+        each = [f"success/{name}" for name in self.tasks] if len(self.tasks) > 1 else []
+        share = DeclaredMeasure(minimum=0.0, maximum=1.0)
+        return {**dict.fromkeys(["success", *each], share), **measured_by(self.wrappers)}
 
     def make(
         self,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import MinLen
 
 from rlexp.environments.registered import RegisteredTask
+from rlexp.environments.wrappers import measured_by
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.measures import DeclaredMeasure
 
 if TYPE_CHECKING:
     import gymnasium
@@ -46,6 +48,13 @@ class MultiObjectiveTask(RegisteredTask):
         """The name under which scores are compared."""
         weights = ",".join(f"{weight:g}" for weight in self.weights)
         return self.name or f"{self.registered}({weights})"
+
+    @property
+    def reported(self) -> dict[str, DeclaredMeasure]:
+        """The return of each objective, and what wrappers report."""
+        objectives = {f"return/{name}": DeclaredMeasure() for name in self._names()}
+        # Not `super()`: a dataclass with slots is another class than the one in its methods.
+        return {**objectives, **measured_by(self.wrappers)}
 
     def bare(self, render: str | None) -> "gymnasium.Env[Any, Any]":
         """Return the environment with its rewards scalarised.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
@@ -15,8 +15,16 @@ from rlexp.environments.suites import (
     suite_of_entry,
     suite_of_id,
 )
-from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, inside
+from rlexp.environments.wrappers import (
+    Wrapper,
+    check_allowed,
+    check_faithful,
+    imported,
+    inside,
+    measured_by,
+)
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.measures import DeclaredMeasure
 
 if TYPE_CHECKING:
     import gymnasium
@@ -45,6 +53,8 @@ class RegisteredTask:
     """The vector of environments for training."""
     reference: Reference
     """Known scores of the task."""
+    measures: dict[str, DeclaredMeasure] = field(default_factory=dict)
+    """Directions and known values of measures, by name."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -71,6 +81,11 @@ class RegisteredTask:
     def task(self) -> str:
         """The name under which scores are compared."""
         return self.name or self.registered
+
+    @property
+    def reported(self) -> dict[str, DeclaredMeasure]:
+        """The measures that the wrappers report."""
+        return measured_by(self.wrappers)
 
     @property
     def registered(self) -> str:

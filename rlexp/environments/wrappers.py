@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.environments.suites import install_hint, suite_of_module
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.measures import DeclaredMeasure
 
 if TYPE_CHECKING:
     import gymnasium
@@ -61,6 +62,12 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
             f"environment.imports ({', '.join(sorted(packages)) or 'which is empty'}); add it "
             "there, or name a class of gymnasium.wrappers"
         )
+
+
+def measured_by(wrappers: Sequence[Wrapper]) -> dict[str, DeclaredMeasure]:
+    """The measures that wrappers `rlexp:Measured` report, with nothing known about them."""
+    names = [w.arguments.get("name") for w in wrappers if w.name == "rlexp:Measured"]
+    return {name: DeclaredMeasure() for name in names if isinstance(name, str)}
 
 
 def module_of(name: str) -> str:

@@ -1,11 +1,13 @@
 """A thread that keeps the Optuna study of a sweep up to date, so that the search never waits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Condition, Thread
 from time import monotonic
+from typing import Any
 
 from rlexp.errors import RlexpError
-from rlexp.exchange.optuna_study import MirroredTrial, OptunaStudyMirror
+from rlexp.exchange.optuna_study import OptunaStudyMirror
+from rlexp.exchange.optuna_trials import MirroredSweep, MirroredTrial
 
 SHARE = 0.1
 """The largest share of its time that the thread works while the search is running."""
@@ -28,7 +30,7 @@ class BackgroundMirror:
         """
         self._mirror = mirror
         self._changed = Condition()
-        self._newest: tuple[MirroredTrial, ...] | None = None
+        self._newest: MirroredSweep | None = None
         self._offered = self._mirrored = self._attempts = 0
         self._problem: str | None = None
         self._closing = self._given_up = False
@@ -41,10 +43,12 @@ class BackgroundMirror:
         with self._changed:
             return self._problem
 
-    def offer(self, trials: Sequence[MirroredTrial]) -> None:
-        """Queue a snapshot of all trials; it replaces an older snapshot that is still waiting."""
+    def offer(
+        self, trials: Sequence[MirroredTrial], attributes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Queue a snapshot of a sweep; it replaces an older snapshot that is still waiting."""
         with self._changed:
-            self._newest = tuple(trials)
+            self._newest = MirroredSweep(tuple(trials), attributes or {})
             self._offered += 1
             self._changed.notify_all()
 
@@ -105,7 +109,10 @@ class BackgroundMirror:
         problem = None
         try:
             # Outside of the lock: `offer` must not wait for a slow database.
-            self._mirror.open() if newest is None else self._mirror.sync(newest)
+            if newest is None:
+                self._mirror.open()
+            else:
+                self._mirror.sync(newest.trials, newest.attributes)
         except Exception as error:  # noqa: BLE001 drivers raise any type
             problem = (
                 str(error) if isinstance(error, RlexpError) else self._describe(_reason(error))

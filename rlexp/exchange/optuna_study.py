@@ -268,6 +268,7 @@ class OptunaStudyMirror:
         self._study = 0
         self._written: list[TrialContent] = []
         self._target = TranslatedTrials(space)
+        self._attributes: Mapping[str, Any] = {}
 
     def open(self) -> None:
         """Check that the storage answers, and that an existing study belongs to this sweep.
@@ -278,13 +279,17 @@ class OptunaStudyMirror:
         """
         self._while_locked(lambda _: None)
 
-    def sync(self, trials: Sequence[MirroredTrial]) -> None:
-        """Make the study equal to these trials; only differences are written.
+    def sync(
+        self, trials: Sequence[MirroredTrial], attributes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Make the study equal to a sweep; only differences are written.
 
-        If the process is killed meanwhile, the next call completes the study.
+        If the process is killed meanwhile, the next call completes the study. An attribute of the
+        study that the sweep does not name is left unchanged.
 
         Args:
             trials: All trials in any order, numbered from 0 without a gap.
+            attributes: JSON values to show beside the trials, by name. They may change at any time.
 
         Raises:
             ProtocolError: A number is missing or repeated, or the study belongs to another sweep.
@@ -292,6 +297,8 @@ class OptunaStudyMirror:
                 reads the study again.
         """
         self._target.take(trials)
+        # As the storage returns them: in JSON, tuples are lists.
+        self._attributes = json.loads(json.dumps(dict(attributes or {})))
         self._while_locked(self._write_differences)
 
     def close(self) -> None:
@@ -410,6 +417,14 @@ class OptunaStudyMirror:
             elif self._written[number] != now:
                 self._advance(storage, number, made, now)
                 self._written[number] = now
+        self._write_attributes(storage)
+
+    def _write_attributes(self, storage: "BaseStorage") -> None:
+        """Set the attributes of the study that differ; those of rlexp itself are kept."""
+        present = storage.get_study_user_attrs(self._study)
+        for key, value in self._attributes.items():
+            if key not in present or present[key] != value:
+                storage.set_study_user_attr(self._study, key, value)
 
     def _advance(
         self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: TrialContent

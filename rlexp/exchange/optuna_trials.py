@@ -131,6 +131,19 @@ class MirroredTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class MirroredSweep:
+    """A sweep as it is written to the study.
+
+    Attributes:
+        trials: All trials in any order, numbered from 0 without a gap.
+        attributes: JSON values by name, which may change at any time.
+    """
+
+    trials: Sequence[MirroredTrial]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class TrialContent:
     """The content of an Optuna trial as JSON texts, in which NaN equals NaN.
 

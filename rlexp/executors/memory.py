@@ -1,5 +1,6 @@
-"""Counts how often the kernel has killed a process of this control group for memory."""
+"""The memory of this machine and control group, and how often the kernel killed for it."""
 
+import os
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -41,4 +42,38 @@ def _read(path: Path) -> int | None:
         counts = dict(line.split() for line in path.read_text().splitlines())
         return int(counts["oom_kill"])
     except (OSError, ValueError, KeyError):
+        return None
+
+
+def memory_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> int:
+    """Bytes of memory that the processes of this control group may use together.
+
+    That is the memory of the machine, or the least limit of this control group and those above it.
+
+    Args:
+        groups: Where control groups are mounted.
+        membership: The file that names the control groups of this process.
+    """
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [_read_limit(path) for path in _limit_files(groups, membership)]
+    return min([physical, *(limit for limit in limits if limit is not None)])
+
+
+def _limit_files(groups: Path, membership: Path) -> list[Path]:
+    """The files that may limit the memory, of this control group and of all above it."""
+    files = []
+    for counter in _counters(groups, membership):
+        name = "memory.max" if counter.name == "memory.events" else "memory.limit_in_bytes"
+        for folder in counter.parents:
+            files.append(folder / name)
+            if folder == groups:
+                break
+    return files
+
+
+def _read_limit(path: Path) -> int | None:
+    """The limit in a file; None without a file, and for `max`."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
         return None

@@ -101,6 +101,32 @@ def declared_ends(reference: Mapping[str, Any]) -> Ends:
     )
 
 
+SHARES = ("success", "violations")
+"""Measures that are shares of episodes or steps, unless their declaration says otherwise."""
+COUNTS = ("cost", "violations")
+"""Measures without negative values, like their parts (`cost/speed`)."""
+
+
+def measure_ends(name: str, declared: Mapping[str, Any], values: Sequence[float]) -> Ends:
+    """Smallest and largest possible value of a measure.
+
+    A declared end counts. Without a declaration, a success rate lies in [0, 1] and a cost is not
+    negative, if all values agree.
+
+    Args:
+        name: The name of the measure.
+        declared: Its declaration, empty without one.
+        values: Means of the measure in the runs.
+    """
+    low, high = declared_ends(declared)
+    if low is not None or high is not None:
+        return low, high
+    kind = name.partition("/")[0]
+    if kind in SHARES and all(0 <= value <= 1 for value in values):
+        return 0.0, 1.0
+    return (0.0, None) if kind in COUNTS and min(values, default=0.0) >= 0 else UNKNOWN
+
+
 def has_other_anchors(reference: Mapping[str, Any]) -> bool:
     """Whether a task declares another random score than 0, or another threshold than 1.
 

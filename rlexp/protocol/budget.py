@@ -3,15 +3,16 @@
 import re
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.measures import CURVE_RULES, RETURN, SCORE_RULES, quantity_of
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout")
+OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout", "keep_last")
 """Settings that change no number of a run, and are therefore not part of its identity."""
 
 TENTH = "tenth"
@@ -56,7 +57,11 @@ class Budget:
 
     `score` is declared before the run starts: `final` is the mean return of the final policy
     over `final_episodes` fresh episodes, `auc` the mean height of the evaluation curve,
-    `last_window` the mean return of the evaluations in the last tenth of training.
+    `last_window` the mean return of the evaluations in the last tenth of training. Any other
+    score names a measure, and is its mean over the episodes of the final evaluation.
+
+    `restarts` are the lengths of the earlier parts of an extended training, in environment steps,
+    after each of which its schedules began again. Only `rlexp extend` sets it.
     """
 
     steps: Annotated[int, Ge(1)]
@@ -64,22 +69,25 @@ class Budget:
     evaluation_episodes: Annotated[int, Ge(1)]
     evaluation_deterministic: bool
     final_episodes: Annotated[int, Ge(1)]
-    score: Literal["final", "auc", "last_window"]
+    score: str
     checkpoint_every: Annotated[int, Ge(1)] | None = None
     checkpoint_minutes: Annotated[float, Interval(gt=0, lt=inf)] | None = None
     timeout: Annotated[float, Interval(gt=0, lt=inf)] | None = None
+    keep_last: bool | None = None
+    restarts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a score that lacks its evaluations, and more evaluations than have seeds."""
+        self._check_score()
         if self.evaluation_every is None:
-            if self.score != "final":
+            if self.reads_curve:
                 raise ConfigError(
                     f"budget.score={self.score} reads the evaluation curve; "
                     "set budget.evaluation_every",
                 )
             return
         count = self.steps // self.evaluation_every
-        if count == 0 and self.score != "final":
+        if count == 0 and self.reads_curve:
             raise ConfigError(
                 f"budget.evaluation_every={self.evaluation_every} is more than "
                 f"budget.steps={self.steps}, and budget.score={self.score} reads the evaluation "
@@ -92,12 +100,37 @@ class Budget:
                 f"at most {MAXIMUM_EVALUATIONS:,} can be seeded apart: use {least} or more",
             )
 
+    @property
+    def quantity(self) -> str:
+        """The quantity of the score: `return`, or the name of a measure."""
+        return quantity_of(self.score)
+
+    @property
+    def reads_curve(self) -> bool:
+        """Whether the score is computed from the evaluations during training."""
+        return self.score in CURVE_RULES
+
+    def _check_score(self) -> None:
+        """Refuse a score that is neither a rule nor a possible name of a measure."""
+        if self.score != RETURN and self.score.strip() and self.score.isprintable():
+            return
+        raise ConfigError(
+            f"budget.score={self.score!r} must be {', '.join(SCORE_RULES)} (of the return), or the "
+            "name of a measure, such as success",
+            code="unknown_value",
+            key="budget.score",
+            allowed=SCORE_RULES,
+        )
+
     def defining(self) -> dict[str, Any]:
         """The settings that determine the numbers of a run."""
-        return {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
+        settings = {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
+        # JSON knows no tuples, and records without restarts keep the form that they always had.
+        restarts = settings.pop("restarts")
+        return settings if restarts is None else {**settings, "restarts": list(restarts)}
 
     def operational(self) -> dict[str, Any]:
-        """The settings that change no number: interval of checkpoints, time limit."""
+        """The settings that change no number: checkpoints, the copy that is kept, time limit."""
         return {key: getattr(self, key) for key in OPERATIONAL}
 
 

@@ -1,14 +1,16 @@
 """The definition of an experiment: configurations × seeds, with a name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.identity import Plain, digest
+from rlexp.protocol.measures import declaration_key, is_minimised, known_values
+from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec, described
-from rlexp.protocol.sweep import Sweep
+from rlexp.protocol.spec import Parent, RunSpec, described
+from rlexp.protocol.sweep import MINIMISED, Sweep
 
 Failures = Literal["missing", "worst"]
 """Treatment of failed runs: as a missing score, or as the declared minimum of the task."""
@@ -16,7 +18,11 @@ Failures = Literal["missing", "worst"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """An agent, algorithm and environment with a budget, and the label used in reports."""
+    """An agent, algorithm and environment with a budget, and the label used in reports.
+
+    `reference` holds the known returns of the task, and `measures` the declared measures by name.
+    Neither is part of the identity of a run.
+    """
 
     schema: ClassVar[int] = 2
     """Schema version of its file, which determines how identities are computed."""
@@ -29,6 +35,38 @@ class Configuration:
     reference: Plain
     budget: Budget
     compute: Compute
+    measures: Plain = field(default_factory=dict)
+
+    @property
+    def score_reference(self) -> Plain:
+        """The known values of the score, in its units: `reference`, or those of the measure."""
+        return known_values(self.budget.score, self.reference, self.measures)
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the score is a measure that is declared as minimised."""
+        return is_minimised(self.budget.score, self.measures)
+
+    @property
+    def worst_key(self) -> str:
+        """The key of the configuration that declares the worst possible score."""
+        end = "maximum" if self.lower_is_better else "minimum"
+        return f"{declaration_key(self.budget.score)}.{end}"
+
+    @property
+    def worst_score(self) -> float | None:
+        """The worst possible score, if the configuration declares it."""
+        worst: float | None = self.score_reference.get(self.worst_key.rpartition(".")[2])
+        return worst
+
+    def without_known_values(self) -> Self:
+        """The configuration without known scores, which keeps the direction of each measure."""
+        directions = {
+            name: {"direction": declared["direction"]}
+            for name, declared in self.measures.items()
+            if "direction" in declared
+        }
+        return replace(self, reference={}, measures=directions)
 
     def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
         """The run of this configuration with one seed."""
@@ -57,7 +95,39 @@ class Configuration:
             "fingerprint": self.fingerprint,
             **self.parts(),
             "reference": self.reference,
+            # Files of experiments without measures keep their bytes.
+            **({"measures": self.measures} if self.measures else {}),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The experiment whose finished runs another experiment continues.
+
+    Attributes:
+        experiment: The name of the experiment with the finished runs.
+        parents: The run, step and state from which each run continues. Keys are the ids that the
+            runs would have without a parent.
+    """
+
+    experiment: str
+    parents: Mapping[str, Parent]
+
+    def plain(self) -> dict[str, Any]:
+        """The entry of the extension in `experiment.json`."""
+        parents = {key: asdict(parent) for key, parent in self.parents.items()}
+        return {"experiment": self.experiment, "parents": parents}
+
+    @classmethod
+    def from_plain(cls, mapping: Plain) -> Self:
+        """The extension of an entry in `experiment.json`; the inverse of `plain`.
+
+        Raises:
+            KeyError: A field is missing.
+            TypeError: A parent has unknown fields, or a field is of another type.
+        """
+        parents = {str(key): Parent(**parent) for key, parent in mapping["parents"].items()}
+        return cls(experiment=str(mapping["experiment"]), parents=parents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +143,9 @@ class Experiment:
     In a `sweep`, `configurations` are those that run on test seeds: only the default until the
     winner is chosen, then the winner and the default. Trials run on tuning seeds, finalists on
     selection seeds.
+
+    `origin` is the trial of a sweep from which the experiment was made. It defines no run.
+    In an extension, `extends` names the parent of each run, and only runs with a parent are planned.
     """
 
     name: str
@@ -84,6 +157,8 @@ class Experiment:
     trials: tuple[Configuration, ...] = ()
     finalists: tuple[Configuration, ...] = ()
     imported: Mapping[str, tuple[int, ...]] | None = None
+    origin: Origin | None = None
+    extends: Extension | None = None
 
     @property
     def schema(self) -> int:
@@ -111,8 +186,13 @@ class Experiment:
         planned = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
         for seed in seeds:
             for configuration, first, allowed in planned:
-                if seed in allowed:
-                    yield configuration, first.again(phase, root, seed)
+                if seed not in allowed:
+                    continue
+                spec = first.again(phase, root, seed)
+                if self.extends is None:
+                    yield configuration, spec
+                elif (parent := self.extends.parents.get(spec.id)) is not None:
+                    yield configuration, spec.again(phase, root, seed, parent)
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
         planned = self.seeds.seeds(phase)
@@ -125,8 +205,9 @@ class Experiment:
     def definition(self) -> dict[str, Any]:
         """The definition to which the experiment's name is bound; numbers of seeds may still grow.
 
-        The order of the configurations, their labels and the reference scores of the tasks are not
-        part of it, except the minimum score if failures count as the minimum.
+        The order of the configurations, their labels and the known scores of the tasks are not
+        part of it, except the worst score if failures count as it, and a direction that is not
+        the usual one.
         """
         ordered = sorted(self.defined(), key=lambda defined: defined[0].fingerprint)
         return {
@@ -134,6 +215,7 @@ class Experiment:
             "root": self.seeds.root,
             "failures": self.failures,
             **self._searched(),
+            **self._extended(),
         }
 
     def defined(self) -> list[tuple[Configuration, dict[str, Any]]]:
@@ -144,6 +226,10 @@ class Experiment:
     def _requested(self) -> tuple[Configuration, ...]:
         return self.configurations if self.sweep is None else (self.default,)
 
+    def _extended(self) -> dict[str, Any]:
+        """The part of the definition that an extension adds; further runs may be added to it."""
+        return {} if self.extends is None else {"extends": self.extends.experiment}
+
     def _searched(self) -> dict[str, Any]:
         """The part of the definition that a sweep adds, with its tuning and selection seeds."""
         if self.sweep is None:
@@ -151,23 +237,49 @@ class Experiment:
         seeds = {p: self.seeds.seeds(p) for p in (Phase.TUNING, Phase.SELECTION)}
         definition = {**self.sweep.definition(), "seeds": seeds}
         if "steps_to_threshold" in self.sweep.plan.objectives:
-            definition["threshold"] = self.default.reference.get("threshold")
+            definition["threshold"] = self.default.score_reference.get("threshold")
+        # Only what a measure adds: the definitions of other sweeps keep their fingerprints.
+        if minimised := self.minimised - MINIMISED:
+            definition["minimised"] = sorted(minimised)
         return {"sweep": definition}
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
         """The definition of a configuration, in the form in which differences are reported."""
         names = {"task": configuration.task, "fingerprint": configuration.fingerprint}
         definition = {**names, **described(configuration.parts())}
-        minimum = self._minimum(configuration)
-        return definition if minimum is None else {**definition, "minimum": minimum}
+        worst = self._worst(configuration)
+        return {
+            **definition,
+            **({} if worst is None else {"minimum": worst}),
+            **({"direction": "minimise"} if configuration.lower_is_better else {}),
+        }
 
-    def _minimum(self, configuration: Configuration) -> Any:
-        """The score of a failed run, if failures count as the minimum."""
-        return configuration.reference.get("minimum") if self.failures == "worst" else None
+    def _worst(self, configuration: Configuration) -> float | None:
+        """The score of a failed run, if failures count as the worst score."""
+        return configuration.worst_score if self.failures == "worst" else None
+
+    @property
+    def minimised(self) -> frozenset[str]:
+        """The objectives of the sweep whose lower values are better."""
+        if self.sweep is None:
+            return frozenset()
+        default = self.default
+        by_direction = {
+            name
+            for name in self.sweep.plan.objectives
+            if is_minimised(default.budget.score if name == "score" else name, default.measures)
+        }
+        return MINIMISED.intersection(self.sweep.plan.objectives) | by_direction
 
     @property
     def fingerprint(self) -> str:
         """Identity of the definition."""
         # Sorted: the order in which configurations were typed is not part of the definition.
-        configurations = sorted(digest([c.fingerprint, self._minimum(c)]) for c in self._requested)
-        return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])
+        configurations = sorted(digest(self._identifying(c)) for c in self._requested)
+        added = [*self._searched().values(), *self._extended().values()]
+        return digest([configurations, self.seeds.root, self.failures, *added])
+
+    def _identifying(self, configuration: Configuration) -> list[Any]:
+        """The hashed part of a configuration; a direction is added only where it is unusual."""
+        direction = ["minimise"] if configuration.lower_is_better else []
+        return [configuration.fingerprint, self._worst(configuration), *direction]

@@ -10,6 +10,9 @@ from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 MOST_NAMED = 3
 """Largest number of configurations that are named in a line."""
 
+MOST_LINES = 8
+"""Largest number of lines; a last line counts the differences that have none."""
+
 DERIVED = frozenset({"fingerprint"})
 """Keys that differ only because another key differs."""
 Defined = tuple[Configuration, dict[str, Any]]
@@ -20,7 +23,7 @@ def redefinition(existing: Experiment, requested: Experiment) -> list[str]:
     """Lines that describe the differences between two experiments.
 
     Configurations are compared by label; a sweep is compared by its default. A difference that
-    several configurations share has one line.
+    several configurations share has one line. Of many lines, only the first ones are returned.
 
     Args:
         existing: The experiment on disk.
@@ -34,12 +37,22 @@ def redefinition(existing: Experiment, requested: Experiment) -> list[str]:
         for difference in leaf_differences(first[key], second[key], ignored=DERIVED):
             lines.setdefault(_line(difference), []).append(key)
     total = max(len(before), len(after))
-    return [
-        *(_with_names(line, keys, total) for line, keys in lines.items()),
-        *_list_of([key for key in second if key not in first], "new"),
-        *_list_of([key for key in first if key not in second], "missing"),
-        *map(_line, leaf_differences(_common_part(existing), _common_part(requested))),
-    ]
+    return _shortened(
+        [
+            *(_with_names(line, keys, total) for line, keys in lines.items()),
+            *_list_of([key for key in second if key not in first], "new"),
+            *_list_of([key for key in first if key not in second], "missing"),
+            *map(_line, leaf_differences(_common_part(existing), _common_part(requested))),
+        ]
+    )
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """The first lines; a last line counts the others."""
+    if len(lines) <= MOST_LINES:
+        return lines
+    kept = MOST_LINES - 1
+    return [*lines[:kept], f"and {len(lines) - kept} more differences"]
 
 
 def _naming(existing: Experiment, requested: Experiment) -> Callable[[Configuration], str]:
@@ -72,9 +85,9 @@ def _differing(
     return first, second
 
 
-def _identity(definition: Plain) -> tuple[Any, Any]:
-    """The part of a definition that is hashed: its fingerprint and the score of a failure."""
-    return definition["fingerprint"], definition.get("minimum")
+def _identity(definition: Plain) -> tuple[Any, Any, Any]:
+    """The hashed part of a definition: fingerprint, score of a failure, and direction."""
+    return definition["fingerprint"], definition.get("minimum"), definition.get("direction")
 
 
 def _common_part(experiment: Experiment) -> dict[str, Any]:

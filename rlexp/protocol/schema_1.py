@@ -88,6 +88,7 @@ class ConfigurationSchema1(Configuration):
             agent=self.agent,
             algorithm=self.algorithm,
             environment=self.environment,
+            measures=self.measures,
         )
 
 

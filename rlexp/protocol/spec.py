@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from rlexp.protocol.identity import Plain, digest, identifying, short_name, without_null
+from rlexp.protocol.measures import quantity_of
 from rlexp.protocol.seeds import Phase, Streams
 
 PLUG_INS = ("agent", "algorithm", "environment", "callback", "replay", "dataset")
@@ -17,15 +18,19 @@ CONFIGURATION = (*ALWAYS, "code", "callback", "replay", "dataset")
 RUN = ("phase", "root", "seed", "parent")
 """Fields that are hashed into the id, together with the fingerprint."""
 COMPONENTS = "components"
-RETURN = "return"
-"""What evaluations measure, except imported ones of another metric."""
 """Key of an environment for its components, by name, innermost first."""
 
 
-def measured_quantity(algorithm: Plain) -> str:
-    """What the evaluations of an algorithm measure: `return`, or the name of an imported metric."""
+def scored_quantity(algorithm: Plain, score: str) -> str:
+    """What a score is made of: `return`, or the name of a measure or an imported metric.
+
+    Args:
+        algorithm: The settings of the algorithm; those of an imported run hold its metric.
+        score: The score of the budget.
+    """
     source = algorithm.get("imported")
-    return str(source.get("metric", RETURN)) if isinstance(source, Mapping) else RETURN
+    metric = source.get("metric") if isinstance(source, Mapping) else None
+    return quantity_of(score) if metric is None else str(metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,8 @@ class RunSpec:
     def _learner(self) -> str:
         return short_name(self.algorithm)
 
-    def again(self, phase: Phase, root: int, seed: int) -> Self:
-        """The run of the same configuration with another seed and without a parent."""
+    def again(self, phase: Phase, root: int, seed: int, parent: Parent | None = None) -> Self:
+        """The run of the same configuration with another seed, and with another or no parent."""
         # Copying the instance's dictionary keeps its cached properties: ten thousand runs hash
         # their configuration once.
         _ = self.fingerprint, self._learner
@@ -121,7 +126,7 @@ class RunSpec:
         other.__dict__.update(self.__dict__)
         for computed in ("id", "name"):
             other.__dict__.pop(computed, None)
-        other.__dict__.update(phase=phase, root=root, seed=seed, parent=None)
+        other.__dict__.update(phase=phase, root=root, seed=seed, parent=parent)
         return other
 
     @property
@@ -132,8 +137,8 @@ class RunSpec:
 
     @property
     def quantity(self) -> str:
-        """What the evaluations measure: `return`, or the name of an imported metric."""
-        return measured_quantity(self.algorithm)
+        """What the score is made of: `return`, or the name of a measure or an imported metric."""
+        return scored_quantity(self.algorithm, self.budget["score"])
 
     @property
     def external(self) -> bool:

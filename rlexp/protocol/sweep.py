@@ -1,6 +1,6 @@
 """The definition of a sweep: search space, tuner, pruner, limits and objective."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Annotated, Any, Literal
@@ -9,13 +9,15 @@ from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Plain, identifying
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.space import Space
 
-Objective = Literal[
-    "score", "final", "auc", "last_window", "spread", "steps_to_threshold", "lowest_score"
-]
-"""Possible objectives: a number of each run, or its standard deviation over tuning seeds."""
+OBJECTIVES = (
+    *("score", "final", "auc", "last_window", "spread", "steps_to_threshold", "lowest_score"),
+)
+"""Objectives that every run has; any other objective names a measure of the final evaluation."""
 MINIMISED = frozenset({"lowest_score", "spread", "steps_to_threshold"})
+"""Those of them whose lower values are better, whatever the score is."""
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
@@ -39,7 +41,8 @@ class SweepPlan:
             seeds one by one and drops a configuration that Wilcoxon's test finds worse than the
             best.
         promoted: Fraction of the screened configurations that continue on all tuning seeds.
-        objective: The objective, or several; `score` is the score that the budget declares.
+        objective: The objective, or several; `score` is the score that the budget declares. A
+            name that is not in `OBJECTIVES` is a measure: its mean over the final episodes.
         aggregate: Aggregate over the tuning seeds of a trial.
         finalists: Number of trials that are scored again on selection seeds.
         lag: Trial n is suggested from the trials 0 … n − 1 − lag; null: 2 × workers − 1.
@@ -56,7 +59,7 @@ class SweepPlan:
     hours: Annotated[float, Interval(gt=0, lt=inf)] | None
     allocation: Allocation
     promoted: Annotated[float, Interval(gt=0, le=1)]
-    objective: Objective | tuple[Objective, ...]
+    objective: str | tuple[str, ...]
     aggregate: Aggregate
     finalists: Annotated[int, Ge(1)]
     lag: Annotated[int, Ge(0)] | None
@@ -68,9 +71,18 @@ class SweepPlan:
         """Refuse an empty list of objectives, and repeated objectives."""
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError("sweep.objective must name one thing, or several different ones")
+        for name in self.objectives:
+            if name == RETURN or not name.strip() or not name.isprintable():
+                raise ConfigError(
+                    f"sweep.objective={name!r} must be {', '.join(OBJECTIVES)}, or the name of a "
+                    "measure, such as success",
+                    code="unknown_value",
+                    key="sweep.objective",
+                    allowed=OBJECTIVES,
+                )
 
     @property
-    def objectives(self) -> tuple[Objective, ...]:
+    def objectives(self) -> tuple[str, ...]:
         """The objectives; the first one takes precedence."""
         return self.objective if isinstance(self.objective, tuple) else (self.objective,)
 
@@ -80,9 +92,9 @@ class SweepPlan:
         return {**settings, "objective": list(self.objectives)}
 
 
-def directions(objectives: Sequence[Objective]) -> tuple[Direction, ...]:
-    """The direction of optimisation of each objective."""
-    return tuple("minimize" if name in MINIMISED else "maximize" for name in objectives)
+def directions(objectives: Sequence[str], minimised: Collection[str]) -> tuple[Direction, ...]:
+    """The direction of optimisation of each objective, in the words of Optuna."""
+    return tuple("minimize" if name in minimised else "maximize" for name in objectives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

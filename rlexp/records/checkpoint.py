@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 MODEL = "model.zip"
@@ -10,6 +11,27 @@ NORMALISATION = "normalisation.npz"
 """Statistics of normalised observations and rewards, if the run normalises them."""
 STATE = "state.npz"
 """All other state: counters, random generators, environments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedPolicy:
+    """The files of a trained policy.
+
+    Attributes:
+        model: The content of `model.zip`.
+        normalisation: The content of `normalisation.npz`; None if nothing was normalised.
+    """
+
+    model: bytes = field(repr=False)
+    normalisation: bytes | None = field(default=None, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of both files, in hexadecimal; of `model.zip` alone if there is no other."""
+        model = sha256(self.model).hexdigest()
+        if self.normalisation is None:
+            return model
+        return sha256(f"{model}:{sha256(self.normalisation).hexdigest()}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +52,13 @@ class Checkpoint:
         files: Content of each file, by its name.
         oldest: Number of the oldest transition in the replay buffer; 0 without a buffer.
         transitions: Transitions that the buffer received since the previous checkpoint.
+        digest: The sha256 of the state without clock readings, in hexadecimal: of two executions of
+            one run, the states at the same step have the same digest.
     """
 
     step: int
     files: Mapping[str, bytes] = field(repr=False)
+    digest: str | None = None
     oldest: int = 0
     transitions: Transitions | None = None
 

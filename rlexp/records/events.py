@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from rlexp.errors import RecordError
+from rlexp.protocol.measures import RETURN
 
 
 class Ending(StrEnum):
@@ -92,6 +93,17 @@ class Continued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inherited:
+    """The events before this one are those of the parent, `run` of `experiment`, up to `step`."""
+
+    tag: ClassVar[str] = "inherited"
+    time: float
+    step: int
+    experiment: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """Metrics that the learner logged, with the library's names and at its interval."""
 
@@ -121,11 +133,31 @@ class Evaluated:
     @property
     def mean(self) -> float:
         """Mean return over the episodes; NaN if the sum overflows or is undefined."""
-        # The exact sum makes the mean independent of the order of the episodes.
-        try:
-            return math.fsum(self.returns) / len(self.returns)
-        except (OverflowError, ValueError):
-            return math.nan
+        return _mean(self.returns)
+
+    def mean_of(self, quantity: str) -> float:
+        """Mean of the return or of a measure over all episodes.
+
+        NaN if an episode lacks the measure, or if the sum overflows or is undefined.
+        """
+        return math.nan if self.lacking(quantity) else _mean(self.values_of(quantity))
+
+    def mean_of_reported(self, measure: str) -> float | None:
+        """Mean of a measure over the episodes that report it; None where it is no number."""
+        reported = [value for value in self.values_of(measure) if not math.isnan(value)]
+        mean = _mean(reported) if reported else math.nan
+        return mean if math.isfinite(mean) else None
+
+    def values_of(self, quantity: str) -> tuple[float, ...]:
+        """The return or the measure of each episode; empty if no episode reports the measure."""
+        return self.returns if quantity == RETURN else (self.measures or {}).get(quantity, ())
+
+    def lacking(self, quantity: str) -> int:
+        """The number of episodes that do not report a quantity."""
+        values = self.values_of(quantity)
+        if quantity == RETURN:
+            return 0
+        return sum(map(math.isnan, values)) if values else len(self.returns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +213,15 @@ class RunEnded:
 
 
 Event = (
-    RunStarted | Refused | Continued | Measured | Evaluated | Examined | Checkpointed | RunEnded
+    RunStarted
+    | Refused
+    | Continued
+    | Inherited
+    | Measured
+    | Evaluated
+    | Examined
+    | Checkpointed
+    | RunEnded
 )
 KINDS: Mapping[str, type[Event]] = {
     kind.tag: kind
@@ -189,6 +229,7 @@ KINDS: Mapping[str, type[Event]] = {
         RunStarted,
         Refused,
         Continued,
+        Inherited,
         Measured,
         Evaluated,
         Examined,
@@ -283,6 +324,14 @@ def _check_episodes(returns: tuple[float, ...], measures: Measures | None) -> No
                 f"{name} has {len(values)} values for {len(returns)} episodes: "
                 "give one value for each episode"
             )
+
+
+def _mean(values: tuple[float, ...] | list[float]) -> float:
+    # The exact sum makes the mean independent of the order of the episodes.
+    try:
+        return math.fsum(values) / len(values)
+    except (OverflowError, ValueError):
+        return math.nan
 
 
 def _encode(value: Any) -> Any:

@@ -1,11 +1,12 @@
 """The record of a run, computed from the events of its attempts in order."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
 
+from rlexp.protocol.measures import quantity_of, results_among
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import (
     Checkpointed,
@@ -14,6 +15,7 @@ from rlexp.records.events import (
     Event,
     Examined,
     Failure,
+    Inherited,
     Measured,
     Refused,
     RunEnded,
@@ -69,10 +71,12 @@ class Brief:
     Attributes:
         score: The score of the run.
         last: Time of the last event of the run, in seconds since 1970.
+        measures: Mean of each measure over the final evaluation.
     """
 
     score: float | None
     last: float | None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,8 @@ class RunRecord:
     """Continuations from a checkpoint, of all attempts."""
     refused: tuple[Refused, ...] = ()
     """Checkpoints from which an attempt did not continue, of all attempts."""
+    inherited: Inherited | None = None
+    """Where the events of the parent end; None for a run without a parent."""
     restarts: int = 0
     """Number of attempts that started again at step 0 after an earlier attempt."""
     begun: int = 0
@@ -144,6 +150,25 @@ class RunRecord:
         return score if score is not None and abs(score) <= LARGEST_SCORE else None
 
     @property
+    def quantity(self) -> str:
+        """What the score is made of: `return`, or the name of a measure."""
+        return quantity_of(self.spec.budget["score"])
+
+    @property
+    def measures(self) -> Mapping[str, float]:
+        """Mean of each measure over the episodes of the final evaluation that report it.
+
+        Contexts are no results, and are left out, as are means that are no possible score.
+        """
+        if self.brief is not None:
+            return self.brief.measures
+        if self.final is None:
+            return {}
+        names = results_among(self.final.measures or {})
+        means = {name: self.final.mean_of_reported(name) for name in names}
+        return {n: m for n, m in means.items() if m is not None and abs(m) <= LARGEST_SCORE}
+
+    @property
     def last(self) -> float | None:
         """Time of the last event of the run, in seconds since 1970."""
         if self.brief is not None:
@@ -166,7 +191,7 @@ class RunRecord:
             examinations=(),
             measurements=(),
             checkpoints=(),
-            brief=Brief(self.score, self.last),
+            brief=Brief(self.score, self.last, self.measures),
         )
 
     def may_run(self, *, retry: bool = False) -> bool:
@@ -194,12 +219,12 @@ class RunRecord:
 
     def _declared_score(self) -> float | None:
         match self.spec.budget["score"]:
-            case "final":
-                return self.final.mean if self.final else None
             case "auc":
                 return area_under_curve(self.evaluations)
-            case _:
+            case "last_window":
                 return last_window(self.evaluations, self.spec.budget["steps"])
+            case _:
+                return self.final.mean_of(self.quantity) if self.final else None
 
 
 @dataclass(slots=True)
@@ -261,6 +286,11 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         elif isinstance(event, Continued):
             begun = event.step
             record = past.until(record, event)
+        elif isinstance(event, Inherited):
+            # The parent has trained the steps before, so that this run has not spent them.
+            begun = event.step
+            record = replace(record, step=event.step, inherited=event)
+            continue
         record = _apply(record, event)
     record = _with(record, pending)
     step = max([record.step, *(event.step for event in measurements)])

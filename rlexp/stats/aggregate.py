@@ -75,6 +75,22 @@ class Negative:
         return -np.asarray(self.statistic(scores))
 
 
+@dataclass(frozen=True, slots=True)
+class Reflected:
+    """A statistic of scores with reversed signs, in the direction in which greater is better.
+
+    Mean, median and interquartile mean are their own reflections. Another statistic, such as a
+    quantile, is computed on the scores as they are, and its sign is reversed.
+    """
+
+    statistic: Statistic
+
+    def __call__(self, scores: TaskScores, /) -> Array:
+        """Return the value, of shape (…), of scores with reversed signs, of shape (…, N)."""
+        as_they_are = TaskScores(-scores.values, scores.sizes)
+        return -np.asarray(self.statistic(as_they_are))
+
+
 def aggregate_of(statistic: Statistic) -> Aggregate | None:
     """The aggregate that a statistic declares or equals; None for any other statistic."""
     if isinstance(statistic, Aggregate):

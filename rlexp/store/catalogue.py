@@ -167,6 +167,7 @@ COLUMNS: Mapping[str, tuple[type, ...]] = {
     "refused": (list,),
     "score": (float, type(None)),
     "last": (float, type(None)),
+    "measures": (dict,),
     "torn": (int,),
     "quarantined": (int,),
     **COPIED,
@@ -234,7 +235,7 @@ class CatalogueRow:
             failure=None if values["failure"] is None else Failure(values["failure"]),
             continuations=tuple(_events(values["continuations"], Continued)),
             refused=tuple(_events(values["refused"], Refused)),
-            brief=Brief(values["score"], values["last"]),
+            brief=Brief(values["score"], values["last"], _means(values["measures"])),
             **{name: values[name] for name in COPIED},
         )
         return StoredRun(run, record, values["torn"], values["quarantined"])
@@ -301,11 +302,23 @@ def _row(stamp: Stamp, stored: StoredRun, configuration: int) -> list[Any]:
         "refused": [to_plain(event) for event in record.refused],
         "score": brief.score,
         "last": brief.last,
+        "measures": dict(brief.measures),
         "torn": int(stored.torn),
         "quarantined": stored.quarantined,
         **{name: getattr(record, name) for name in COPIED},
     }
     return [values[name] for name in COLUMNS]
+
+
+def _means(values: Mapping[str, Any]) -> dict[str, float]:
+    """Means of measures.
+
+    Raises:
+        TypeError: A value is no number.
+    """
+    if not set(map(type, values.values())) <= {float}:
+        raise TypeError("a mean of a measure is no number")
+    return dict(values)
 
 
 def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator[OfKind]:
@@ -316,7 +329,7 @@ def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator
         yield event
 
 
-FORMAT = 2
+FORMAT = 3
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.errors import RecordError
-from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint, Transitions
+from rlexp.records.checkpoint import STATE, Checkpoint, SavedCheckpoint, Transitions
 from rlexp.store.bundles import (
     bundle_step,
     bundles,
@@ -166,7 +166,7 @@ def publish_checkpoint(
         chunks, written = publish_transitions(paths, checkpoint)
         manifest = Manifest(
             step=checkpoint.step,
-            about=about,
+            about=about if checkpoint.digest is None else {**about, "digest": checkpoint.digest},
             files={name: Sum.of(content) for name, content in checkpoint.files.items()},
             oldest=checkpoint.oldest,
             transitions=chunks,
@@ -250,6 +250,24 @@ def clear_replay(paths: RunPaths) -> None:
     _prune(paths)
     with suppress(OSError):
         paths.replay.rmdir()
+
+
+def clear_states(paths: RunPaths) -> None:
+    """Remove all of a completed run's checkpoints but their policies, with their experience.
+
+    Raises:
+        OSError: The disk fails.
+        RecordError: A folder is a link.
+    """
+    for bundle, manifest in complete_bundles(paths).items():
+        files = {name: total for name, total in manifest.files.items() if name != STATE}
+        policy = replace(manifest, files=files, oldest=0, transitions=(), resumable=False)
+        if policy != manifest:
+            replace_file(bundle / MANIFEST, policy.encode())
+        # After the manifest: a checkpoint that names a removed file would count as damaged.
+        with suppress(FileNotFoundError):
+            (bundle / STATE).unlink()
+    clear_replay(paths)
 
 
 def _publish_bundle(

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.measures import DeclaredMeasure
 from rlexp.protocol.schema_1 import ConfigurationSchema1, named_configuration
 
 
@@ -23,6 +25,8 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
     """
     _check_names(document["label"], document["task"])
     _check_reference(document["reference"])
+    measures = document.get("measures", {})
+    _check_measures(measures)
     kind = ConfigurationSchema1 if schema == ConfigurationSchema1.schema else Configuration
     parts = named_configuration(document) if kind is ConfigurationSchema1 else document
     return kind(
@@ -34,6 +38,7 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         reference=document["reference"],
         budget=Budget(**document["budget"]),
         compute=Compute(**document["compute"]),
+        measures=measures,
     )
 
 
@@ -50,3 +55,13 @@ def _check_reference(reference: object) -> None:
         number = isinstance(value, int | float) and isfinite(value)
         if key != "source" and value is not None and not number:
             raise ValueError(f"reference.{key}={value!r} must be a finite number or null")
+
+
+def _check_measures(measures: object) -> None:
+    if not isinstance(measures, Mapping):
+        raise TypeError(f"measures={measures!r} must be a mapping of declared measures")
+    for name, declared in measures.items():
+        try:
+            DeclaredMeasure(**declared)
+        except (ConfigError, TypeError) as error:
+            raise ValueError(f"measures.{name} is no declaration: {error}") from error

@@ -135,6 +135,11 @@ class RunPaths:
         """Replay-buffer chunks that off-policy checkpoints share; a chunk is never changed."""
         return self.folder / "replay"
 
+    @property
+    def parent(self) -> "RunPaths":
+        """The copy of the parent's training from which an extended run continues."""
+        return RunPaths(self.folder / "parent")
+
     def attempt(self, number: int) -> AttemptPaths:
         """The attempt with this number."""
         return AttemptPaths(self.folder / "attempts" / str(number))
@@ -182,9 +187,29 @@ class ExperimentPaths:
         return self.folder / "selection.json"
 
     @property
+    def annotations(self) -> Path:
+        """Tags and notes of the experiment and of its runs; no record, and never sealed."""
+        return self.folder / "annotations.json"
+
+    @property
+    def annotations_lock(self) -> Path:
+        """Lease of the command that changes the tags and notes."""
+        return self.folder / ".annotations.lock"
+
+    @property
+    def names(self) -> Path:
+        """The names that the experiment has had, where it was renamed."""
+        return self.folder / "names.json"
+
+    @property
     def ledger(self) -> Path:
         """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"
+
+    @property
+    def policies(self) -> Path:
+        """The policies that trainings begin with, one folder each, named by its digest."""
+        return self.folder / "policies"
 
     @property
     def catalogue(self) -> Path:

@@ -206,6 +206,19 @@ def hold(
         held.release()
 
 
+def abandon(path: Path) -> None:
+    """Remove what names this process at `path`, in a folder that was renamed while it was held.
+
+    Releasing the lease looks for it under the folder's old name.
+    """
+    with suppress(OSError):
+        if is_shared(path):
+            # The lease is the file itself.
+            path.unlink()
+        else:
+            path.with_name(path.name + ".holder").unlink()
+
+
 def is_held(path: Path) -> bool:
     """Whether a process holds the lease at `path` now; read permission is enough."""
     return shared_leases.is_taken(path) if is_shared(path) else is_taken(path)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
-from rlexp.protocol.experiment import Experiment, Failures
+from rlexp.protocol.experiment import Experiment, Extension, Failures
+from rlexp.protocol.origin import Origin
 from rlexp.protocol.schema_1 import ConfigurationSchema1, RunSpecSchema1, named_part
 from rlexp.protocol.seeds import INDICES, Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
@@ -82,6 +83,10 @@ def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
         document["sweep"] = experiment.sweep.plain()
     if experiment.imported is not None:
         document["imported"] = {key: list(seeds) for key, seeds in experiment.imported.items()}
+    if experiment.origin is not None:
+        document["origin"] = experiment.origin.plain()
+    if experiment.extends is not None:
+        document["extends"] = experiment.extends.plain()
     publish_document(paths, paths.definition, document)
 
 
@@ -115,6 +120,8 @@ def read_definition(paths: ExperimentPaths) -> Experiment:
             allotted={str(k): int(n) for k, n in document.get("allotted", {}).items()},
             sweep=_sweep(document["sweep"], schema) if document.get("sweep") else None,
             imported=_imported(document.get("imported")),
+            origin=Origin.from_plain(document["origin"]) if document.get("origin") else None,
+            extends=Extension.from_plain(document["extends"]) if document.get("extends") else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error

@@ -74,6 +74,8 @@ EXPERIMENT = FileSchema(2)
 TRIALS = FileSchema(2)
 SELECTION = FileSchema(1)
 ADAPTIVE = FileSchema(1)
+ANNOTATIONS = FileSchema(1)
+NAMES = FileSchema(1)
 LEDGER = FileSchema(1)
 MANIFEST = FileSchema(1)
 JOURNAL = FileSchema(1)
@@ -92,6 +94,8 @@ BY_NAME: Mapping[str, FileSchema] = {
     "experiment.json": EXPERIMENT,
     "selection.json": SELECTION,
     "adaptive.json": ADAPTIVE,
+    "annotations.json": ANNOTATIONS,
+    "names.json": NAMES,
     "provenance.json": PROVENANCE,
     "attempt.json": ATTEMPT,
     "verdict.json": VERDICT,

@@ -18,12 +18,15 @@ from typing import Any
 
 from rlexp.errors import RecordError
 from rlexp.store.files import json_bytes, parse_json, publish, read_file, read_json, refuse_link
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold, is_held
 from rlexp.store.schemas import TRACKER
 
 STALE_LINES = 1000
 """Outdated lines after which the file is written anew."""
+SERVICE_NAME = "name_in_services"
+"""Key of the identity for the name of a renamed experiment in services."""
 IDENTITY = re.compile(r"[0-9a-f]{32}")
 
 
@@ -47,10 +50,24 @@ class TrackerPosition:
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
-def experiment_identity(paths: ExperimentPaths) -> str:
-    """The random id of the experiment for services: 32 hexadecimal digits, drawn once.
+@dataclass(frozen=True, slots=True)
+class ExperimentIdentity:
+    """How services know an experiment.
 
-    A copied experiment under another name gets another id.
+    Attributes:
+        id: Its random id: 32 hexadecimal digits.
+        name: The name that it had when the id was drawn; a renamed experiment keeps it, because a
+            service would take another name for another experiment.
+    """
+
+    id: str
+    name: str
+
+
+def experiment_identity(paths: ExperimentPaths) -> ExperimentIdentity:
+    """The id of the experiment for services, drawn once, and its name there.
+
+    A copied experiment under another name gets another id; a renamed one keeps both.
 
     Raises:
         RecordError: The file is damaged, or a link.
@@ -65,13 +82,30 @@ def experiment_identity(paths: ExperimentPaths) -> str:
             raise RecordError(
                 f"{path} is damaged: remove {path.parent} to push everything anew, as new runs"
             )
-        if document.get("experiment") == paths.name:
-            return stored
+        name = document.get("experiment")
+        if name in names_of(paths):
+            return ExperimentIdentity(stored, str(document.get(SERVICE_NAME, name)))
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
     _create(path, json_bytes({"id": token_hex(16), "experiment": paths.name}, TRACKER))
     # Read back: another command may have created the file first, and then its id counts.
     return experiment_identity(paths)
+
+
+def keep_identity(paths: ExperimentPaths) -> None:
+    """Write the present name of a renamed experiment into its identity.
+
+    Then a copy of the folder under the earlier name is recognised as a copy.
+
+    Raises:
+        RecordError: The file is damaged, or a link.
+        OSError: The file cannot be written.
+    """
+    path = paths.trackers / "identity.json"
+    if path.exists():
+        known = experiment_identity(paths)
+        names = {"experiment": paths.name, SERVICE_NAME: known.name}
+        publish(path, json_bytes({"id": known.id, **names}, TRACKER))
 
 
 def _create(path: Path, content: bytes) -> None:
@@ -121,7 +155,7 @@ class TrackerPositions:
         Raises:
             RecordError: A file is damaged, or a link.
         """
-        key = f"{location}\n{experiment_identity(paths)}"
+        key = f"{location}\n{experiment_identity(paths).id}"
         self.folder = paths.trackers / f"{tracker}-{sha256(key.encode()).hexdigest()[:8]}"
         refuse_link(self.folder)
         self._what = f"the mirror of {paths.name} in {tracker}"

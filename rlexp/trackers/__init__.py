@@ -111,7 +111,7 @@ class RunEnd:
         seconds: Duration of the attempt.
         attempts: Number of attempts.
         score: The score by the budget's rule; None for a run that did not complete.
-        score_rule: `final`, `auc` or `last_window`.
+        score_rule: `final`, `auc`, `last_window`, or the name of a measure.
         failure: The kind of failure (`nan`, `timeout` …).
         reason: One line on why it failed, secrets masked.
         weights: The sha256 of the final parameters.
@@ -144,7 +144,7 @@ class TrackedAggregate:
         n: Number of scores.
         failed: Number of runs that failed and are not retried.
         missing: Number of runs without a score so far.
-        score_rule: `final`, `auc` or `last_window`.
+        score_rule: `final`, `auc`, `last_window`, or the name of a measure.
         scores: Scores by seed.
         metric: Name of the aggregate (`iqm`).
         title: Its name in tables (`IQM`).

@@ -1,10 +1,9 @@
 """Conversion of a run's events into the rows that trackers upload."""
 
-import statistics
-from collections.abc import Iterable, Iterator
-from math import isfinite
+from collections.abc import Iterable
 
 from rlexp.records.events import Evaluated, Event, Measured
+from rlexp.records.logged_values import logged_values
 from rlexp.trackers import MetricRow
 
 
@@ -23,7 +22,7 @@ def rows_of(events: Iterable[Event]) -> list[MetricRow]:
     for event in events:
         if isinstance(event, Measured | Evaluated):
             times.setdefault(event.step, event.time)
-            metrics.setdefault(event.step, {}).update(_metrics(event))
+            metrics.setdefault(event.step, {}).update(logged_values(event))
     return [MetricRow(step=s, time=times[s], metrics=metrics[s]) for s in sorted(metrics)]
 
 
@@ -38,25 +37,3 @@ def merge_rows(first: list[MetricRow], second: list[MetricRow]) -> list[MetricRo
         else:
             by_step[row.step] = row
     return [by_step[step] for step in sorted(by_step)]
-
-
-def _metrics(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
-    if isinstance(event, Measured):
-        yield from event.metrics.items()
-        return
-    # The final evaluation decides the score. Under another prefix it cannot become a point of
-    # the learning curve.
-    prefix = "final" if event.final else "eval"
-    yield f"{prefix}/mean_reward", event.mean
-    yield f"{prefix}/std_reward", _standard_deviation(event)
-    if event.lengths:
-        yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
-    for name, values in (event.measures or {}).items():
-        yield f"{prefix}/{name}", statistics.fmean(values)
-
-
-def _standard_deviation(event: Evaluated) -> float:
-    """Standard deviation of the returns, divided by n as in stable-baselines3."""
-    if not isfinite(event.mean) or not all(map(isfinite, event.returns)):
-        return float("nan")
-    return statistics.pstdev(event.returns, event.mean)

@@ -33,6 +33,8 @@ class CheckpointScheduler:
     take: Callable[[], Snapshot]
     as_files: Callable[[Snapshot, int], Checkpoint | None]
     is_whole: Callable[[Snapshot, int], bool]
+    may_be_last: Callable[[int], bool] = lambda _: False
+    """Whether the rollout that starts at this step may be the last one, whose start is kept."""
     written: int = 0
     """Rows of experience published so far."""
     published: int = 0
@@ -52,13 +54,16 @@ class CheckpointScheduler:
         """
         now = self.listener.elapsed()
         due = step > self.published and self._is_due(step, now)
+        # A full replay buffer overwrites its experience in the last rollout: its start is published
+        # before it, although the run may go on.
+        last = step > self.published and self.may_be_last(step)
         try:
-            if due or now - self.taken_at >= self.pause or self._is_asked_to_end():
+            if due or last or now - self.taken_at >= self.pause or self._is_asked_to_end():
                 self.newest = self.take()
                 self.taken_at = self.listener.elapsed()
                 # A copy of a large replay buffer is slow: the pause grows with its cost.
                 self.pause = max(MINIMUM_SPACING, (self.taken_at - now) / MAXIMUM_TIME_SHARE)
-            if due:
+            if due or (last and self._can_be_extended()):
                 self._publish()
         except OSError:
             # A disk that takes no checkpoint takes no events either: the run fails with `disk`.
@@ -69,6 +74,13 @@ class CheckpointScheduler:
             self.newest, self.pause = None, math.inf
             # Count the attempt as published, so that it is not repeated at every rollout.
             self.published, self.published_at = step, now
+
+    def _can_be_extended(self) -> bool:
+        """Whether another run can continue from the newest copy; prints what is in the way."""
+        assert self.newest is not None
+        if self.newest.obstacle is not None:
+            print(f"no copy is kept to extend this run: {self.newest.obstacle}", flush=True)  # noqa: T201
+        return self.newest.obstacle is None
 
     def _is_asked_to_end(self) -> bool:
         request = self.listener.stopping()

@@ -18,6 +18,7 @@ from rlexp.errors import DISK_ERRORS, RecordError, did_you_mean
 from rlexp.protocol.budget import Budget, overtime_text
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
+from rlexp.records.scored_measure import lacking_measure
 from rlexp.training import Listener
 from rlexp.training.stopping import Stopped, TimedOut
 
@@ -136,7 +137,7 @@ class Results:
                 f"the script ended at step {self.step} without a final evaluation: the last line "
                 'needs "returns" and "final": true',
             )
-        if self.budget.score != "final" and not self.evaluations:
+        if self.budget.reads_curve and not self.evaluations:
             raise ScriptFault(
                 Failure.USER,
                 f"budget.score={self.budget.score} reads the evaluations during training, and the "
@@ -188,6 +189,8 @@ class Results:
             )
         except ValueError as error:
             raise self._fault(str(error)) from error
+        if reason := lacking_measure(event, self.budget.score):
+            raise self._fault(reason)
         self._note_evaluation(final=final)
         return event
 

@@ -28,6 +28,7 @@ from stable_baselines3.common.noise import (
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
+from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
 from rlexp.records.checkpoint import Transitions
 
@@ -149,6 +150,22 @@ def pending_row(model: BaseAlgorithm) -> dict[str, np.ndarray[Any, Any]]:
     if buffer is None or not buffer.optimize_memory_usage:
         return {}
     return {name: array[buffer.pos].copy() for name, array in _arrays(buffer).items()}
+
+
+def rollout_steps(model: BaseAlgorithm) -> int | None:
+    """Environment steps of one rollout; None if a rollout ends with an episode."""
+    frequency = getattr(model, "train_freq", None)
+    if frequency is None:
+        return int(getattr(model, "n_steps", 0)) * model.n_envs
+    if frequency.unit is not TrainFrequencyUnit.STEP:
+        return None
+    return int(frequency.frequency) * model.n_envs
+
+
+def longest_rollout(model: BaseAlgorithm) -> int:
+    """Steps that a rollout of whole episodes takes at most, judged by the last episodes."""
+    episodes = int(getattr(model, "train_freq").frequency)  # noqa: B009 (only off-policy learners have it)
+    return episodes * max((int(e["l"]) for e in model.ep_info_buffer or ()), default=0)
 
 
 def first_row(model: BaseAlgorithm) -> int:

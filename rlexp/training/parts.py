@@ -1,6 +1,6 @@
 """The parts of one training, and how its learner is built from them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -13,12 +13,18 @@ from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
+from rlexp.protocol.spec import Parent
+from rlexp.records.checkpoint import SavedPolicy
 from rlexp.training.vectorise import training_vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The parts of one training: plug-ins, budget, compute settings and seed streams."""
+    """The parts of one training: plug-ins, budget, compute settings and seed streams.
+
+    A training with a parent continues from the copy of the parent's training. One with a policy begins
+    with its parameters.
+    """
 
     agent: Agent
     algorithm: Algorithm
@@ -26,6 +32,8 @@ class Training:
     budget: Budget
     compute: Compute
     streams: Streams
+    parent: Parent | None = None
+    policy: SavedPolicy | None = field(default=None, repr=False)
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.
@@ -34,7 +42,7 @@ class Training:
             folder: Folder for the `monitor.csv` of each environment.
 
         Raises:
-            ConfigError: The parts do not fit one another.
+            ConfigError: The parts do not fit one another, or the learner not into the memory.
         """
         count = self.environment.vector.count
         # An environment may draw from a global generator while it is made, so seed these first.
@@ -48,7 +56,7 @@ class Training:
             folder,
         )
         try:
-            model = self.algorithm.build(
+            model = self._scheduled_algorithm().build(
                 self.agent.policy,
                 self.agent.arguments(),
                 vector,
@@ -56,6 +64,10 @@ class Training:
                 device=self.compute.device,
             )
             _check_device(model, self.compute.device)
+        # The same parts need the same memory again: another attempt would fail as well.
+        except MemoryError as error:
+            vector.close()
+            raise ConfigError(_memory_text(self.algorithm, error)) from error
         # Without this, the processes of the environments would outlive the failed build.
         except BaseException:
             vector.close()
@@ -63,6 +75,29 @@ class Training:
         # stable-baselines3 seeds the action space with the policy seed: use a separate stream.
         model.action_space.seed(self.streams.actions)
         return model
+
+    def _scheduled_algorithm(self) -> Algorithm:
+        """The algorithm, whose schedules begin again where the training was extended."""
+        if self.parent is None or not self.budget.restarts:
+            return self.algorithm
+        restart = getattr(self.algorithm, "restarted", None)
+        if restart is None:
+            name = type(self.algorithm).__name__
+            raise ConfigError(f"{name} has no method `restarted`, so its schedules cannot restart")
+        restarted: Algorithm = restart(self.parent.step / self.budget.steps)
+        return restarted
+
+
+def _memory_text(algorithm: Algorithm, error: MemoryError) -> str:
+    """Which memory a learner lacks, and the setting that makes it smaller."""
+    size = getattr(algorithm, "buffer_size", None)
+    lacking = " ".join(str(error).split()) or "there is not enough memory"
+    remedy = (
+        f"lower algorithm.buffer_size (it is {size})"
+        if size is not None
+        else "lower algorithm.n_steps, environment.vector.count or the size of the networks"
+    )
+    return f"the learner does not fit into the memory ({lacking}): {remedy}"
 
 
 def _check_device(model: BaseAlgorithm, device: str) -> None:

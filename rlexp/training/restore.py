@@ -34,7 +34,7 @@ def restore_policy(
         RecordError: A file is missing, damaged or does not fit; the message names it.
         ConfigError: The parts cannot be built.
     """
-    learner = _fresh(training)
+    learner = fresh_learner(training)
     try:
         load_parameters(learner, model)
     except Exception as error:
@@ -49,7 +49,7 @@ def restore_policy(
     return learner
 
 
-def _fresh(training: Training) -> BaseAlgorithm:
+def fresh_learner(training: Training) -> BaseAlgorithm:
     """Build a learner on a single environment, with a replay buffer of one row to save memory."""
     environment = training.environment
     algorithm: Any = training.algorithm

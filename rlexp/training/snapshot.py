@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from rlexp.records.checkpoint import (
 )
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state
+from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
-from rlexp.training.parameters import load_parameters
+from rlexp.training.parameters import load_parameters, weights_digest
+from rlexp.training.replayable_env import REASON
 from rlexp.training.stopping import Stopped, TimedOut
 from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 from rlexp.training.vectorise import write_statistics
@@ -48,6 +51,8 @@ class Snapshot:
     normalisation: bytes | None
     state: dict[str, Any]
     extent: learner_state.BufferExtent
+    digest: str | None = None
+    """The sha256 of parameters, generators and environments; None if it cannot be continued."""
 
     @classmethod
     def take(cls, model: BaseAlgorithm, progress: TrainingProgress) -> "Snapshot":
@@ -57,7 +62,7 @@ class Snapshot:
             model
         )
         state: dict[str, Any] = {"obstacle": obstacle}
-        extent = learner_state.BufferExtent(0, 0)
+        extent, state_digest = learner_state.BufferExtent(0, 0), None
         if obstacle is None:
             extent = learner_state.buffer_extent(model)
             state |= {
@@ -69,13 +74,21 @@ class Snapshot:
                 "seconds": progress.seconds,
                 "logged": learner_state.logged_values(model),
             }
+            state_digest = _digest(model, state)
         return cls(
             step=model.num_timesteps,
             model=learner_state.save_parameters(model),
             normalisation=_statistics(model),
             state=state,
             extent=extent,
+            digest=state_digest,
         )
+
+    @property
+    def obstacle(self) -> str | None:
+        """The reason why a training cannot continue from this copy, or None."""
+        reason: str | None = self.state["obstacle"] or self.state["environments"].get(REASON)
+        return reason
 
     def checkpoint(self, model: BaseAlgorithm, written: int) -> Checkpoint | None:
         """Return the files of the checkpoint, with the experience from row `written` on.
@@ -92,7 +105,11 @@ class Snapshot:
         if self.normalisation is not None:
             files[NORMALISATION] = self.normalisation
         return Checkpoint(
-            step=self.step, files=files, oldest=self.extent.oldest, transitions=fresh
+            step=self.step,
+            files=files,
+            digest=self.digest,
+            oldest=self.extent.oldest,
+            transitions=fresh,
         )
 
     def is_whole(self, model: BaseAlgorithm, written: int) -> bool:
@@ -174,6 +191,14 @@ def _with_heartbeats(
     for stretch in stretches:
         beat()
         yield stretch
+
+
+def _digest(model: BaseAlgorithm, state: dict[str, Any]) -> str:
+    """The sha256 of a state, which is the same for each execution of the same run."""
+    # Without the times of episodes and evaluations, which differ from execution to execution.
+    layers = state["environments"].get("layers", [])
+    parts = digest({"generators": state["generators"], "layers": layers})
+    return sha256(f"{model.num_timesteps}:{weights_digest(model)}:{parts}".encode()).hexdigest()
 
 
 def _statistics(model: BaseAlgorithm) -> bytes | None:

@@ -14,15 +14,17 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.environments import Stage
 from rlexp.environments.composed import splits
-from rlexp.errors import DISK_ERRORS, EnvironmentFault, RlexpError
+from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Ending, Evaluated, Examined, Failure, Refused, RunEnded
+from rlexp.records.scored_measure import lacking_measure
 from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
+from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
 from rlexp.training.replay_check import check_round_trip
@@ -33,9 +35,14 @@ from rlexp.training.snapshot import (
     TrainingProgress,
     restore_training,
 )
+from rlexp.training.starting_policy import begin_with
 from rlexp.training.stopping import Stopped, TimedOut, heartbeat_and_check_stop
 from rlexp.training.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vectorise import write_statistics
+
+LAST_PART = 0.1
+"""Fraction of training, at its end, in which the last rollout is expected to start, if rollouts end
+with episodes."""
 
 
 def require_deterministic_algorithms() -> None:
@@ -143,7 +150,7 @@ class TrainingRun:
         self.earlier = 0.0
         """Seconds that earlier attempts took up to the restored checkpoint."""
         self.scheduler = CheckpointScheduler(
-            listener, training.budget, self.take, self.as_files, self.is_whole
+            listener, training.budget, self.take, self.as_files, self.is_whole, self.may_be_last
         )
 
     @property
@@ -157,6 +164,8 @@ class TrainingRun:
         restored = self._continue()
         if restored is None:
             self.model = self.training.build(self.folder)
+            if self.training.policy is not None:
+                begin_with(self.model, self.training.policy)
         model = self.model
         assert model is not None
         # Set after a restore, which builds a new model without a logger.
@@ -196,6 +205,12 @@ class TrainingRun:
                 continue
             self._adopt(restored, saved.about)
             return restored
+        if (parent := self.training.parent) is not None:
+            # From step 0 it would be another run than the one that its identity names.
+            raise RecordError(
+                f"the copy of run {parent.run[:10]} at step {parent.step:,} was refused, and an "
+                "extended run begins nowhere else; 'rlexp show' says why"
+            )
         self.listener.goes_on_from(None)
         return None
 
@@ -254,6 +269,28 @@ class TrainingRun:
         """Whether the replay buffer still holds a copy's experience from row `written` on."""
         assert self.model is not None
         return snapshot.is_whole(self.model, written)
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether a copy of the training is kept when the run ends.
+
+        By default, none is kept if it would need the experience of a replay buffer.
+        """
+        assert self.model is not None
+        keep = self.training.budget.keep_last
+        return buffer_of(self.model) is None if keep is None else keep
+
+    def may_be_last(self, step: int) -> bool:
+        """Whether the rollout that starts at `step` may be the last one, and its start is kept."""
+        assert self.model is not None
+        if not self.keeps_last:
+            return False
+        steps, rollout = self.training.budget.steps, rollout_steps(self.model)
+        if rollout is not None:
+            return step + rollout >= steps
+        # Nothing tells how long the next episode will be. More copies than one are then made, and
+        # the last one stays.
+        return step >= steps * (1 - LAST_PART) or step + 2 * longest_rollout(self.model) >= steps
 
     def examine(self) -> None:
         """Evaluate the final policy on the training distribution, if scores use a held-out one."""
@@ -329,6 +366,9 @@ class TrainingRun:
             measures=episodes.measures,
         )
         self.listener.emit(event)
+        # The first evaluation shows what is missing, long before a score would be.
+        if reason := lacking_measure(event, self.training.budget.score):
+            raise ConfigError(reason)
         if not final:
             self.evaluations.append(event)
             self._write_evaluations()

@@ -153,7 +153,7 @@ def write_statistics(vector: VecEnv, path: Path | IO[bytes]) -> None:
     np.savez(path, allow_pickle=False, **arrays)
 
 
-def read_statistics(vector: VecEnv, path: Path) -> None:
+def read_statistics(vector: VecEnv, path: Path | IO[bytes]) -> None:
     """Read statistics from `write_statistics` into a vector with the same normalisation."""
     normalise = unwrap_vec_normalize(vector)
     if normalise is None:

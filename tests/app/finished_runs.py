@@ -4,6 +4,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from last_words import last_words
+
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import execute
 from rlexp.app.workspace import Workspace
@@ -41,7 +43,7 @@ def study(folder: Path, *allowed: str) -> Workspace:
 def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
     """A run on disk that is not trained."""
     workspace = study(folder, *allowed)
-    request = read_request([*TINY, *words], workspace)
+    request = read_request(last_words(*TINY, *words), workspace)
     experiment = workspace.layout.experiment("tiny")
     write_experiment(experiment, request.experiment)
     (_, spec), *_ = request.experiment.specs(request.phase)

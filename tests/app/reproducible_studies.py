@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from finished_runs import TINY
+from last_words import last_words
 from samples import write_tree
 
 from rlexp.app.execution.request import read_request
@@ -122,7 +123,7 @@ def trained(checkout: GitStudy, reward_term: str = "", *words: str) -> GitStudy:
 
 def train(checkout: GitStudy, *words: str) -> None:
     """Train the runs of these overrides in this process."""
-    request = read_request([*SETTINGS, *words], checkout.study)
+    request = read_request(last_words(*SETTINGS, *words), checkout.study)
     experiment = checkout.study.layout.experiment(request.experiment.name)
     write_experiment(experiment, request.experiment)
     code = read_code(checkout.folder)

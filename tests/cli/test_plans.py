@@ -1,10 +1,11 @@
 """The printed lines of plans."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rlexp.app.plans import RefusedCheckpoint, RunPlan, StartingPoints
+from rlexp.app.plans import RefusedCell, RefusedCheckpoint, RunPlan, StartingPoints
 from rlexp.cli.plans import checkpoint_lines, run_plan_lines
 
 
@@ -29,7 +30,10 @@ def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
         threads=1,
         seconds=62.0,
         bytes=1_200_000,
+        seconds_low=50.0,
+        seconds_high=80.0,
         measured=True,
+        basis="runs",
         code="git 1a2b3c4",
     )
 
@@ -37,10 +41,27 @@ def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
 def test_a_plan_without_checkpoints_does_not_mention_them() -> None:
     """The plan has the number of runs, the time, the disk space and the commit."""
     expected = (
-        "  5 runs × 100,000 environment steps · 2 workers × 1 thread · estimated 1 min 2 s, "
-        "1.2 MB · git 1a2b3c4"
+        "  5 runs × 100,000 environment steps · 2 workers × 1 thread · estimated 1 min 2 s "
+        "(50 s to 1 min 20 s), 1.2 MB · git 1a2b3c4"
     )
     assert ["first · test phase", expected] == list(run_plan_lines(plan()))
+
+
+def test_a_first_guess_is_marked_as_one() -> None:
+    """Without a measurement, the plan says roughly, and gives no range."""
+    guessed = replace(plan(), measured=False, basis="guess", seconds_low=None, seconds_high=None)
+    assert " · roughly 1 min 2 s, 1.2 MB · " in list(run_plan_lines(guessed))[1]
+
+
+@pytest.mark.parametrize("runs", [0, 5])
+def test_configurations_that_cannot_be_trained_are_listed(runs: int) -> None:
+    """A plan of a matrix names the cells that it leaves out, and why."""
+    cell = RefusedCell(label="dqn", task="Pong", reason="it needs 57 GB")
+    lines = list(run_plan_lines(replace(plan(runs=runs), refused=(cell,))))
+    assert [
+        "  cannot be trained, and not counted above: 1 configuration",
+        "    dqn on Pong: it needs 57 GB",
+    ] == lines[-2:]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 from in_full import long
+from last_words import last_words
 from slurm_cluster import Cluster, missing_program, running_cluster
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
@@ -244,7 +245,9 @@ def verdicts(place: Place) -> list[dict[str, Any]]:
 @in_full
 def test_what_a_configuration_fails_is_not_tried_again(place: Place) -> None:
     """A run whose environment raises an error fails for good, and the command fails with it."""
-    output = place.give("run", *OVERRIDES, "seeds.test=1", quick={"raises": True}, code=1)
+    output = place.give(
+        "run", *last_words(*OVERRIDES, "seeds.test=1"), quick={"raises": True}, code=1
+    )
     assert ["failed"] == list(place.runs("state").values()), output
     assert [1] == list(place.runs("attempts").values())
     assert [] == place.orders()
@@ -331,14 +334,16 @@ def test_a_run_that_is_just_starting_is_taken_up(
     quick = {"gate": str(gate), "seconds": 2.0}
     if not kills:
         gate.touch()
-    detached_command = place.start("run", *OVERRIDES, "seeds.test=1", "--detach", quick=quick)
+    detached_command = place.start(
+        "run", *last_words(*OVERRIDES, "seeds.test=1"), "--detach", quick=quick
+    )
     detached_command.process.communicate(timeout=LIMIT)
     if kills:
         start = place.wait_for_starts()[0]
         gate.touch()
         psutil.Process(start["pid"]).kill()
     wait_until(lambda: place.attempts() == 1 + kills, LIMIT)
-    repeat = place.start("run", *OVERRIDES, "seeds.test=1", quick=quick, workers=0)
+    repeat = place.start("run", *last_words(*OVERRIDES, "seeds.test=1"), quick=quick, workers=0)
     wait_until(place.is_driven)
     time.sleep(2.0)
     gate.unlink()
@@ -362,7 +367,7 @@ def test_a_ray_command_that_is_killed_while_a_run_starts_can_be_given_again(plac
     """Ray ends an attempt before its first event with its command, and a repeat trains once."""
     gate = place.study.folder / "gate"
     gate.touch()
-    arguments, quick = ("run", *OVERRIDES, "seeds.test=1"), {"gate": str(gate)}
+    arguments, quick = ("run", *last_words(*OVERRIDES, "seeds.test=1")), {"gate": str(gate)}
     command = place.start(*arguments, quick=quick)
     wait_until(lambda: place.attempts() == 1, LIMIT)
     command.process.kill()
@@ -381,7 +386,7 @@ def test_a_ray_command_that_is_killed_while_a_run_starts_can_be_given_again(plac
 def test_a_starting_job_is_disturbed_at_any_moment(place: Place, seed: int) -> None:
     """A repeat, a kill or a cancellation at a random moment trains the run once and loses none."""
     random, quick = Random(seed), {"starting": 1.0, "seconds": 0.5}
-    arguments = ("run", *OVERRIDES, "seeds.test=1")
+    arguments = ("run", *last_words(*OVERRIDES, "seeds.test=1"))
     place.start(*arguments, "--detach", quick=quick).process.communicate(timeout=LIMIT)
     time.sleep(random.uniform(0.0, 6.0))
     disturbance = random.choice(["repeat", "kill", "cancel"])

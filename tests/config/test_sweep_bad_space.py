@@ -35,13 +35,13 @@ def test_good_sweep_passes(folder: Path) -> None:
         # the space
         (
             ["algorithm.gama=interval(0,1)"],
-            "sweep.space: unknown key 'algorithm.gama'; did you mean 'gamma'? (algorithm has: ",
+            "sweep.space: unknown key 'algorithm.gama'; did you mean 'algorithm.gamma'? (algorithm has: ",
         ),
         (["algoritm=ppo,a2c"], "sweep.space: unknown key 'algoritm'; did you mean 'algorithm'?"),
         (["sweep.space.swich.a=[1,2]"], "sweep.space: unknown key 'swich.a' (there are: "),
         (
             ["algorithm=dqn,ddqn"],
-            "there is no algorithm=ddqn; did you mean 'dqn'? (there are: a2c",
+            "there is no algorithm=ddqn; did you mean 'dqn'? (there are: crossq",
         ),
         (
             ["sweep.space.algorithm='interval(0,1)'"],

@@ -134,8 +134,8 @@ def test_override_with_values_keeps_the_conditions(folder: Path) -> None:
         (["~sweep.space.algorithm.learning_rate"], {"algorithm.learning_rate"}),
         (["switch.gamma=true"], {"switch.gamma"}),
         (["switch.gamma=false"], {"switch.gamma", "algorithm.gamma"}),
-        (["agent.network=8,9", "agent.network=[8]"], {"agent.network"}),
-        (["agent.network=[8]", "agent.network=[8],[9]"], set()),
+        (["agent.network=[8]"], {"agent.network"}),
+        (["agent.network=[8],[9]"], set()),
     ],
 )
 def test_override_with_one_value_removes_its_parameter(

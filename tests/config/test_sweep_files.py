@@ -36,8 +36,14 @@ def folder(tmp_path: Path) -> Path:
             f"{HEAD}defaults:\n  - override /algoritm: ppo\n",
             "In 'sweeps/bad': there is no group 'algoritm'; did you mean 'algorithm'?",
         ),
-        (f"{HEAD}sweep: {{trials: 3\n", "bad.yaml is not yaml: while parsing a flow mapping"),
-        (f"{HEAD}defaults: [space: broken]\n", "while parsing a flow mapping"),
+        (
+            f"{HEAD}sweep: {{trials: 3\n",
+            "bad.yaml is not yaml: line 3: expected a comma or } in a mapping",
+        ),
+        (
+            f"{HEAD}defaults: [space: broken]\n",
+            "broken.yaml is not yaml: line 2: expected a comma or }",
+        ),
     ],
 )
 def test_mistake_in_a_definition_is_reported_in_one_line(

@@ -79,7 +79,7 @@ def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
         ("budget.steps", None, "budget.steps=null: must be an integer"),
         ("budget.steps", True, "budget.steps=true: must be an integer"),
         ("budget.steps", [1], "budget.steps=[1]: must be an integer"),
-        ("budget.score", "best", "must be 'final', 'auc' or 'last_window'"),
+        ("budget.score", "return", "must be final, auc, last_window (of the return), or the"),
         ("budget.timeout", 0, "budget.timeout=0: must be greater than 0"),
         ("budget.timeout", float("inf"), "must be less than inf"),
         ("budget.evaluation_deterministic", "yes", "must be a boolean"),

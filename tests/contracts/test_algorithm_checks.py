@@ -78,12 +78,17 @@ def test_a_misfit_of_spaces_or_policy_is_named() -> None:
 
 
 def test_an_error_of_the_library_becomes_one_line() -> None:
-    """An assertion of the library becomes a one-line ConfigError."""
-    with pytest.raises(
-        ConfigError, match=r"SAC refuses this configuration: .*memory"
-    ) as error_info:
-        build_learner(small_algorithm("sac", optimize_memory_usage=True))
+    """An error of the library becomes a one-line ConfigError that names the word to change."""
+    with pytest.raises(ConfigError, match=r"SAC refuses this configuration") as error_info:
+        build_learner(small_algorithm("sac", replay_buffer_kwargs={"fast": True}))
     assert "\n" not in str(error_info.value)
+    assert str(error_info.value).endswith("; change algorithm.replay_buffer_kwargs.fast")
+
+
+def test_a_buffer_that_saves_memory_cannot_handle_time_limits() -> None:
+    """The two settings are refused together before a learner is built, with what to add."""
+    with pytest.raises(ConfigError, match="handle_timeout_termination: false"):
+        small_algorithm("sac", optimize_memory_usage=True).check(1)
     build_learner(
         small_algorithm(
             "sac",

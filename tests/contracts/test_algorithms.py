@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from spaces import tiny_environments
 from stable_baselines3.common.base_class import BaseAlgorithm
 
+from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.schedules import HyperparameterSchedule, in_library_terms
 
 NOT_SETTINGS = {
@@ -62,6 +63,9 @@ def test_yaml_holds_the_library_defaults(name: str) -> None:
         assert "replay_buffer_kwargs" in expected
     actual = settings("algorithm", name)
     actual.pop("_target_")
+    # Settings of rlexp come last and are off: recorded runs of earlier versions lack them.
+    added = {key: actual.pop(key) for key in NOT_OF_THE_LIBRARY}
+    assert {None} == set(added.values())
     assert list(expected.items()) == list(actual.items())
 
 
@@ -129,7 +133,7 @@ def test_wrong_types_unknown_keys_and_ranges_are_refused(name: str) -> None:
         with pytest.raises(ValidationError) as error_info:
             adapter.validate_json(text, strict=True, extra="forbid")
         places = {error["loc"][0] for error in error_info.value.errors()}
-        assert {"learning_rate", "learning_rat", *values} == places
+        assert {"learning_rate", "learning_rat", *values} - NOT_OF_THE_LIBRARY == places
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "ars"])

@@ -15,7 +15,7 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.store.layout import Layout
 
 NOWHERE = Path("nowhere")
-MODULES = {"box2d": "Box2D", "mujoco": "mujoco"}
+MODULES = {"atari": "ale_py", "box2d": "Box2D", "mujoco": "mujoco"}
 """Matrices whose environments need an extra of the same name, and a module that it brings."""
 MATRICES = [name for name in names("benchmark") if matrix_file(name, NOWHERE)]
 WITHOUT_THRESHOLD = {"Walker2d-v5"}

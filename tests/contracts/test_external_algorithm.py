@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from last_words import last_words
 from members import member
 
 from rlexp.app.execution.compatibility import check_compatibility
@@ -41,7 +42,7 @@ def configuration(*words: str) -> Configuration:
     """The composed configuration of overrides."""
     base_words = ("algorithm=external", "algorithm.command='python train.py'", "experiment=x")
     (composed_configuration,) = read_request(
-        [*base_words, *words], Workspace.here()
+        last_words(*base_words, *words), Workspace.here()
     ).experiment.configurations
     return composed_configuration
 

@@ -58,6 +58,8 @@ CASES = [
     Case(("compare", "duel"), "comparison"),
     Case(("compare", "duel", "--adaptive", "--dry-run"), "next-look"),
     Case(("report", "alpha"), "report-files"),
+    Case(("plot", "alpha"), "plot"),
+    Case(("plot", "alpha", "--list-metrics"), "logged-metrics"),
     Case(("power", "--effect", "1"), "power-by-effect"),
     Case(("power", "duel", "--difference", "50"), "power-by-pilot"),
     Case(("export", "csv", "alpha", "--output", "scores.csv"), "exported-files"),

@@ -1,7 +1,7 @@
 """A command sees every run that it orders to its end, whenever a worker began the run."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,7 +107,9 @@ class RecordingWatcher(SilentWatcher):
 SPEC = configuration().spec(Phase.TEST, 0, 0)
 
 
-def dispatch(worker: Worker) -> RecordingWatcher:
+def dispatch(
+    worker: Worker, asked_to_stop: Callable[[], bool] = lambda: False
+) -> RecordingWatcher:
     """Order the run from a worker; returns the records of its attempts that ended."""
     watcher = RecordingWatcher()
     Dispatch(
@@ -119,7 +121,7 @@ def dispatch(worker: Worker) -> RecordingWatcher:
         command=("rlexp", "run"),
         claim=claim_run,
         watcher=watcher,
-        asked_to_stop=lambda: False,
+        asked_to_stop=asked_to_stop,
         left=lambda: False,
         monotonic=lambda: 0.0,
         now=lambda: 0.0,
@@ -184,3 +186,21 @@ def test_the_job_of_an_earlier_command_ends_without_a_crash(tmp_path: Path) -> N
     assert [True, True, True, False] == watcher.again
     assert 3 == len(worker.submitted)
     assert [(number, "failed") for number in (1, 2, 3)] == sealed(paths)
+
+
+def test_a_run_that_ends_at_a_stop_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose attempt begins and ends between two readings is reported, also at a stop."""
+    paths = ExperimentPaths(tmp_path / "sample")
+    worker = Worker(slots=1, experiment=paths, run=SPEC.name)
+
+    def end_and_look(paths: RunPaths) -> bool:
+        if not paths.attempts():
+            end_attempt(new_attempt(paths, {}, {}, ""))
+        return False
+
+    monkeypatch.setattr(remote_loop, "is_taken", end_and_look)
+    watcher = dispatch(worker, asked_to_stop=lambda: worker.looks > 0)
+    assert [State.COMPLETED] == [record.state for record in watcher.records]
+    assert [False] == watcher.again

@@ -1,6 +1,6 @@
 """A study mirror that a thread updates in the background."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from socket import socket
 from threading import Event
@@ -49,7 +49,9 @@ class SlowMirror(OptunaStudyMirror):
     def open(self) -> None:
         """Nothing needs to be opened."""
 
-    def sync(self, trials: Sequence[MirroredTrial]) -> None:
+    def sync(
+        self, trials: Sequence[MirroredTrial], attributes: Mapping[str, Any] | None = None
+    ) -> None:
         """Record the number of trials, then call `act`."""
         self.sizes.append(len(trials))
         self.act(len(self.sizes))

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 from in_full import IN_FULL
+from last_words import last_words
 from tracing import STRACE
 from warm_process import warm_process
 
@@ -171,7 +172,7 @@ def unhurried(seconds: float) -> float:
 def odd(fault: str | Sequence[str], *arguments: str) -> list[str]:
     """Arguments that train on environments that go wrong."""
     faults = fault if isinstance(fault, str) else ",".join(fault)
-    return [
+    return last_words(
         "environment=gymnasium",
         "environment.id=odd_environments:Odd-v0",
         f"environment.arguments.fault={faults}",
@@ -180,4 +181,4 @@ def odd(fault: str | Sequence[str], *arguments: str) -> list[str]:
         "budget.final_episodes=2",
         "seeds.test=1",
         *arguments,
-    ]
+    )

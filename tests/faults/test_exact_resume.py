@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from in_full import IN_FULL, long
+from last_words import last_words
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.engine.run_in_flight import read_progress
@@ -92,7 +93,7 @@ def evaluated(study: StudyFolder, experiment: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> None:
     """A run killed at two random steps ends with the weights and evaluations of the control."""
-    arguments = (*CASES[case], *SHORT)
+    arguments = last_words(*CASES[case], *SHORT)
     code, output = study.give("run", "experiment=control", *arguments)
     assert 0 == code, output
     steps = next(int(w.partition("=")[2]) for w in arguments if w.startswith("budget.steps="))
@@ -111,7 +112,7 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
     assert 3 == run["attempts"]
 
 
-UNSCHEDULED = (
+UNSCHEDULED = last_words(
     "budget.steps=12_000",
     "algorithm.n_steps=128",
     "algorithm.n_epochs=2",
@@ -158,7 +159,8 @@ def test_what_a_signal_interrupted_continues(study: StudyFolder) -> None:
 @long
 def test_an_environment_that_cannot_be_put_back_is_restarted_visibly(study: StudyFolder) -> None:
     """A run of BipedalWalker cannot continue, records the refusal, and starts from step 0."""
-    arguments = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
+    words = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
+    arguments = last_words(*words)
     code, output = study.give("run", "experiment=control", *arguments)
     assert 0 == code, output
     kill_at(study, "killed", 1, 1000, *arguments)

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from in_full import long
+from last_words import last_words
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.app.commands.load import load
@@ -134,7 +135,7 @@ def test_a_sweep_over_a_script(study: StudyFolder) -> None:
     """A sweep over a script tunes, tests and tracks it, and refuses an edited script."""
     (study.folder / "train.py").write_text(SWEPT)
     arguments = (
-        "sweep", *SMALL, "budget.steps=150", "algorithm.settings.lr=0.9", "tuner=random",
+        "sweep", *last_words(*SMALL, "budget.steps=150"), "algorithm.settings.lr=0.9", "tuner=random",
         "sweep.space.algorithm.settings.lr=interval(0.0, 1.0)", "sweep.trials=3", "seeds.tuning=2",
         "seeds.test=2", "sweep.allocation=fixed", "experiment=s",
         "tracker=[tensorboard]", "tracker.tensorboard.wait=100",

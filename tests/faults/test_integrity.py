@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from in_full import long
 from injection import fail_at, kill_at, traced
+from last_words import last_words
 from studies import StudyFolder, new_study, odd, wait_until
 from test_disk import _may_mount
 from test_sweep_kill import WORDS as SWEEP
@@ -143,7 +144,7 @@ def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: Stud
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     """A killed, repeated and extended sweep matches the ledger, with its definition and choice."""
-    arguments = ("sweep", *SWEEP, "sweep.trials=4", "experiment=x")
+    arguments = ("sweep", *last_words(*SWEEP, "sweep.trials=4"), "experiment=x")
     command = study.start(*arguments, variables={"RLEXP_QUICK": SLOWLY})
     wait_until(lambda: len(study.events("x", "ended")) >= 2)
     command.kill()
@@ -151,14 +152,14 @@ def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     assert () == verdict(study).faults
     assert study.give(*arguments)[0] == 0
     count = count_matching(study)
-    assert study.give(*arguments, "seeds.test=3")[0] == 0
+    assert study.give(*last_words(*arguments, "seeds.test=3"))[0] == 0
     assert count < count_matching(study)
     documents = [getattr(entry, "name", "") for entry in _entries(study)]
     assert {"experiment.json", "selection.json"} <= set(documents)
     ledger = study.folder / "runs" / "x" / "ledger.jsonl"
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
     before = verdict(study).late
-    assert study.give(*arguments, "seeds.test=3")[0] == 0
+    assert study.give(*last_words(*arguments, "seeds.test=3"))[0] == 0
     assert before + 1 == verdict(study).late
     count_matching(study)
 

@@ -201,7 +201,10 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
             "several trackers must be a list: write tracker=[wandb,mlflow]",
         ),
         (("run", "tracker=[tensorbord]"), "did you mean 'tensorboard'?"),
-        (("run", TENSORBOARD, "tracker.tensorboard.weight=3"), "did you mean 'wait'?"),
+        (
+            ("run", TENSORBOARD, "tracker.tensorboard.weight=3"),
+            "did you mean 'tracker.tensorboard.wait=3'?",
+        ),
         (("run", TENSORBOARD, "tracker.tensorboard.wait=-1"), "tracker.tensorboard.wait"),
         (("sync", "none"), "there is no experiment"),
         (("sync", "algorithm=ppo"), "overrides of trackers"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from in_full import IN_FULL
+from last_words import last_words
 from studies import new_study
 
 RUN = ("run", "budget.steps=3000", "budget.evaluation_every=1000", "seeds.test=2")
@@ -65,5 +66,5 @@ def test_a_dry_run_shows_the_size_on_disk(tmp_path: Path) -> None:
         code, output = study.give(*arguments, "--dry-run")
         assert (code, "2 MB" in output) == (0, True), output
         assert study.give(*arguments)[0] == 0
-        code, output = study.give(*arguments, "experiment=y", "--dry-run")
+        code, output = study.give(*last_words(*arguments, "experiment=y"), "--dry-run")
         assert (code, "kB" in output) == (0, True), output

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from in_full import long
+from last_words import last_words
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.files import read_json
@@ -107,7 +108,7 @@ def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) ->
     """After a change of code `resume` restarts the run, or continues it with `--allow-drift`."""
     with new_study(tmp_path / "study", warm=True) as study:
         overrides = ("seeds.test=1", *OWN_ENVIRONMENT, "--allow-import", "odd_environments")
-        interrupt(study, "run", *WORDS, *overrides, "experiment=cut")
+        interrupt(study, "run", *last_words(*WORDS, *overrides), "experiment=cut")
         module = study.folder / "odd_environments.py"
         module.write_text(module.read_text() + "\nCHANGED = True\n")
         shutil.copytree(study.folder / "runs" / "cut", study.folder / "runs" / "same")

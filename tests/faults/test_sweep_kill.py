@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from in_full import IN_FULL, long
+from last_words import last_words
 from outcomes import check_same_run
 from studies import StudyFolder, new_study, wait_until
 
@@ -84,17 +85,23 @@ def has_progressed(study: StudyFolder, before: int) -> bool:
 def test_a_finished_sweep_does_nothing_and_refuses_to_choose_again(tmp_path: Path) -> None:
     """A repeat runs nothing, more test seeds are run, and more trials are refused."""
     with new_study(tmp_path / "study", warm=True) as study:
-        assert study.give("sweep", *WORDS, "experiment=once", "sweep.trials=3")[0] == 0
+        assert (
+            study.give("sweep", *last_words(*WORDS, "experiment=once", "sweep.trials=3"))[0] == 0
+        )
         before = len(study.events("once", "ended"))
-        code, output = study.give("sweep", *WORDS, "experiment=once", "sweep.trials=3")
+        code, output = study.give(
+            "sweep", *last_words(*WORDS, "experiment=once", "sweep.trials=3")
+        )
         assert (0, before) == (code, len(study.events("once", "ended"))), output
         assert "nothing to run" in output
         code, output = study.give(
-            "sweep", *WORDS, "experiment=once", "sweep.trials=3", "seeds.test=3"
+            "sweep", *last_words(*WORDS, "experiment=once", "sweep.trials=3", "seeds.test=3")
         )
         assert code == 0, output
         assert len(study.events("once", "ended")) in {before + 1, before + 2}
-        code, output = study.give("sweep", *WORDS, "experiment=once", "sweep.trials=9")
+        code, output = study.give(
+            "sweep", *last_words(*WORDS, "experiment=once", "sweep.trials=9")
+        )
         assert (2, True) == (code, "has chosen its winner" in output), output
         code, output = study.give("run", "experiment=once")
         assert (2, True) == (code, "is a sweep" in output), output

@@ -83,3 +83,21 @@ def test_a_single_configuration_is_not_named() -> None:
     requested = experiment(tuned("ppo", 0.95), root=1)
     expected = ["algorithm.gamma: existing 0.9, requested 0.95", "root: existing 0, requested 1"]
     assert expected == redefinition(existing, requested)
+
+
+def test_many_differences_are_counted() -> None:
+    """A message has at most eight lines, and the last one counts the other differences."""
+    base = configuration("ppo")
+    settings = {f"setting_{number}": number for number in range(20)}
+    first, second = (
+        experiment(replace(base, algorithm={**base.algorithm, **changed}))
+        for changed in (settings, dict.fromkeys(settings, -1))
+    )
+    lines = redefinition(first, second)
+    assert (8, "and 13 more differences") == (len(lines), lines[-1])
+    eight = dict(list(settings.items())[:8])
+    third = experiment(
+        replace(base, algorithm={**base.algorithm, **settings, **dict.fromkeys(eight, -1)})
+    )
+    assert 8 == len(redefinition(first, third))
+    assert "more" not in redefinition(first, third)[-1]

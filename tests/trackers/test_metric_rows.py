@@ -1,6 +1,7 @@
 """Conversion of events into rows, one row for each environment step."""
 
 import math
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,3 +63,11 @@ def test_rows_in_two_parts_are_those_of_the_whole(
     assert [(r.step, dict(r.metrics)) for r in all_rows] == [
         (r.step, dict(r.metrics)) for r in merged_rows
     ]
+
+
+def test_a_measure_is_the_mean_of_the_episodes_that_report_it() -> None:
+    """Trackers receive each measure; an episode without it does not hide the others."""
+    measures = {"success": (1.0, 0.0), "cost": (3.0, math.nan), "odd": (math.nan, math.nan)}
+    (row,) = rows_of([replace(evaluated(10, 4.0, 6.0), measures=measures)])
+    assert (0.5, 3.0) == (row.metrics["eval/success"], row.metrics["eval/cost"])
+    assert "eval/odd" not in row.metrics

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from faulty_proxy import HOLE, PASS, FaultyProxy, Mode, slow, status
 from in_full import IN_FULL
+from last_words import last_words
 from mlflow_backend import ServerBackend, mlflow_server_backend, shared_server
 from postgresql_server import binaries
 from warm_processes import Forked, warm_process
@@ -133,7 +134,7 @@ def test_a_server_that_fails_in_mid_run_costs_nothing(
     )
     completed_output(tmp_path, "sync", "one", *settings)
     assert stored_points(backend) == recorded_points(tmp_path) != Counter()
-    completed_output(tmp_path, *RUN, "experiment=two")
+    completed_output(tmp_path, *last_words(*RUN, "experiment=two"))
     assert {e["weights"] for e in events(tmp_path, "ended")} == {end_event["weights"]}
 
 

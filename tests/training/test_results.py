@@ -149,3 +149,16 @@ def test_a_file_that_loses_lines_is_refused(truncate: bool, message: str, tmp_pa
         path.unlink()
     with pytest.raises(ScriptFault, match=message):
         tail.read()
+
+
+def test_a_scored_measure_must_be_written_for_every_episode() -> None:
+    """A line without the measure that is scored is refused, and names what it has."""
+    measures = {"success": [1, 0], "cost": [3, 4]}
+    (evaluation,) = events_of({**FINAL, "measures": measures}, score="success")
+    assert isinstance(evaluation, Evaluated)
+    assert evaluation.mean_of("success") == 0.5
+    with pytest.raises(
+        ScriptFault, match="1 of 2 episodes of the final evaluation lack it"
+    ) as info:
+        events_of({**FINAL, "measures": {**measures, "success": [1, None]}}, score="success")
+    assert info.value.failure is Failure.USER

@@ -96,7 +96,7 @@ def test_without_a_cadence_only_the_final_evaluation_is_made(tmp_path: Path) -> 
 def test_checkpoints_are_published_at_their_cadence(tmp_path: Path) -> None:
     """A checkpoint with statistics is published at the first rollout after 100 steps."""
     words = (*TINY["ppo"], *SHORT, "environment.vector.normalise_observations=true")
-    listener, _ = run_training(tmp_path, *words, checkpoint_every=100)
+    listener, _ = run_training(tmp_path, *words, checkpoint_every=100, keep_last=False)
     names = [e.name for e in listener.events if isinstance(e, Checkpointed)]
     assert ["checkpoints/128"] == names
     assert [128] == [c.step for c in listener.checkpoints]

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from last_words import last_words
+
 from rlexp.app.execution.run_process import assemble
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
@@ -98,7 +100,7 @@ def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec
 
     Keyword arguments change values of its parts afterwards, which is faster than overrides.
     """
-    composition = deepcopy(_compose_parts(words))
+    composition = deepcopy(_compose_parts(tuple(last_words(*words))))
     return RunSpec(
         agent=merged(composition.parts["agent"], changes.get("agent", {})),
         algorithm=merged(composition.parts["algorithm"], changes.get("algorithm", {})),

@@ -28,7 +28,7 @@ from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.pairwise_family import Verdict
 
-SECTIONS = "section=[verdicts,tasks,aggregates,pairs,missing]"
+SECTIONS = "section=[verdicts,tasks,measures,aggregates,pairs,missing]"
 """The sections of a report that a comparison shows."""
 
 
@@ -58,7 +58,8 @@ class Comparison:
         title: The names of the experiments.
         subtitle: The numbers of labels, tasks and runs.
         labels: The compared labels, in the order of the targets.
-        parts: Verdicts, scores on each task, aggregates, tests of each pair, and missing runs.
+        parts: Verdicts, scores on each task, measures, aggregates, tests of each pair, and missing
+            runs.
         version: The version of rlexp that computed the numbers.
         failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
             if there are any.

@@ -27,6 +27,7 @@ from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchSettings
+from rlexp.app.execution.probes import find_costs
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported
@@ -65,6 +66,8 @@ class AdaptiveRequest:
         restart: Whether to replace a frozen design by this one.
         overrides: Changed settings of `conf/report.yaml`.
         command: The command as the user typed it.
+        probe: Whether to measure what runs cost before the first one starts; None measures plans
+            that seem to take a minute or longer.
     """
 
     targets: tuple[str, ...]
@@ -75,6 +78,7 @@ class AdaptiveRequest:
     restart: bool = False
     overrides: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    probe: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +159,7 @@ def compare_adaptively(
     evidence = collect_evidence(request.targets, Phase.TEST, workspace)
     design = make_design(evidence, settings, request.group, request.interims, request.family)
     if request.dry_run:
-        return _dry_run(design, paths, request, workspace)
+        return _dry_run(design, paths, request, workspace, observer)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         scores = sum(member.score is not None for member in evidence.members)
         ledger = (restart_design if request.restart else freeze_design)(paths, design, scores)
@@ -201,8 +205,10 @@ def _until_decided(
         experiment, plan = _plan(looked, evidence, design)
         if not plan.missing:
             raise RecordError(_without_score([], paths))
+        costs = find_costs(plan.missing, launch, workspace, observer, probing=request.probe)
+        costs.check(plan.missing)
         interrupted, _ = launch_experiment(
-            paths, experiment, Phase.TEST, plan, launch, workspace, observer
+            paths, experiment, Phase.TEST, plan, launch, workspace, observer, costs
         )
         if interrupted is not None:
             evidence = collect_evidence([paths.name], Phase.TEST, workspace)
@@ -210,7 +216,11 @@ def _until_decided(
 
 
 def _dry_run(
-    design: FrozenDesign, paths: ExperimentPaths, request: AdaptiveRequest, workspace: Workspace
+    design: FrozenDesign,
+    paths: ExperimentPaths,
+    request: AdaptiveRequest,
+    workspace: Workspace,
+    observer: Observer,
 ) -> AdaptiveComparison | NextLook:
     """The runs of the next look, or the decisions of a design that is frozen and finished."""
     evidence = collect_evidence([paths.name], Phase.TEST, workspace)
@@ -225,7 +235,8 @@ def _dry_run(
     experiment, plan = _plan(looked, evidence, design)
     launch = _launch_settings_of(experiment, request, workspace)
     code = read_code(workspace.folder, workspace.layout.root)
-    planned = make_run_plan(paths, Phase.TEST, plan, launch, code)
+    costs = find_costs(plan.missing, launch, workspace, observer, probing=request.probe)
+    planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
 
 

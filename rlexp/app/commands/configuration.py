@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rlexp.app.execution.compatibility import check_compatibility
-from rlexp.app.execution.request import read_request
+from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.request import read_configurations, read_request
 from rlexp.app.results import Schema
+from rlexp.app.sweeps.retrain import SweepTrial, words_to_show
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose
+from rlexp.config.compose import ComposedConfiguration, compose_words, find_words
 from rlexp.config.config_files import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.secret_check import has_variable
+from rlexp.config.study_file import LabelledWords
+from rlexp.config.study_text import ChosenWords, study_text
+from rlexp.config.word_search import SettingEntry, search_settings
 from rlexp.store.secrets import mask_all
 
 TRACKER = "tracker"
@@ -24,7 +29,8 @@ class ResolvedConfiguration:
     """A resolved configuration, with its choices where it is one of a grid.
 
     Attributes:
-        choices: The choices of the grid or matrix: key and value as text (`algorithm`: `ppo`).
+        choices: The choices of the grid or matrix: key and value as text (`algorithm`: `ppo`),
+            after the label of the variant of a study file (`variant`).
         configuration: Every group and setting. References to environment variables stay
             unresolved, and secrets are masked.
     """
@@ -111,6 +117,38 @@ class OptionListing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """A setting or an option that matches a search.
+
+    Attributes:
+        write: What to type; `…` stands for a value of a setting.
+        default: The default value of a setting; null for an option.
+        options: The options of its group that have the setting; empty outside groups.
+        meaning: The comment beside the setting, or the description of the option.
+    """
+
+    write: str
+    default: Any
+    options: tuple[str, ...]
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingListing:
+    """The settings and options that match a search.
+
+    Attributes:
+        word: The word that was searched.
+        rows: The settings and options, the best matches first.
+    """
+
+    schema: ClassVar[Schema] = Schema("configuration-search")
+
+    word: str
+    rows: tuple[SettingRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidConfiguration:
     """A valid configuration.
 
@@ -140,19 +178,81 @@ class ValidConfigurations:
     runs: int
 
 
-def show_configuration(overrides: Sequence[str], workspace: Workspace) -> ResolvedConfigurations:
-    """Compose every configuration of the given overrides; environment variables stay unresolved.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyText:
+    """A study file that plans the same runs as the given overrides.
+
+    Attributes:
+        name: The name of the experiment.
+        text: The content of the file, in YAML.
+    """
+
+    schema: ClassVar[Schema] = Schema("study-text")
+
+    name: str
+    text: str
+
+
+def show_study(overrides: Sequence[str], workspace: Workspace) -> StudyText:
+    """Write the words of a command as a study file, with a variant for each choice of a grid.
 
     Raises:
-        ConfigError: An override cannot be read, or names something unknown.
+        ConfigError: An override is unknown, mistyped or out of range, or holds a secret.
     """
-    configurations = (
-        ResolvedConfiguration(
-            choices=dict(composed.choices), configuration=_masked(composed.plain)
+    name = read_request(overrides, workspace).experiment.name
+    configurations = [
+        ChosenWords(
+            label=planned.configuration.label,
+            words=planned.composed.words or LabelledWords(None, tuple(overrides)),
+            choices=dict(planned.composed.choices),
+            is_cell=planned.composed.cell is not None,
         )
-        for composed in compose(overrides, workspace.folder)
+        for planned in read_configurations(overrides, workspace)
+    ]
+    return StudyText(name=name, text=study_text(name, configurations))
+
+
+def show_configuration(
+    overrides: Sequence[str], workspace: Workspace, origin: SweepTrial | None = None
+) -> ResolvedConfigurations:
+    """Compose every configuration of the given overrides; environment variables stay unresolved.
+
+    Args:
+        overrides: The overrides.
+        workspace: The workspace, with the packages that may be imported.
+        origin: The trial of a sweep that the overrides change; None without one.
+
+    Raises:
+        RlexpError: An override cannot be read or names something unknown, or there is no such
+            trial.
+    """
+    if origin is not None:
+        overrides = words_to_show(origin, overrides, workspace)
+    configurations = (
+        ResolvedConfiguration(choices=_choices_of(composed), configuration=_masked(composed.plain))
+        for composed in compose_words(overrides, workspace.folder)
     )
     return ResolvedConfigurations(configurations=tuple(configurations))
+
+
+def _choices_of(composed: ComposedConfiguration) -> dict[str, str]:
+    """The choices of a configuration, with the label of its variant, if any."""
+    variant = {} if composed.variant is None else {"variant": composed.variant}
+    return {**variant, **dict(composed.choices)}
+
+
+def words_of_option(name: str, value: str, workspace: Workspace) -> str | None:
+    """The words that say the same as an option of another tool, as typed in a shell.
+
+    Args:
+        name: The name of the option, with its dashes.
+        value: The value that was typed with it.
+        workspace: The workspace, whose `conf/` wins over the packaged one.
+
+    Returns:
+        The words; None if no setting has such a name.
+    """
+    return find_words(name, value, workspace.folder)
 
 
 def list_groups(workspace: Workspace) -> GroupListing:
@@ -187,6 +287,36 @@ def _written(
     return f"{group}=…" if group in of_runs else f"+{group}=…"
 
 
+def search_configuration(word: str, workspace: Workspace) -> SettingListing:
+    """Search settings and options by a part of a name or of a comment; the best matches first.
+
+    Raises:
+        ConfigError: Nothing contains the word.
+    """
+    files = ("config.yaml", "report.yaml", "sweep.yaml")
+    of_runs, of_reports, of_sweeps = (defaults(workspace.folder, file) for file in files)
+
+    def write(entry: SettingEntry) -> str:
+        if entry.is_option:
+            form = _written(entry.key, of_runs, of_reports, of_sweeps)
+            return form.replace("…", str(entry.default))
+        if entry.of_reports:
+            return f"report --set {entry.key}=…"
+        is_of_sweeps = entry.key.split(".")[0] in {DEFINITIONS, "sweep", *of_sweeps}
+        return f"sweep NAME {entry.key}=…" if is_of_sweeps else f"{entry.key}=…"
+
+    rows = (
+        SettingRow(
+            write=write(entry),
+            default=None if entry.is_option else entry.default,
+            options=entry.options,
+            meaning=entry.meaning,
+        )
+        for entry in search_settings(word, workspace.folder)
+    )
+    return SettingListing(word=word, rows=tuple(rows))
+
+
 def list_options(group: str, workspace: Workspace) -> OptionListing:
     """List the options of a group with their descriptions.
 
@@ -218,6 +348,8 @@ def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> Va
     """
     request = read_request(overrides, workspace)
     check_compatibility(request.experiment.configurations, workspace, parts=request.parts)
+    devices = (c.compute.device for c in request.experiment.configurations)
+    check_devices(devices, request.executor)
     return ValidConfigurations(
         configurations=tuple(
             ValidConfiguration(label=configuration.label, task=configuration.task)

@@ -3,33 +3,42 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rlexp.app.execution.compatibility import check_compatibility
+from rlexp.app.execution.request import configuration_of
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose
+from rlexp.config.compose import compose, compose_cells
 from rlexp.config.config_files import group_options
-from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, cells_of
+from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, MatrixCell, cells_of
 from rlexp.config.third_party_yaml import (
     HyperparameterEntry,
     environment_options,
     read_third_party_entries,
 )
-from rlexp.config.validate import validate
+from rlexp.config.validate import PlugIns, validate
 from rlexp.config.yaml_text import matrix_text
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
 from rlexp.exchange.importers.zoo_settings import translate_zoo_settings
+from rlexp.exchange.importers.zoo_tasks import (
+    ATARI,
+    BROUGHT_BY_ATARI,
+    MatchedTasks,
+    match_tasks,
+)
+from rlexp.protocol.experiment import Configuration
 from rlexp.store.files import publish
 from rlexp.text import join_first_names
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 SETTING = re.compile(r"\balgorithm\.(\w+)")
 """Finds the setting that an error message of the configuration is about."""
-OF_NO_TASK = ("default", "atari")
-"""Entries of the zoo that apply to many environments."""
+OF_NO_TASK = ("default",)
+"""Entries of the zoo that apply to every environment."""
 MOST = 8
 """Longest list of problems in an error message."""
 
@@ -54,6 +63,19 @@ class HyperparametersRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableEntry:
+    """An entry that was imported, but cannot be trained on this machine.
+
+    Attributes:
+        entry: The name of the entry.
+        reason: Why it cannot be trained.
+    """
+
+    entry: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedHyperparameters:
     """A benchmark with the hyperparameters of rl-baselines3-zoo.
 
@@ -62,7 +84,11 @@ class ImportedHyperparameters:
         file: The file that was written; null if no name was given.
         algorithm: The algorithm of the hyperparameters.
         tasks: The entries that were imported.
-        left_out: Entries for no single task, which were left out automatically.
+        cells: Number of tasks of the benchmark; an entry may stand for several.
+        left_out: Entries for every task, and `atari` where it cannot be converted; these were left
+            out automatically.
+        notes: Where a task differs from that of the zoo.
+        unusable: Imported entries that cannot be trained on this machine, and why.
         text: The benchmark as YAML.
         next: Suggested next commands.
     """
@@ -73,7 +99,10 @@ class ImportedHyperparameters:
     file: Path | None
     algorithm: str
     tasks: tuple[str, ...]
+    cells: int
     left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+    unusable: tuple[UnusableEntry, ...]
     text: str
     next: tuple[NextCommand, ...]
 
@@ -93,8 +122,8 @@ def import_hyperparameters(
         raise ConfigError(f"there is no file {path}; name a file such as hyperparams/ppo.yml")
     algorithm = _algorithm(request.algorithm or path.stem, workspace.folder)
     every = read_third_party_entries(path)
-    entries = _selected(every, request, path)
-    text = _text(_translated(entries, algorithm, path, workspace), algorithm, path)
+    translation = _translated(_selected(every, request, path), algorithm, path, request, workspace)
+    text = _text(translation, algorithm, path)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
         publish(target, text.encode())
@@ -102,8 +131,11 @@ def import_hyperparameters(
         name=request.name,
         file=target,
         algorithm=algorithm,
-        tasks=tuple(entry.name for entry in entries),
-        left_out=tuple(_left_out(every, request)),
+        tasks=tuple(translation.entries),
+        cells=len(translation.tasks),
+        left_out=(*_left_out(every, request), *translation.left_out),
+        notes=tuple(translation.notes),
+        unusable=tuple(translation.unusable),
         text=text,
         next=tuple(_next(request.name)),
     )
@@ -164,49 +196,135 @@ def _left_out(
         yield from (n for n in names if n in OF_NO_TASK and n not in request.left_out)
 
 
+@dataclass(slots=True)
+class Translation:
+    """The cells of a benchmark, and what to say about the entries that they come from.
+
+    Attributes:
+        tasks: The settings of each task.
+        entries: The entries that were converted.
+        left_out: Entries that nobody named and that cannot be converted.
+        notes: Where a task differs from that of the zoo.
+        unusable: Entries that cannot be trained on this machine.
+    """
+
+    tasks: dict[str, Any] = field(default_factory=dict)
+    entries: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unusable: list[UnusableEntry] = field(default_factory=list)
+
+
 def _translated(
-    entries: Sequence[HyperparameterEntry], algorithm: str, path: Path, workspace: Workspace
-) -> dict[str, Any]:
+    entries: Sequence[HyperparameterEntry],
+    algorithm: str,
+    path: Path,
+    request: HyperparametersRequest,
+    workspace: Workspace,
+) -> Translation:
     """The benchmark matrix; each of its configurations was composed and validated.
 
     Raises:
         ConfigError: An entry cannot be converted; the message lists all problems.
     """
     (base,) = compose([f"algorithm={algorithm}"], workspace.folder)
-    algorithm_settings = [key for key in base.plain["algorithm"] if key != "_target_"]
+    available = [key for key in base.plain["algorithm"] if key != "_target_"]
     options = environment_options(workspace.folder)
     troubles: dict[str, list[str]] = {}
-    tasks: dict[str, Any] = {}
+    result = Translation()
     for entry in entries:
-        settings, refused = translate_zoo_settings(entry.settings, algorithm_settings)
-        matrix = {TASKS: {options.get(entry.name, entry.name): _task(settings, algorithm)}}
-        problems = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
-        if entry.name not in options and not GYMNASIUM_ID.fullmatch(entry.name):
-            problems = [f"line {entry.line}: it is not a Gymnasium id, so it names no single task"]
+        matched = match_tasks(entry.name, options)
+        settings, problems = _settings(entry, available)
+        matrix = {TASKS: {task: _task(settings, algorithm) for task in matched.tasks}}
+        problems += [f"line {entry.line}: {why}" for why in _misplaced(entry, matched, result)]
         # Composing an entry with a known problem would report the same problem in other words.
-        problems += [] if problems else _mistakes(matrix, entry, workspace)
-        if problems:
-            troubles.setdefault("; ".join(problems), []).append(entry.name)
-        tasks |= matrix[TASKS]
+        checked = CheckedEntry(problems) if problems else _check(matrix, entry, workspace)
+        if checked.problems and entry.name == ATARI and ATARI not in request.tasks:
+            result.left_out.append(ATARI)
+            continue
+        if checked.problems:
+            troubles.setdefault("; ".join(checked.problems), []).append(entry.name)
+        result.tasks |= matrix[TASKS]
+        result.entries.append(entry.name)
+        result.notes += [matched.note] if matched.note else []
+        if checked.unusable:
+            result.unusable.append(UnusableEntry(entry=entry.name, reason=checked.unusable))
     if troubles:
         raise ConfigError(_refusal(troubles, path))
-    return {TASKS: tasks}
+    if not result.tasks:
+        raise ConfigError(f"no entry of {path} is left to import; name entries with --task")
+    return result
 
 
-def _mistakes(
+def _settings(
+    entry: HyperparameterEntry, available: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The translated settings of an entry, and the problems of those that cannot be."""
+    brought = BROUGHT_BY_ATARI if entry.name == ATARI else ()
+    given = {key: value for key, value in entry.settings.items() if key not in brought}
+    settings, refused = translate_zoo_settings(given, available)
+    return settings, [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
+
+
+def _misplaced(
+    entry: HyperparameterEntry, matched: MatchedTasks, result: Translation
+) -> Iterator[str]:
+    """Why the tasks of an entry cannot be cells of the benchmark."""
+    if matched.tasks == (entry.name,) and not GYMNASIUM_ID.fullmatch(entry.name):
+        yield "it is not a Gymnasium id, so it names no single task"
+    for task in matched.tasks:
+        if task in result.tasks:
+            yield f"an earlier entry is already the task {task}"
+    if not matched.tasks:
+        yield "no option of environment is such a task"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEntry:
+    """What the check of a converted entry has shown.
+
+    Attributes:
+        problems: Why the entry cannot be converted.
+        unusable: Why the entry cannot be trained on this machine; None if it can.
+    """
+
+    problems: list[str]
+    unusable: str | None = None
+
+
+def _check(
     matrix: Mapping[str, Any], entry: HyperparameterEntry, workspace: Workspace
-) -> list[str]:
-    """The errors that a converted entry causes in the configuration, with the line in its file."""
+) -> CheckedEntry:
+    """Compose and validate a converted entry, and make the environment of its first task."""
     at = f"line {entry.line}"
+    unusable: list[str | None] = []
     try:
         for cell in cells_of(matrix, entry.name, at, workspace.folder):
-            for composed in compose(cell.overrides, workspace.folder):
-                validate(composed.plain, workspace.allowed)
+            for composed in compose_cells([MatrixCell(cell.overrides)], workspace.folder):
+                root, parts = validate(composed.plain, workspace.allowed)
+                # The Atari tasks differ in their game only, and importing torch takes seconds.
+                if not unusable:
+                    configuration = configuration_of(composed, root, parts)
+                    unusable.append(_why_unusable(configuration, parts, entry.name, workspace))
     except ConfigError as error:
         said = str(error).removeprefix(f"{at}: ")
         key = SETTING.search(said)
-        return [f"line {entry.line_of(key[1]) if key else entry.line}: {said}"]
-    return []
+        return CheckedEntry([f"line {entry.line_of(key[1]) if key else entry.line}: {said}"])
+    return CheckedEntry([], unusable[0] if unusable else None)
+
+
+def _why_unusable(
+    configuration: Configuration, parts: PlugIns, name: str, workspace: Workspace
+) -> str | None:
+    """Why a configuration cannot be trained on this machine; None if it can."""
+    # The file may come from anybody: its module is not imported here.
+    if ":" in name:
+        return f"it names the module {name.partition(':')[0]}, which was not imported to check it"
+    try:
+        check_compatibility([configuration], workspace, {}, {configuration.fingerprint: parts})
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _refusal(troubles: Mapping[str, Sequence[str]], path: Path) -> str:
@@ -245,12 +363,13 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _text(matrix: Mapping[str, Any], algorithm: str, path: Path) -> str:
+def _text(translation: Translation, algorithm: str, path: Path) -> str:
     # A line feed in the file's name would end the YAML comment that quotes it.
     name = "".join(c if c.isprintable() else "?" for c in path.name)
+    notes = "".join(f"\n{note}." for note in translation.notes)
     return matrix_text(
-        matrix,
+        {TASKS: translation.tasks},
         f"{algorithm} with the hyperparameters of rl-baselines3-zoo, {name}.\n"
         "Steps are those of the zoo: to compare with another algorithm, give both the same "
-        "budget.steps=…",
+        f"budget.steps=…{notes}",
     )

@@ -1,4 +1,4 @@
-"""`rlexp init`: creates a workspace with an example; existing files are never overwritten."""
+"""`rlexp init`: creates a workspace, or a study file; existing files are never overwritten."""
 
 import os
 import shlex
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from rlexp.app.results import NextCommand, Schema
+from rlexp.config.study_file import is_study_file
+from rlexp.config.study_text import EXAMPLE
 from rlexp.errors import ConfigError
 
 
@@ -159,6 +161,38 @@ def init(folder: str) -> Scaffold:
     return Scaffold(
         files=tuple(root / name for name in scaffold),
         next=tuple(NextCommand(why=why, command=command) for why, command in steps),
+    )
+
+
+STUDY = "study.yaml"
+"""The name of a new study file."""
+
+
+def init_study(target: str) -> Scaffold:
+    """Write a commented study file.
+
+    Args:
+        target: The path of the file, or the folder that receives `study.yaml`.
+
+    Raises:
+        ConfigError: The file already exists or cannot be written; nothing was written.
+    """
+    path = Path(target).expanduser()
+    path = path if is_study_file(target) else path / STUDY
+    if os.path.lexists(path):
+        raise ConfigError(
+            f"{path} exists already, and existing files are not overwritten; choose another name: "
+            "rlexp init --study OTHER.yaml",
+        )
+    file = shlex.quote(str(path))
+    text = EXAMPLE.format(file=file)
+    _write(path.parent, {path.name: text})
+    steps = (
+        ("see what it would run", f"rlexp run {file} --dry-run"),
+        ("run it", f"rlexp run {file}"),
+    )
+    return Scaffold(
+        files=(path,), next=tuple(NextCommand(why=why, command=command) for why, command in steps)
     )
 
 

@@ -1,51 +1,36 @@
 """`rlexp ls`: lists experiments, the runs of an experiment, or configurations."""
 
-import operator
-import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, TypeVar
+from functools import cache, partial
+from typing import Any, ClassVar
 
 from rlexp.app.plans import RefusedCheckpoint
+from rlexp.app.reading.catalogue import collector_paused
+from rlexp.app.reading.conditions import read_conditions
 from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reading.row_selection import (
+    ListingRow,
+    Member,
+    RowMembers,
+    RowSelection,
+    check_kinds,
+)
+from rlexp.app.reading.run_settings import Settings, SettingsIndex
+from rlexp.app.reading.searched_parameters import parameters_by_label
 from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ConfigError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
+from rlexp.records.annotation import Annotation
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
-from rlexp.text import join_first_names, join_names
-
-# Operators of two characters come first: `>` alone would match the beginning of `>=`.
-CONDITION = re.compile(
-    r"\s*(?P<column>\w+)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)", re.DOTALL
-)
-COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-}
-ESTIMATE = "estimate"
-"""The field of the aggregate; users see its column under the name of the metric."""
-NONE = ("", "none", "null", "—")
-"""Values of a condition that stand for a missing value."""
-
-
-class ListingRow(Protocol):
-    """A row of a listing: a dataclass whose fields are columns."""
-
-    text_columns: ClassVar[tuple[str, ...]]
-    """Columns of text; conditions compare them with `=`, `!=` and `~`."""
-    number_columns: ClassVar[tuple[str, ...]]
-    """Columns of numbers; conditions compare them with `<` and `>`, too."""
-
-
-R = TypeVar("R", bound=ListingRow)
+from rlexp.store.annotations import Annotations, read_readable_annotations
+from rlexp.text import format_score, join_first_names, join_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +58,15 @@ class ExperimentRow:
         interval: The aggregate with its interval and the method that computed it.
         last: The time of the latest record, in seconds since 1970.
         problem: Why its definition cannot be read; null if it can.
+        tags: Its tags.
+        note: The newest of its notes; null if it has none.
+        columns: The values of the columns that were asked for, by name; of a key or of a column of
+            runs, the list of the different values of its runs.
     """
 
-    text_columns: ClassVar[tuple[str, ...]] = ("experiment", "task", "label", "phase", "problem")
+    text_columns: ClassVar[tuple[str, ...]] = (
+        *("experiment", "task", "label", "phase", "problem", "tags", "note"),
+    )
     number_columns: ClassVar[tuple[str, ...]] = (
         *("planned", "done", "running", "failed", "missing", "continued", "restarted"),
         *("damaged", "estimate", "last"),
@@ -98,6 +89,9 @@ class ExperimentRow:
     interval: Estimate | None
     last: float | None
     problem: str | None
+    tags: tuple[str, ...] = ()
+    note: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +108,9 @@ class ListedRun:
             `damaged`.
         failure: The kind of its failure; null if it did not fail.
         reason: Why it ended in its state.
-        score: Its score, in units of the task's return; null if it has none.
+        score: Its score; null if it has none.
+        measure_means: Mean of each measure over the final episodes that report it, by name.
+        measures: The same as text (`cost 2.1, success 0.83`); null if there are none.
         step: Environment steps so far.
         steps: Environment steps of its budget.
         seconds: Duration of the attempts that form its record, in seconds.
@@ -129,11 +125,30 @@ class ListedRun:
         began: Where the attempts after the first started (`checkpoint 40,000`, `anew`); null if
             there was only one.
         last: The time of the latest record, in seconds since 1970.
+        parameters: In a sweep, the searched hyperparameters of its trial (`gamma=0.958
+            n_epochs=5`), with up to four digits; null elsewhere.
         problem: What is wrong with its folder; null if nothing is.
+        tags: Its tags.
+        note: The newest of its notes; null if it has none.
+        columns: The values of the columns that were asked for, by name.
     """
 
     text_columns: ClassVar[tuple[str, ...]] = (
-        *("run", "label", "task", "phase", "state", "failure", "reason", "began", "problem"),
+        *(
+            "run",
+            "label",
+            "task",
+            "phase",
+            "state",
+            "failure",
+            "reason",
+            "measures",
+            "began",
+            "parameters",
+            "problem",
+            "tags",
+            "note",
+        ),
     )
     number_columns: ClassVar[tuple[str, ...]] = (
         *("seed", "score", "step", "steps", "seconds", "seconds_spent", "attempts", "restarts"),
@@ -149,6 +164,8 @@ class ListedRun:
     failure: str | None = None
     reason: str | None = None
     score: float | None = None
+    measure_means: Mapping[str, float] = field(default_factory=dict)
+    measures: str | None = None
     step: int | None = None
     steps: int | None = None
     seconds: float | None = None
@@ -161,7 +178,11 @@ class ListedRun:
     unreadable_lines: int | None = None
     began: str | None = None
     last: float | None = None
+    parameters: str | None = None
     problem: str | None = None
+    tags: tuple[str, ...] = ()
+    note: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,17 +197,26 @@ class ConfigurationRow:
         planned: Number of planned runs.
         n: Number of scores in the aggregate.
         metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
-        estimate: The aggregate of the scores, in units of the task's return.
+        estimate: The aggregate of the scores, in units of the score.
         low: The lower end of its interval.
         high: The upper end of its interval.
         failed: Number of failed runs.
         missing: Number of runs with neither a score nor a failure.
-        counted_as_worst: Number of runs without a score that enter the aggregate with the task's
-            declared minimum.
+        counted_as_worst: Number of runs without a score that enter the aggregate with the
+            declared worst score.
         interval: The aggregate with its interval and the method that computed it.
+        parameters: In a sweep, the searched hyperparameters of its trial (`gamma=0.958
+            n_epochs=5`), with up to four digits; null elsewhere.
+        columns: The values of the columns that were asked for, by name.
     """
 
-    text_columns: ClassVar[tuple[str, ...]] = ("experiment", "label", "task", "phase")
+    text_columns: ClassVar[tuple[str, ...]] = (
+        "experiment",
+        "label",
+        "task",
+        "phase",
+        "parameters",
+    )
     number_columns: ClassVar[tuple[str, ...]] = (
         *("planned", "n", "estimate", "low", "high", "failed", "missing", "counted_as_worst"),
     )
@@ -205,6 +235,8 @@ class ConfigurationRow:
     missing: int
     counted_as_worst: int
     interval: Estimate | None
+    parameters: str | None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +245,17 @@ class ListRequest:
 
     Attributes:
         experiment: The experiment whose runs are listed; with None, experiments are listed.
-        where: Conditions that every listed row fulfils (`score>400`).
-        sort: The column to sort by; `-column` sorts in descending order.
+        where: Conditions that every listed row fulfils (`score>400`, `algorithm=ppo`).
+        sort: The column or key to sort by; `-column` sorts in descending order.
         group: Whether configurations are listed.
+        columns: The columns and keys of the table; by default those of the kind of rows.
     """
 
     experiment: str | None = None
     where: tuple[str, ...] = ()
     sort: str | None = None
     group: bool = False
+    columns: tuple[str, ...] = ()
 
 
 class ListingKind(StrEnum):
@@ -243,6 +277,8 @@ class Listing:
         rows: The rows that fulfil the conditions, in order.
         total: Number of rows before the conditions were applied.
         where: The conditions.
+        columns: The columns that were asked for; empty for the usual ones.
+        unmatched: If no row fulfils the conditions, the values that there are instead.
         metric: The name of the aggregate (`iqm`).
         title: The title of the aggregate in tables (`IQM`).
         problems: Problems of folders that no row shows.
@@ -256,162 +292,84 @@ class Listing:
     rows: tuple[ExperimentRow, ...] | tuple[ListedRun, ...] | tuple[ConfigurationRow, ...]
     total: int
     where: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
     metric: str
     title: str
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A comparison of a column with a value."""
-
-    column: str
-    operator: str
-    value: str
-
-    def holds(self, row: ListingRow) -> bool:
-        """Whether the row fulfils the condition; `<` and `>` are false for a missing value."""
-        present = getattr(row, self.column)
-        if self.operator in COMPARISONS:
-            return present is not None and COMPARISONS[self.operator](present, float(self.value))
-        if self.operator == "~":
-            return present is not None and self.value.lower() in str(present).lower()
-        return _equal(present, self.value) is (self.operator == "=")
-
-
+@collector_paused()
 def list_runs(request: ListRequest, workspace: Workspace) -> Listing:
     """List experiments, runs or configurations.
 
     Raises:
-        RlexpError: There is no such experiment or column, or a condition cannot be parsed.
+        RlexpError: There is no such experiment, column or key, or a condition cannot be parsed.
     """
-    kind = ListingKind.RUNS if request.experiment else ListingKind.EXPERIMENTS
-    kind = ListingKind.CONFIGURATIONS if request.group else kind
+    kind = kind_of(request)
     leading = read_headline_aggregate(workspace.folder, workspace.allowed)
+    selection = selection_of(request, leading.name)
     # A mistake in a condition is reported before thousands of runs are read.
-    conditions = _conditions(request, kind, leading.name)
-    name = request.experiment
-    folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
-    surveys = [survey(folder, brief=True) for folder in folders]
-    rows: list[Any] = [row for experiment in surveys for row in _rows(experiment, kind, leading)]
-    kept = [row for row in rows if all(c.holds(row) for c in conditions)]
+    check_kinds(selection)
+    surveys = surveyed(request, workspace)
+    rows: list[RowMembers] = []
+    unreadable: list[str] = []
+    for experiment in surveys:
+        annotations, problems = read_readable_annotations(experiment.paths)
+        rows += listed_rows(experiment, kind, leading, annotations)
+        unreadable += problems
+    kept = selection.kept(rows)
     return Listing(
         kind=kind,
         folder=str(workspace.layout.root),
-        experiment=name,
-        rows=tuple(sort_rows(kept, request.sort and _field(request.sort, leading.name))),
+        experiment=request.experiment,
+        rows=tuple(kept),
         total=len(rows),
         where=request.where,
+        columns=request.columns,
+        unmatched=() if kept else tuple(selection.unmatched(rows)),
         metric=leading.name,
         title=leading.title,
-        problems=tuple(_problems(surveys, kind)),
+        problems=(*_problems(surveys, kind), *unreadable),
     )
 
 
-def read_conditions(
-    texts: Iterable[str], row: type[ListingRow], metric: str = "iqm"
-) -> list[Condition]:
-    """Parse conditions such as `score>400` on the columns of a kind of row.
+def selection_of(request: ListRequest, metric: str) -> RowSelection:
+    """The conditions, the order and the columns of a request.
 
     Raises:
-        ConfigError: A text cannot be parsed, names no column, or compares text with `<` or `>`.
+        ConfigError: A condition cannot be parsed.
     """
-    conditions = []
-    for text in texts:
-        match = CONDITION.fullmatch(text)
-        if match is None:
-            raise ConfigError(
-                f"--where {text!r} is not a condition; write COLUMN=VALUE, with =, !=, ~ "
-                "(contains), or >, >=, <, <= for numbers",
-                code="wrong_type",
-                key="--where",
-            )
-        column, order, value = match.group("column", "operator", "value")
-        check_column(column, _names((*row.number_columns, *row.text_columns), metric), "--where")
-        condition = Condition(_field(column, metric), order, value)
-        if condition.operator in COMPARISONS:
-            _check_order(condition, row.number_columns)
-        conditions.append(condition)
-    return conditions
+    kind = kind_of(request)
+    target = [request.experiment] if request.experiment else []
+    group = ["--group"] if request.group else []
+    return RowSelection(
+        row=ROWS[kind],
+        run=ListedRun if kind is ListingKind.EXPERIMENTS else None,
+        metric=metric,
+        conditions=tuple(read_conditions(request.where)),
+        sort=request.sort,
+        columns=request.columns,
+        command=shlex.join(["rlexp", "ls", *target, *group, "--list-columns"]),
+    )
 
 
-def check_column(name: str, columns: Sequence[str], option: str) -> None:
-    """Check that a column exists.
+def surveyed(request: ListRequest, workspace: Workspace) -> list[ExperimentScan]:
+    """The requested experiment, or all of them, as read from disk.
 
     Raises:
-        ConfigError: There is no such column; the message lists the existing ones.
+        RecordError: There is no such experiment.
     """
-    if name not in columns:
-        raise ConfigError.unknown(
-            f"{option}: there is no column {name!r}", name, columns, key=option
-        )
+    name = request.experiment
+    folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
+    return [survey(folder, brief=True) for folder in folders]
 
 
-def sort_rows(rows: Sequence[R], sort: str | None) -> list[R]:
-    """Sort by a column, in descending order for `-column`; missing values always come last."""
-    if sort is None:
-        return list(rows)
-    column, down = sort.removeprefix("-"), sort.startswith("-")
-
-    def value(row: R) -> Any:
-        return getattr(row, column)
-
-    # Missing values are set apart, because None and NaN cannot be ordered.
-    present = [row for row in rows if not _missing(value(row))]
-    absent = [row for row in rows if _missing(value(row))]
-    return sorted(present, key=value, reverse=down) + absent
-
-
-def _conditions(request: ListRequest, kind: ListingKind, metric: str) -> list[Condition]:
-    row = ROWS[kind]
-    try:
-        if request.sort is not None:
-            names = _names((*row.text_columns, *row.number_columns), metric)
-            check_column(request.sort.removeprefix("-"), names, "--sort")
-        return read_conditions(request.where, row, metric)
-    except ConfigError as error:
-        if kind is not ListingKind.EXPERIMENTS:
-            raise
-        raise error.rephrased(f"{error}; for columns of runs: rlexp ls EXPERIMENT") from error
-
-
-def _names(columns: Sequence[str], metric: str) -> tuple[str, ...]:
-    """The column names for users: the aggregate has the name of its metric."""
-    return tuple(metric if name == ESTIMATE else name for name in columns)
-
-
-def _field(name: str, metric: str) -> str:
-    """The field of a column name; a leading `-` is kept."""
-    return name.replace(metric, ESTIMATE) if name.removeprefix("-") == metric else name
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value != value  # noqa: PLR0124 (NaN has no place in an order)
-
-
-def _check_order(condition: Condition, numbers: Sequence[str]) -> None:
-    text = f"--where {condition.column}{condition.operator}{condition.value}"
-    if condition.column not in numbers:
-        raise ConfigError(f"{text}: {condition.column} holds text; compare it with =, != or ~")
-    if _number(condition.value) is None:
-        raise ConfigError(f"{text}: {condition.value!r} is not a number")
-
-
-def _equal(present: Any, value: str) -> bool:
-    if present is None:
-        return value.lower() in NONE
-    number = _number(value)
-    if isinstance(present, int | float) and number is not None:
-        return present == number
-    return str(present) == value
-
-
-def _number(text: str) -> float | None:
-    try:
-        # Tables print numbers with commas, and users copy them from there.
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
+def kind_of(request: ListRequest) -> ListingKind:
+    """The kind of the rows of a request."""
+    if request.group:
+        return ListingKind.CONFIGURATIONS
+    return ListingKind.RUNS if request.experiment else ListingKind.EXPERIMENTS
 
 
 ROWS: Mapping[ListingKind, type[ListingRow]] = {
@@ -422,29 +380,75 @@ ROWS: Mapping[ListingKind, type[ListingRow]] = {
 """The class of the rows of each kind of listing."""
 
 
-def _rows(
-    experiment: ExperimentScan, kind: ListingKind, leading: HeadlineAggregate
-) -> Iterable[ListingRow]:
+def listed_rows(
+    experiment: ExperimentScan,
+    kind: ListingKind,
+    leading: HeadlineAggregate,
+    annotations: Annotations,
+) -> Iterable[RowMembers]:
+    """The rows of an experiment, each with the runs or the configuration that it stands for."""
+    index = SettingsIndex(experiment.experiment)
+    # Read where a row of a run needs them, and once for each experiment.
+    parameters = cache(partial(parameters_by_label, experiment.paths))
     if kind is ListingKind.CONFIGURATIONS:
-        return _configurations(experiment, leading)
+        return _configurations(experiment, leading, index)
     if kind is ListingKind.RUNS:
-        return [_run(run) for run in experiment.runs]
-    return [_experiment(experiment, leading)]
+        return [
+            RowMembers(
+                _run(run, annotations, parameters()),
+                [_member(run, index, annotations, parameters)],
+            )
+            for run in experiment.runs
+        ]
+    members = [_member(run, index, annotations, parameters) for run in experiment.runs]
+    row = _experiment(experiment, leading)
+    return [RowMembers(replace(row, **_annotated(annotations.experiment)), members)]
 
 
-def _run(run: ScannedRun) -> ListedRun:
+def _member(
+    run: ScannedRun,
+    index: SettingsIndex,
+    annotations: Annotations,
+    parameters: Callable[[], Mapping[str, str]],
+) -> Member:
+    def settings() -> Settings:
+        if run.configuration is None or run.stored is None:
+            return {}
+        return index.of(run.configuration, run.stored.record.spec)
+
+    # Both are made only where a condition or a column needs them.
+    return Member(settings, lambda: _run(run, annotations, parameters()))
+
+
+def _annotated(annotation: Annotation) -> dict[str, Any]:
+    """The columns with tags and notes."""
+    newest = annotation.notes[-1].text if annotation.notes else None
+    return {"tags": annotation.tags, "note": newest}
+
+
+def _run(run: ScannedRun, annotations: Annotations, parameters: Mapping[str, str]) -> ListedRun:
+    annotated = _annotated(annotations.of(run.name))
     if run.configuration is None or run.stored is None:
-        return ListedRun(run=run.name, state="damaged", problem=run.problem)
+        return ListedRun(run=run.name, state="damaged", problem=run.problem, **annotated)
     row, record = describe_run(run.configuration, run.stored), run.stored.record
-    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    values = {f.name: getattr(row, f.name) for f in fields(row)}
     values |= {"run": run.name, "state": "damaged" if run.damaged else row.state}
     return ListedRun(
         **values,
         phase=str(record.spec.phase),
+        measures=_measures(row.measure_means),
         began=_began(row.continued, row.restarts),
         last=record.last,
+        parameters=parameters.get(row.label),
         problem=run.problem,
+        **annotated,
     )
+
+
+def _measures(means: Mapping[str, float]) -> str | None:
+    """The means of measures as text; None if there are none."""
+    texts = [f"{name} {format_score(means[name], separator='')}" for name in sorted(means)]
+    return ", ".join(texts) or None
 
 
 def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> ExperimentRow:
@@ -490,21 +494,28 @@ def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | No
     scoreless = sum(record.scoreless for record in records)
     worst = worst_scores(experiment.configurations[0], experiment, scoreless)
     scores = [r.score for r in records if r.score is not None] + worst
-    return leading.estimate(scores, experiment.configurations[0].reference)
+    return leading.estimate(scores, experiment.configurations[0].score_reference)
 
 
 def _configurations(
-    survey: ExperimentScan, leading: HeadlineAggregate
-) -> Iterator[ConfigurationRow]:
+    survey: ExperimentScan, leading: HeadlineAggregate, index: SettingsIndex
+) -> Iterator[RowMembers]:
     if survey.experiment is None:
         return
+    parameters = parameters_by_label(survey.paths)
     for phase in survey.phases:
         entries = survey.entries(phase)
         summary = summarise(survey.paths, survey.experiment, phase, entries, leading)
-        yield from (_configuration(cell, survey.paths.name, phase) for cell in summary.cells)
+        specs = {(c.label, c.task): (c, s.record.spec) for c, s in entries}
+        for cell in summary.cells:
+            row = _configuration(cell, survey.paths.name, phase, parameters.get(cell.label))
+            spec = specs.get((cell.label, cell.task))
+            yield RowMembers(row, [Member(partial(index.of, *spec))] if spec else [])
 
 
-def _configuration(cell: LabelSummary, experiment: str, phase: Phase) -> ConfigurationRow:
+def _configuration(
+    cell: LabelSummary, experiment: str, phase: Phase, parameters: str | None
+) -> ConfigurationRow:
     estimate = cell.estimate
     return ConfigurationRow(
         experiment=experiment,
@@ -521,6 +532,7 @@ def _configuration(cell: LabelSummary, experiment: str, phase: Phase) -> Configu
         missing=cell.missing,
         counted_as_worst=cell.counted_as_worst,
         interval=estimate,
+        parameters=parameters,
     )
 
 

@@ -13,8 +13,9 @@ from rlexp.app.reading.summary import worst_scores
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.seeds import Phase
-from rlexp.records.run import RunRecord
+from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import ExperimentPaths, Layout
 
 TEXT = ("run", "label", "task", "phase", "state")
@@ -73,7 +74,7 @@ class Records:
         worst = worst_scores(configuration, self.experiment, sum(r.scoreless for r in records))
         scores = [r.score for r in records if r.score is not None]
         leading = read_headline_aggregate(self.folder.parent.parent)
-        return leading.estimate([*scores, *worst], configuration.reference)
+        return leading.estimate([*scores, *worst], configuration.score_reference)
 
     def scores(
         self,
@@ -94,16 +95,51 @@ class Records:
         records = [self.records[row] for row in self._rows(label, task, phase)]
         return np.asarray([r.score for r in records if r.score is not None], dtype=np.float64)
 
+    def measure(
+        self,
+        name: str,
+        label: str | None = None,
+        task: str | None = None,
+        phase: str = "test",
+    ) -> NDArray[np.float64]:
+        """A measure of the completed runs of one configuration, in order of their seeds.
+
+        Args:
+            name: The name of the measure (`success`).
+            label: The label; required if the experiment has several.
+            task: The task; required if the experiment has several.
+            phase: `test`, `selection` or `tuning`.
+
+        Returns:
+            The mean over the final episodes that report the measure, of shape (n,); NaN for a run
+            without it.
+
+        Raises:
+            ProtocolError: No configuration matches, or several do, or no run has the measure.
+        """
+        records = [self.records[row] for row in self._rows(label, task, phase)]
+        completed = [record for record in records if record.state is State.COMPLETED]
+        names = sorted({reported for record in completed for reported in record.measures})
+        _check_value(name, "measure", names)
+        return np.asarray([r.measures.get(name, np.nan) for r in completed], dtype=np.float64)
+
     def curves(
         self,
         label: str | None = None,
         task: str | None = None,
         phase: str = "test",
+        quantity: str = RETURN,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Mean returns during training: steps of shape (evaluations,), returns (runs, evaluations).
+        """Means during training: steps of shape (evaluations,), means of (runs, evaluations).
 
         Every planned run has a row, in order of its seed; an evaluation that a run does not have
         is NaN. Failed runs keep the evaluations before their failure.
+
+        Args:
+            label: The label; required if the experiment has several.
+            task: The task; required if the experiment has several.
+            phase: `test`, `selection` or `tuning`.
+            quantity: `return`, or the name of a measure.
 
         Raises:
             ProtocolError: No configuration matches, or several do.
@@ -114,7 +150,9 @@ class Records:
         returns = np.full((len(records), len(steps)), np.nan)
         for row, record in enumerate(records):
             for evaluation in record.evaluations:
-                returns[row, np.searchsorted(steps, evaluation.step)] = evaluation.mean
+                returns[row, np.searchsorted(steps, evaluation.step)] = evaluation.mean_of(
+                    quantity
+                )
         return steps, returns
 
     def _rows(self, label: str | None, task: str | None, phase: str) -> list[int]:

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NoReturn
@@ -13,7 +13,9 @@ from uuid import uuid4
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import NO_SPACE, RecordError
+from rlexp.records.annotation import Annotation
 from rlexp.records.ledger import RemovedRun
+from rlexp.store.annotations import change_annotation
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold, holder, is_held
 from rlexp.store.ledger import append_entry
@@ -61,7 +63,7 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
             f"{target!r} is only a part of the name {name}; to remove that run: {command}"
         )
     try:
-        with _unused(match, lock=yes):
+        with unused(match, lock=yes):
             link, runs, size = _measure(match)
             if yes:
                 _remove_recorded(match)
@@ -94,7 +96,7 @@ def _measure(match: ExperimentPaths | RunPaths) -> tuple[bool, int, int]:
 
 
 @contextmanager
-def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
+def unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
     """Check that nothing uses the experiment or run; with `lock`, lock it while the context is open.
 
     Raises:
@@ -144,6 +146,9 @@ def _remove_recorded(match: ExperimentPaths | RunPaths) -> None:
         append_entry(experiment, entry)
     else:
         _remove(match.folder)
+    # The same run may be made again: it must not begin with the tags of its predecessor.
+    with suppress(RecordError):
+        change_annotation(experiment, match.folder.name, lambda _: Annotation())
 
 
 def _remove(folder: Path) -> None:

@@ -36,7 +36,12 @@ from rlexp.store.secrets import secret_values
 
 LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
-IGNORED = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"})
+IGNORED = frozenset(
+    {
+        *(".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"),
+        *("annotations.json", ".annotations.lock", ".annotations.lock.holder"),
+    }
+)
 """Files of an experiment that no report depends on."""
 COMPILED = frozenset({"__pycache__"})
 """Folders of the code that no report depends on."""
@@ -253,7 +258,12 @@ def _make(
     importance = "importance" in parts.sections
     phase = read_phase(request.phase)
     evidence = collect_evidence(
-        request.targets, phase, workspace, importance=importance, integrity=True
+        request.targets,
+        phase,
+        workspace,
+        importance=importance,
+        integrity=True,
+        measurements="measurements" in parts.sections,
     )
     study = make_report(evidence, parts)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)

@@ -141,6 +141,7 @@ def reproduce(
     for original in originals:
         refuse_imported_run(original.record.spec)
         refuse_older_run(original.record.spec)
+        _refuse_extended(original)
     command = request.command(target, workspace.allowed)
     check_imports([original.record.spec for original in originals], workspace.allowed, command)
     for original in originals:
@@ -152,6 +153,24 @@ def reproduce(
         except KeyboardInterrupt:
             partial.interrupted = signals.received or signal.SIGINT
     return _result(partial, len(originals), output)
+
+
+def _refuse_extended(original: Original) -> None:
+    """Refuse to reproduce a run that continues another one.
+
+    Raises:
+        RecordError: The run has a parent; names it.
+    """
+    inherited = original.record.inherited
+    if inherited is not None:
+        parent = f"{inherited.experiment}/{inherited.run}"
+        command = shlex.join(["rlexp", "reproduce", parent])
+        raise RecordError(
+            f"run {original.name} continues run {parent} from step {inherited.step:,}, and only runs "
+            f"that begin at step 0 can be reproduced: reproduce the parent with '{command}', and "
+            "extend it again",
+            command=command,
+        )
 
 
 def _run_all(

@@ -38,6 +38,7 @@ from rlexp.protocol.budget import OPERATIONAL, Budget
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, is_held
 from rlexp.store.runs import read_spec
@@ -286,6 +287,7 @@ class _Resumption:
             dry_run=self.options.dry_run,
             retry=self.options.retry,
             allow_drift=self.options.allow_drift,
+            probe=self.options.probe,
         )
         for request in phase_requests(
             surveyed, recorded, self.overrides, self.workspace, command, only
@@ -306,6 +308,7 @@ class _Resumption:
             dry_run=self.options.dry_run,
             retry=self.options.retry,
             allow_drift=self.options.allow_drift,
+            probe=self.options.probe,
             until=_until(recorded),
         )
         self._add(run_sweep(request, again, options, self.workspace, self.observer))
@@ -353,12 +356,15 @@ MIRROR = "sweep.storage"
 """The setting of the Optuna storage to which a sweep is copied; it changes no number either."""
 
 
-def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
+def check_overrides(
+    overrides: Sequence[str], *more: str, command: str = "rlexp resume"
+) -> list[str]:
     """Check that overrides change no number, and return their keys.
 
     Args:
         overrides: Overrides in Hydra's grammar.
         more: Further allowed keys.
+        command: The command that takes the overrides, for errors.
 
     Raises:
         ConfigError: An override could change a number.
@@ -370,7 +376,7 @@ def check_overrides(overrides: Sequence[str], *more: str) -> list[str]:
                 ("executor", "executor.…", "tracker", "tracker.…", *ATTEMPT_KEYS, *more)
             )
             raise ConfigError(
-                f"{word}: 'rlexp resume' does not change the configuration of runs and takes only "
+                f"{word}: '{command}' does not change the configuration of runs and takes only "
                 f"{allowed}; for other runs, use 'rlexp run' or 'rlexp sweep'"
             )
     return keys
@@ -406,7 +412,7 @@ def phase_requests(
     refuse_imported(experiment)
     refuse_older(experiment)
     check_imports(experiment.configurations, workspace.allowed, command)
-    executor, budget, trackers = _execution_settings(experiment, recorded, overrides, workspace)
+    executor, budget, trackers = execution_settings(experiment, recorded, overrides, workspace)
     if only is not None:
         _check_asked(experiment, only)
     phases = scanned.phases or (Phase.TEST,)
@@ -433,12 +439,21 @@ def _check_asked(experiment: Experiment, only: RunSpec) -> None:
         )
 
 
-def _execution_settings(
+def execution_settings(
     experiment: Experiment, recorded: LastCommand, overrides: Sequence[str], workspace: Workspace
 ) -> tuple[Executor, Budget, ChosenTrackers]:
     """The executor, budget and trackers of continued runs.
 
     Overrides come first, then the recorded settings, then the configuration of the workspace.
+
+    Args:
+        experiment: The experiment of the runs.
+        recorded: The settings of its last command.
+        overrides: Overrides of executor, trackers and checkpoints.
+        workspace: The workspace, whose configuration chooses executor and trackers.
+
+    Raises:
+        ConfigError: An override could change a number, or is wrong.
     """
     # Executor and trackers never come from records, which may come from another person: runs
     # would be executed, and credentials sent, where that person chose.
@@ -500,6 +515,12 @@ def recorded_sweep(
     typed = _typed(recorded, name)
     definition, before = split_definition(typed)
     keys = [parsed.key_or_group for parsed in parse_overrides(before)]
+    # Records of earlier versions may hold several values of a key, of which the last one counts.
+    last = {key: position for position, key in enumerate(keys)}
+    before = [
+        word for n, (word, key) in enumerate(zip(before, keys, strict=True)) if n == last[key]
+    ]
+    keys = [key for n, key in enumerate(keys) if n == last[key]]
     # An override given now wins over the recorded one of the same key.
     kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
     left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]
@@ -511,6 +532,10 @@ def recorded_sweep(
         raise ConfigError(
             f"'{recorded_command}' is not valid any more{location}: {error}"
         ) from error
+    if request.experiment.name in names_of(scanned.paths)[:-1]:
+        # The command was recorded before `rlexp mv` renamed the sweep.
+        kept = [*(w for w in kept if not w.startswith("experiment=")), f"experiment={name}"]
+        request = read_sweep(definition, [*kept, *overrides], workspace)
     if request.experiment.name != name:
         raise RecordError(
             f"the recorded command of sweep {name} now defines {request.experiment.name}; repeat "

@@ -3,14 +3,17 @@
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rlexp.app.execution.checkpoints import drift_command
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
-from rlexp.app.execution.request import RunRequest, merge_with_existing, read_request
+from rlexp.app.execution.preparation import Prepared, prepare
+from rlexp.app.execution.probes import Costs
+from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
+from rlexp.app.execution.starting_policy import check_policies, keep_policies
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
@@ -114,29 +117,38 @@ def run_missing(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     # This also checks conf/report.yaml: its mistakes must not appear only after the training.
     leading = read_headline_aggregate(workspace.folder, workspace.allowed)
     experiment = merge_with_existing(paths, request.experiment)
+    if request.labelled:
+        check_labels(experiment, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    interrupted, spaces = None, dict[str, EnvironmentSpaces]()
-    if plan.missing or options.dry_run:
-        check_compatibility(request.experiment.configurations, workspace, spaces, request.parts)
+    interrupted = None
+    check_devices((spec.compute["device"] for spec in plan.missing), request.executor)
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
+    prepared = Prepared(plan, Costs())
+    if plan.missing or options.dry_run:
+        check_policies(request.experiment.configurations, request.policies, workspace)
+        prepared = prepare(request, plan, launch, options, workspace, observer)
+    # After the checks: a refused command leaves no folder.
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)
-        return make_run_plan(paths, request.phase, plan, launch, code, spaces)
+        planned = make_run_plan(paths, request.phase, prepared.plan, launch, code, prepared.costs)
+        return replace(planned, refused=prepared.refused)
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
             # Another command may have changed the experiment before this one got the lock, so it
             # is read again.
             experiment = merge_with_existing(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
+            keep_policies(paths, request.policies)
             interrupted, entries = launch_experiment(
-                paths, experiment, request.phase, plan, launch, workspace, observer, spaces
+                *(paths, experiment, request.phase, plan, launch, workspace, observer),
+                prepared.costs,
             )
     else:
         # Nothing is missing, but an earlier command may have been killed before it wrote the

@@ -7,6 +7,7 @@ from enum import StrEnum
 from os import environ
 from typing import Any, ClassVar
 
+from rlexp.app.commands.note import NumberedNote, numbered
 from rlexp.app.commands.status import sweep_status
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
@@ -32,12 +33,15 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import RunRecord, State
+from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.runs import read_attempts, read_spec
+from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 
 RETURN = "return"
@@ -65,7 +69,11 @@ class ExperimentDetails:
         sweep: The progress of its sweep; null for an experiment that is not a sweep.
         sweep_problem: Why the progress of its sweep cannot be computed; null if it can.
         imported: Number of imported runs, by their source and the kind of their returns.
+        origin: The trial of a sweep from which it was made; null if it was made from overrides.
         problems: Problems of its folder.
+        tags: Its tags.
+        notes: Its notes, oldest first.
+        former_names: The names that it had before `rlexp mv`, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -76,7 +84,11 @@ class ExperimentDetails:
     sweep: SweepStatus | None
     sweep_problem: str | None
     imported: Mapping[str, int]
+    origin: Origin | None
     problems: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+    notes: tuple[NumberedNote, ...] = ()
+    former_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +153,12 @@ class RunDetails(RunRow):
     Attributes:
         experiment: The name of its experiment.
         phase: Its phase.
-        score_is: The rule that gives its score: `final`, `auc` or `last_window`.
-        quantity: What is scored: `return`, or the name of an imported metric.
+        score_is: The rule that gives its score: `final`, `auc`, `last_window`, or a measure.
+        quantity: What is scored: `return`, or the name of a measure or an imported metric.
+        lower_is_better: Whether its score is a measure that is declared as minimised.
         imported: The source from which it was imported; null if it was not imported.
+        extends: The run that it continues, as `EXPERIMENT/RUN`; null if it has no parent.
+        extends_from: The step from which it continues that run; null if it has no parent.
         weights: The sha256 of its final weights; null if it is not recorded.
         evaluations: Its evaluations, in order; the final one is last.
         measures: Further measures of the final policy.
@@ -152,6 +167,8 @@ class RunDetails(RunRow):
         files: The files of its folder.
         folder: The folder of its records.
         problem: What of its records differs from the ledger; null if nothing does.
+        tags: Its tags.
+        notes: Its notes, oldest first.
     """
 
     schema: ClassVar[Schema] = Schema("run-details")
@@ -160,7 +177,10 @@ class RunDetails(RunRow):
     phase: str
     score_is: str
     quantity: str
+    lower_is_better: bool
     imported: str | None
+    extends: str | None
+    extends_from: int | None
     weights: str | None
     evaluations: tuple[EvaluationRow, ...]
     measures: tuple[MeasureRow, ...]
@@ -169,6 +189,8 @@ class RunDetails(RunRow):
     files: tuple[RunFile, ...]
     folder: str
     problem: str | None
+    tags: tuple[str, ...] = ()
+    notes: tuple[NumberedNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +220,8 @@ class RecordedProvenance:
         run: The name of the run; for an experiment, the run that started last.
         attempt: The number of the attempt.
         patch: The file with uncommitted changes; null if there were none.
+        origin: The trial of a sweep from which the experiment was made; null if it was made from
+            overrides.
         content: The recorded command, code, packages and machine; secrets are masked.
     """
 
@@ -207,6 +231,7 @@ class RecordedProvenance:
     run: str
     attempt: int
     patch: str | None
+    origin: Origin | None
     content: Mapping[str, Any]
 
 
@@ -247,6 +272,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
     if experiment.sweep is not None:
         workspace.make_allowed_importable()
     sweep, problem = sweep_status(surveyed, experiment, workspace)
+    annotations, unreadable = read_readable_annotations(paths)
     return ExperimentDetails(
         experiment=paths.name,
         folder=str(paths.folder),
@@ -254,7 +280,11 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         sweep=sweep,
         sweep_problem=problem,
         imported=imported_counts(experiment),
-        problems=tuple(surveyed.problems),
+        origin=experiment.origin,
+        problems=(*surveyed.problems, *unreadable),
+        tags=annotations.experiment.tags,
+        notes=numbered(annotations.experiment),
+        former_names=names_of(paths)[:-1],
     )
 
 
@@ -302,21 +332,38 @@ def _provenance(run: RunPaths) -> RecordedProvenance:
         run=run.folder.name,
         attempt=last.number,
         patch=str(last.patch) if last.patch.exists() else None,
+        origin=_origin(run),
         content=_masked(read_json(last.provenance)),
     )
+
+
+def _origin(run: RunPaths) -> Origin | None:
+    """The origin of the experiment of a run; None where its definition cannot be read."""
+    try:
+        return read_definition(ExperimentPaths(run.folder.parent)).origin
+    except RecordError:
+        return None
 
 
 def _run(run: RunPaths) -> RunDetails:
     stored = read_now(run)
     record, attempts = stored.record, read_attempts(run)
-    row = describe_run(configuration_of(run, record.spec), stored)
+    configuration = configuration_of(run, record.spec)
+    row = describe_run(configuration, stored)
+    inherited = record.inherited
+    annotations, unreadable = read_readable_annotations(ExperimentPaths(run.folder.parent))
+    annotation = annotations.of(run.folder.name)
+    mismatch = None if record.state is State.RUNNING else run_mismatch(run)
     return RunDetails(
         **{field.name: getattr(row, field.name) for field in fields(row)},
         experiment=run.folder.parent.name,
         phase=str(record.spec.phase),
         score_is=record.spec.budget["score"],
         quantity=record.spec.quantity,
+        lower_is_better=configuration.lower_is_better,
         imported=describe_source(record.spec),
+        extends=f"{inherited.experiment}/{inherited.run}" if inherited else None,
+        extends_from=inherited.step if inherited else None,
         weights=record.weights,
         evaluations=_evaluations(record),
         measures=_measures(record),
@@ -324,7 +371,9 @@ def _run(run: RunPaths) -> RunDetails:
         checkpoints=checkpoint_cost(record, attempts),
         files=_files(run),
         folder=str(run.folder),
-        problem=None if record.state is State.RUNNING else run_mismatch(run),
+        problem="; ".join(filter(None, (mismatch, *unreadable))) or None,
+        tags=annotation.tags,
+        notes=numbered(annotation),
     )
 
 

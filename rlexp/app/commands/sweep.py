@@ -16,11 +16,13 @@ from rlexp.app.execution.checkpoints import (
     largest_replay_buffer,
     steps_done,
 )
-from rlexp.app.execution.compatibility import EnvironmentSpaces
-from rlexp.app.execution.estimate import estimate_cost, store_speeds
+from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import execute_source
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
+from rlexp.app.execution.memory_plan import check_memory
+from rlexp.app.execution.probes import Costs, find_costs, parallel_runs
 from rlexp.app.observer import Observer
 from rlexp.app.plans import SweepOutline
 from rlexp.app.reporting.build import make_report
@@ -47,6 +49,7 @@ from rlexp.config.report_settings import read_report
 from rlexp.engine.failure_streak import first_failed_run
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
+from rlexp.executors import Remote
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
@@ -163,6 +166,10 @@ class SweepOutcome:
     next: tuple[NextCommand, ...]
 
 
+OpenedSweep = tuple[SweepSource, FolderLedger, dict[str, int]]
+"""A sweep, its decision log, and the environment steps that each of its runs has spent."""
+
+
 def read_stage(word: str) -> SweepStage:
     """The stage with the given name.
 
@@ -217,8 +224,6 @@ def run_sweep(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     lag_asked = request.request.plan.lag is not None
     experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
     configurer = Configurer(request, workspace, {})
@@ -233,18 +238,53 @@ def run_sweep(
         chosen=request.request.space.choices(),
     )
     launch = _launch_settings_of(request, experiment, command, options, workspace)
+    if not paths.definition.exists():
+        check_devices([experiment.default.compute.device], launch.executor)
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
-        return _outline(paths, experiment, sweeping, launch, code, configurer.spaces)
+        costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
+        return _outline(paths, experiment, sweeping, launch, code, costs)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
         experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
+        opened = _open(paths, experiment, configurer, options, workspace)
+        costs = _costs(experiment, opened[0], launch, configurer, options, workspace, observer)
         write_experiment(paths, experiment)
-        return _hold_and_search(
-            paths, experiment, configurer, launch, options, workspace, observer
+        return _search(
+            *(paths, experiment, configurer, launch, command, options, workspace, observer),
+            *(opened, costs),
         )
+
+
+def _costs(
+    experiment: Experiment,
+    sweeping: SweepSource,
+    launch: LaunchSettings,
+    configurer: Configurer,
+    options: SweepOptions,
+    workspace: Workspace,
+    observer: Observer,
+) -> Costs:
+    """What the runs of a sweep cost, by those of its default configuration.
+
+    Raises:
+        ConfigError: The default configuration cannot be built, or does not fit into the memory.
+    """
+    if not has_work(sweeping):
+        return Costs(configurer.spaces)
+    spec = experiment.default.spec(Phase.TUNING, experiment.seeds.root, 0)
+    runs = max(ceil(remaining_steps(sweeping) / sweeping.search.question.steps), 1)
+    specs = [spec] * runs
+    check_memory(specs, launch, configurer.spaces)
+    costs = find_costs(
+        specs, launch, workspace, observer, configurer.spaces, probing=options.probe
+    )
+    costs.check([spec])
+    return costs
 
 
 def _launch_settings_of(
@@ -255,6 +295,8 @@ def _launch_settings_of(
     workspace: Workspace,
 ) -> LaunchSettings:
     return LaunchSettings(
+        # With the words of a study file instead of its name: `rlexp resume` needs no such file.
+        command=("rlexp", "sweep", *request.words),
         executor=request.executor,
         threads=experiment.default.compute.threads,
         operational={
@@ -262,27 +304,30 @@ def _launch_settings_of(
             "allow_drift": options.allow_drift,
             "until": str(options.until),
         },
-        command=command,
         with_drift=drift_command(command, workspace, *options.flags),
         trackers=request.trackers,
     )
 
 
-def _hold_and_search(
+def _search(
     paths: ExperimentPaths,
     experiment: Experiment,
     configurer: Configurer,
     launch: LaunchSettings,
+    command: Sequence[str],
     options: SweepOptions,
     workspace: Workspace,
     observer: Observer,
+    opened: OpenedSweep,
+    costs: Costs,
 ) -> SweepOutcome:
     """Execute the missing runs, record the sweep, and return its outcome."""
-    sweeping, ledger, spent = _open(paths, experiment, configurer, options, workspace)
+    sweeping, ledger, spent = opened
     before = set(sweeping.records)
     interrupted: Signals | None = None
     mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
+        check_devices([experiment.default.compute.device], launch.executor)
         workers = launch.executor.workers_for(launch.threads)
         watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:
@@ -293,13 +338,13 @@ def _hold_and_search(
                 workspace,
                 observer,
                 show=lambda code: observer.sweep_plan(
-                    _outline(paths, experiment, sweeping, launch, code, configurer.spaces)
+                    _outline(paths, experiment, sweeping, launch, code, costs)
                 ),
                 watch=lambda: watched.watch(observer),
             )
         finally:
             watched.close(observer)
-        _remember(paths, sweeping, before)
+        _remember(paths, sweeping, before, launch)
     else:
         # An earlier command may have been killed before it wrote the ledger, copied trials to
         # `sweep.storage` or pushed to trackers.
@@ -310,7 +355,7 @@ def _hold_and_search(
         paths,
         sweeping,
         ledger,
-        launch.command,
+        command,
         ran=len(set(sweeping.records) - before),
         complete=_is_done(sweeping, options.until),
         interrupted=interrupted,
@@ -324,7 +369,7 @@ def _outline(
     sweeping: SweepSource,
     launch: LaunchSettings,
     code: Code,
-    spaces: Mapping[str, EnvironmentSpaces],
+    costs: Costs,
 ) -> SweepOutline:
     """The plan of a sweep: search, tuner, seeds, and the maximum number of runs."""
     definition, default = experiment.sweep, experiment.default
@@ -335,10 +380,12 @@ def _outline(
     workers = launch.executor.workers_for(launch.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
     begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=launch.allow_drift)
-    replay = largest_replay_buffer([spec], spaces)
+    replay = largest_replay_buffer([spec], costs.spaces)
     # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
     saved = {spec.name: sum(steps_done(begun).values()) // max(runs, 1)}
-    expected = estimate_cost([spec] * max(runs, 1), workers, continued=saved, replay=replay)
+    expected = estimate_cost(
+        [spec] * max(runs, 1), workers, rates=costs.rates, continued=saved, replay=replay
+    )
     return SweepOutline(
         experiment=experiment.name,
         stage=str(sweeping.stage),
@@ -365,9 +412,7 @@ def _outline(
         beginnings=describe_beginnings(begun, launch.with_drift, replay),
         workers=workers,
         threads=launch.threads,
-        seconds=round(expected.seconds, 1),
-        bytes=expected.bytes,
-        measured=expected.measured,
+        **expected.of_plan(),
         code=str(code),
     )
 
@@ -408,7 +453,7 @@ def _open(
     configurer: Configurer,
     options: SweepOptions,
     workspace: Workspace,
-) -> tuple[SweepSource, FolderLedger, dict[str, int]]:
+) -> OpenedSweep:
     """The sweep, its decision log, and the environment steps that each of its runs has spent."""
     ledger = FolderLedger(paths, configurer)
     runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
@@ -457,10 +502,18 @@ def _is_done(sweeping: SweepSource, until: SweepStage) -> bool:
     return sweeping.stage is SweepStage.DONE and all(r.state is State.COMPLETED for r in tests)
 
 
-def _remember(paths: ExperimentPaths, sweeping: SweepSource, before: set[str]) -> None:
-    """Record the duration and disk space of new runs, for later estimates."""
+def _remember(
+    paths: ExperimentPaths, sweeping: SweepSource, before: set[str], launch: LaunchSettings
+) -> None:
+    """Record what new runs cost, for later estimates."""
+    # The runs of workers elsewhere say nothing about this machine.
+    if isinstance(launch.executor, Remote):
+        return
     new = [record for key, record in sweeping.records.items() if key not in before]
-    store_speeds([(record, folder_size(paths.run(record.spec.name).folder)) for record in new])
+    store_rates(
+        [(record, folder_size(paths.run(record.spec.name).folder)) for record in new],
+        parallel_runs(launch, len(new)),
+    )
 
 
 def _outcome(

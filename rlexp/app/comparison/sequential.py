@@ -407,7 +407,8 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
 def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple[float, float]]:
     scales = common_scale(evidence, settings)
     if scales is None:
-        return {}
+        # Anchors that only reverse the sign: the test expects that greater scores are better.
+        return {task: (0.0, -1.0) for task in evidence.tasks if evidence.is_minimised}
     # Anchors from the scores would move with each look, and with them the scores already tested.
     if settings.normalisation == "observed":
         raise ConfigError(
@@ -416,7 +417,8 @@ def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple
     tasks_without_anchors = [task for task, scale in scales.items() if scale is None]
     if tasks_without_anchors:
         raise ConfigError(
-            f"{', '.join(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
+            f"{', '.join(tasks_without_anchors)} cannot be normalised: declare "
+            f"{evidence.declaration_key(tasks_without_anchors[0])}.random and "
             ".threshold",
         )
     return {task: (scale.low, scale.high) for task, scale in scales.items() if scale}

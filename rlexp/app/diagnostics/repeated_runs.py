@@ -130,7 +130,7 @@ def _opened(execution: RepeatedRun, settings: RepetitionSettings) -> Iterator[Se
 def _prepare(execution: RepeatedRun, settings: RepetitionSettings) -> RunPaths:
     run = ExperimentPaths(settings.folder / execution.name).run(execution.spec.name)
     write_run(run, execution.spec)
-    operational = {**dict.fromkeys(OPERATIONAL), "timeout": settings.timeout}
+    operational = dict.fromkeys(OPERATIONAL) | {"timeout": settings.timeout, "keep_last": False}
     new_attempt(run, {**operational, "allowed": list(settings.allowed)}, {}, "")
     return run
 

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,8 +66,8 @@ def _beginning(
 ) -> RunBeginning | None:
     """How a run begins: from its newest usable checkpoint, or why no checkpoint is usable."""
     refused = []
-    for step, bundle in _bundles(paths.run(spec.name)).items():
-        saved = _manifest(bundle, spec.id)
+    for step, bundle, run_id in _candidates(paths.run(spec.name), spec):
+        saved = _manifest(bundle, run_id)
         if isinstance(saved, str):
             refused.append(RunBeginning(step=step, anew=True, reason=saved))
             continue
@@ -78,9 +78,23 @@ def _beginning(
         if change is None or allow_drift:
             return RunBeginning(step=step, reason=change, drifted=change is not None)
         refused.append(RunBeginning(step=step, anew=True, reason=change, drifted=True))
+    if spec.parent is not None and not refused:
+        # The copy of the parent is taken over when the command starts.
+        return RunBeginning(step=spec.parent.step)
     # A change of versions is reported first, because the user can permit it. Among equals, `max`
     # returns the first, which is the newest.
     return max(refused, key=lambda beginning: beginning.drifted, default=None)
+
+
+def _candidates(run: RunPaths, spec: RunSpec) -> Iterator[tuple[int, Path, str]]:
+    """The step and the folder of each checkpoint, newest first, and the id of the run that made it.
+
+    The last one of an extended run is the copy of its parent.
+    """
+    yield from ((step, bundle, spec.id) for step, bundle in _bundles(run).items())
+    if spec.parent is not None:
+        parent = spec.parent.run
+        yield from ((step, bundle, parent) for step, bundle in _bundles(run.parent).items())
 
 
 def _bundles(run: RunPaths) -> dict[int, Path]:

@@ -9,16 +9,21 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.app.execution.external import check_external
+from rlexp.app.execution.score_measures import (
+    check_reported,
+    measures_of_an_episode,
+    uncertain_measures,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import LearningPlugIns, PlugIns, build
-from rlexp.environments import Vector
+from rlexp.environments import Environment, Vector
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.executors.lifetime import fork_under_guard, kill_guarded
 from rlexp.protocol.experiment import Configuration
@@ -46,6 +51,10 @@ class EnvironmentSpaces:
         rewards_normalised: Whether rewards are normalised.
         stacked: Whether an observation holds several frames.
         transition: Bytes of a transition in a replay buffer.
+        measures: Measures that an episode reported; None if none was played, or none could be.
+        played: Whether an episode was played to find out.
+        frame: Bytes of an observation, with all its stacked frames.
+        light: Whether the task is one of Gymnasium's, whose steps take less than a millisecond.
     """
 
     observation: tuple[str, ...]
@@ -56,12 +65,17 @@ class EnvironmentSpaces:
     rewards_normalised: bool = False
     stacked: bool = False
     transition: int = 0
+    measures: tuple[str, ...] | None = None
+    played: bool = False
+    frame: int = 0
+    light: bool = False
 
     @classmethod
     def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> Self:
         """The spaces of an environment, and the settings of the vector that it is put in."""
         space = made.observation_space
         image = len(space.shape or ()) == 3 and space.dtype == "uint8"
+        frame = max(vector.frame_stack, 1) * _bytes(space)
         return cls(
             observation=(type(space).__name__, *(["Image"] if image else [])),
             action=type(made.action_space).__name__,
@@ -71,9 +85,9 @@ class EnvironmentSpaces:
             rewards_normalised=vector.normalise_rewards,
             stacked=vector.frame_stack > 1,
             # A transition has two observations: the one before the step and the one after it.
-            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
-            + _bytes(made.action_space)
-            + SCALAR_BYTES,
+            transition=2 * frame + _bytes(made.action_space) + SCALAR_BYTES,
+            frame=frame,
+            light=type(made.unwrapped).__module__.startswith("gymnasium.envs."),
         )
 
 
@@ -91,6 +105,7 @@ def check_compatibility(
     workspace: Workspace,
     spaces: dict[str, EnvironmentSpaces] | None = None,
     parts: Mapping[str, PlugIns] | None = None,
+    objectives: Sequence[str] = (),
 ) -> None:
     """Make each environment once and check that its agent and algorithm can use it.
 
@@ -99,9 +114,11 @@ def check_compatibility(
         workspace: The workspace of the configurations.
         spaces: Spaces of environments that were examined before; new ones are added to it.
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
+        objectives: The objectives of a sweep, which may name measures.
 
     Raises:
-        ConfigError: An environment does not exist, or its algorithm cannot learn on it.
+        ConfigError: An environment does not exist, its algorithm cannot learn on it, or it does
+            not report a measure that the score or an objective names.
         RecordError: A file that defines a run of a training script was edited.
     """
     workspace.make_importable()
@@ -117,6 +134,9 @@ def check_compatibility(
         kind = short_name(configuration.agent)
         check_parts(built.agent, kind, built.algorithm, spaces[key], configuration.task)
         _check_rollout(configuration)
+        if uncertain := uncertain_measures(configuration, built.environment, objectives):
+            spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)
+            check_reported(uncertain, spaces[key].measures, configuration.task)
 
 
 def _check_rollout(configuration: Configuration) -> None:
@@ -167,6 +187,17 @@ def _spaces(task: str, environment: Any) -> EnvironmentSpaces:
 
     # Closing some environments never returns, so the spaces are sent before.
     return EnvironmentSpaces(**call_in_subprocess(task, examine, close))
+
+
+def _with_measures(
+    spaces: EnvironmentSpaces, task: str, environment: Environment
+) -> EnvironmentSpaces:
+    """The spaces with the measures of one episode, which is played in a child process."""
+    if spaces.played:
+        return spaces
+    reported = call_in_subprocess(task, lambda: measures_of_an_episode(environment))
+    measures = None if reported is None else tuple(reported)
+    return replace(spaces, measures=measures, played=True)
 
 
 def check_parts(

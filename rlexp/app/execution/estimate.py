@@ -1,27 +1,115 @@
-"""Estimates the duration and the disk space of runs from those of earlier runs."""
+"""Estimates the duration and the disk space of runs, from finished runs, probes or first guesses.
 
+`Rates` says what a run costs: environment steps, updates and evaluation apart, so that the estimate
+holds for any budget. `RateCache` keeps rates by what they depend on. `estimate_cost` composes them
+to a plan, with a range.
+"""
+
+import heapq
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from math import ceil, isfinite
 from pathlib import Path
 from statistics import median
+from typing import Any, Self
 
+from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.workspace import cache_folder
-from rlexp.protocol.identity import short_name
+from rlexp.protocol.identity import canonical, digest
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
+from rlexp.store.provenance import machine
 
-ROUGH = {"ppo": 2000, "a2c": 2000, "trpo": 2000, "maskable_ppo": 1500, "ars": 5000, "dqn": 500}
-"""First guess of environment steps per second on one core of 2026, for light environments."""
-ROUGH_OTHER = 70
-"""First guess of environment steps per second for every other algorithm."""
-ROUGH_BYTES = 1_000_000
-"""First guess of the bytes that a run fills."""
 START_UP = 4.0
 """Seconds that a command takes before its first run trains."""
+ROUGH_BYTES = 1_000_000
+"""First guess of the bytes that a run fills."""
+ROUGH_STEP = 0.0004
+"""First guess of the seconds of an environment step on one core of 2026, in Gymnasium's tasks."""
+ROUGH_FOREIGN_STEP = 0.01
+"""The same for tasks of other packages, of which nothing is known: rather too long."""
+ROUGH_IMAGE_STEP = 0.003
+"""The same where observations are images."""
+ROUGH_GRADIENT = 0.012
+"""First guess of the seconds of a gradient step on a minibatch of a replay buffer."""
+ROUGH_IMAGE_GRADIENT = 0.025
+"""The same where observations are images."""
+ROUGH_ROLLOUT = 0.0003
+"""First guess of the seconds of updates for each step of a rollout."""
+ROUGH_IMAGE_ROLLOUT = 0.025
+"""The same where observations are images."""
+OBSERVED_SHARE = 0.5
+"""Share of its steps that the events of a run must cover, so that its rate is that of training."""
+LEAST_SPREAD = 1.15
+"""Factor by which the rates of two equal runs on one machine differ at least."""
+
+
+class Basis(StrEnum):
+    """Where an estimate comes from, the least certain first."""
+
+    GUESS = "guess"
+    PROBE = "probe"
+    RUNS = "runs"
+
+    @property
+    def rank(self) -> int:
+        """The certainty; a higher rank is more certain."""
+        return list(Basis).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What a run costs.
+
+    Attributes:
+        start: Seconds before the first step: environments and learner are built.
+        step: Seconds of one environment step without updates.
+        update: Seconds of updates for one environment step, once learning has started.
+        episode: Seconds of one episode of an evaluation during training.
+        final_episode: Seconds of one episode of the final evaluation.
+        spread: Factor, at least 1, by which the rates may be wrong.
+        episode_spread: Factor, at least 1, by which the length of episodes may be wrong.
+        bytes: Bytes on disk.
+        basis: Where the rates come from.
+    """
+
+    start: float
+    step: float
+    update: float
+    episode: float
+    final_episode: float
+    spread: float
+    episode_spread: float
+    bytes: int
+    basis: Basis
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Rates from JSON values.
+
+        Raises:
+            ValueError: A value is no number of the expected kind.
+        """
+        numbers = {k: float(v) for k, v in document.items() if k != "basis"}
+        rates = cls(**{**numbers, "bytes": int(numbers["bytes"])}, basis=Basis(document["basis"]))  # type: ignore[arg-type]
+        # JSON accepts NaN and Infinity.
+        if not all(isfinite(n) and n >= 0 for n in numbers.values()) or rates.training <= 0:
+            raise ValueError("a rate is no finite number above 0")
+        if min(rates.spread, rates.episode_spread) < 1:
+            raise ValueError("a spread is less than 1")
+        return rates
+
+    @property
+    def training(self) -> float:
+        """Seconds of one environment step with its updates."""
+        return self.step + self.update
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +119,130 @@ class CostEstimate:
     Attributes:
         seconds: Wall-clock seconds.
         bytes: Bytes on disk.
-        measured: Whether every number comes from earlier runs rather than from first guesses.
+        low: The least duration to expect, in seconds; None for a first guess.
+        high: The longest duration to expect, in seconds; None for a first guess.
+        basis: Where the least certain part of the estimate comes from.
     """
 
     seconds: float
     bytes: int
-    measured: bool
+    low: float | None
+    high: float | None
+    basis: Basis
+
+    def of_plan(self) -> dict[str, Any]:
+        """The fields of a plan that show this estimate; seconds are rounded."""
+        return {
+            "seconds": round(self.seconds, 1),
+            "seconds_low": None if self.low is None else round(self.low, 1),
+            "seconds_high": None if self.high is None else round(self.high, 1),
+            "bytes": self.bytes,
+            "measured": self.basis is not Basis.GUESS,
+            "basis": str(self.basis),
+        }
 
 
 def cache_file() -> Path:
-    """The file that keeps the speeds of earlier runs, for all workspaces of this user."""
-    return cache_folder() / "speeds.json"
+    """The file that keeps rates of earlier runs and probes, for all workspaces of this user."""
+    return cache_folder() / "rates.json"
+
+
+def _read() -> dict[str, Rates]:
+    try:
+        document = json.loads(cache_file().read_bytes())
+        return {str(key): Rates.read(rates) for key, rates in document.items()}
+    except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError):
+        return {}
+
+
+@dataclass(slots=True)
+class RateCache:
+    """Rates of finished runs and of probes, by what they depend on.
+
+    They depend on task, agent, algorithm, threads and device, on the machine, on the versions of
+    packages and code, and on the number of runs at a time, which share the machine.
+
+    Attributes:
+        workers: The number of runs at a time.
+    """
+
+    workers: int
+    _stored: dict[str, Rates] = field(default_factory=_read)
+    _keys: dict[str, str] = field(default_factory=dict)
+    _versions: dict[str, Any] = field(default_factory=dict)
+
+    def find(self, spec: RunSpec) -> Rates | None:
+        """The rates of runs like this one; None where none are known."""
+        return self._stored.get(self._key(spec))
+
+    def store(self, measured: Sequence[tuple[RunSpec, Rates]]) -> None:
+        """Keep rates; a probe does not replace the rates of runs. A failure to write is ignored."""
+        # Another command may have written meanwhile.
+        self._stored = _read()
+        for spec, rates in measured:
+            known = self.find(spec)
+            if known is None or known.basis.rank <= rates.basis.rank:
+                self._stored[self._key(spec)] = rates
+        content = {key: asdict(rates) for key, rates in self._stored.items()}
+        with suppress(OSError):
+            publish(cache_file(), json.dumps(content).encode())
+
+    def _key(self, spec: RunSpec) -> str:
+        if spec.fingerprint not in self._keys:
+            parts = {name: part for name, part in spec.parts.items() if name != "budget"}
+            surroundings = [self._versions_of(spec), machine()["host"], self.workers]
+            self._keys[spec.fingerprint] = digest({"parts": parts, "on": surroundings})
+        return self._keys[spec.fingerprint]
+
+    def _versions_of(self, spec: RunSpec) -> Any:
+        key = canonical([spec.environment, spec.compute, sorted(foreign_modules(spec))])
+        if key not in self._versions:
+            self._versions[key] = collect_versions(spec)
+        return self._versions[key]
+
+
+def guess_rates(spec: RunSpec, spaces: EnvironmentSpaces | None = None) -> Rates:
+    """A first guess of what a run costs, from its settings alone.
+
+    Args:
+        spec: The run.
+        spaces: Spaces of its environment; None if they are unknown.
+    """
+    image = spaces is not None and "Image" in spaces.observation
+    foreign = spaces is not None and not spaces.light
+    settings, update = spec.algorithm, 0.0
+    step = ROUGH_FOREIGN_STEP if foreign else ROUGH_STEP
+    if "buffer_size" in settings:
+        update = _gradient_steps(spec) * (ROUGH_IMAGE_GRADIENT if image else ROUGH_GRADIENT)
+    elif "n_steps" in settings:
+        update = ROUGH_IMAGE_ROLLOUT if image else ROUGH_ROLLOUT
+    return Rates(
+        start=0.0,
+        step=max(step, ROUGH_IMAGE_STEP) if image else step,
+        update=update,
+        episode=0.0,
+        final_episode=0.0,
+        spread=1.0,
+        episode_spread=1.0,
+        bytes=ROUGH_BYTES,
+        basis=Basis.GUESS,
+    )
+
+
+def _gradient_steps(spec: RunSpec) -> float:
+    """Gradient steps for one environment step of a learner with a replay buffer."""
+    steps, frequency = spec.algorithm.get("gradient_steps", 1), spec.algorithm.get("train_freq", 1)
+    if steps < 0 or not isinstance(frequency, int):
+        return 1.0
+    count = spec.environment.get("vector", {}).get("count", 1)
+    return float(steps / max(frequency * count, 1))
 
 
 def estimate_cost(
     specs: Sequence[RunSpec],
     workers: int,
     *,
+    rates: Mapping[str, Rates] | None = None,
     continued: Mapping[str, int] | None = None,
     replay: int = 0,
 ) -> CostEstimate:
@@ -56,55 +251,135 @@ def estimate_cost(
     Args:
         specs: The runs.
         workers: The number of runs at a time.
+        rates: What runs cost, by their fingerprints; all others are guessed.
         continued: The step from which a run continues, by its name; all others start at step 0.
         replay: Bytes that the replay buffer of a run fills on disk until the run has ended.
     """
-    speeds = _read()
-    continued = continued or {}
-    seconds, total, measured = 0.0, 0, True
-    for spec in specs:
-        speed = speeds.get(_key(spec))
-        name = "external" if spec.external else short_name(spec.algorithm)
-        rate, size = speed or (float(ROUGH.get(name, ROUGH_OTHER)), float(ROUGH_BYTES))
-        measured &= speed is not None
-        seconds += max(spec.budget["steps"] - continued.get(spec.name, 0), 0) / rate
-        total += int(size)
+    rates, continued = rates or {}, continued or {}
+    known = [rates.get(spec.fingerprint) or guess_rates(spec) for spec in specs]
+    every = [
+        _run_seconds(s, r, continued.get(s.name, 0)) for s, r in zip(specs, known, strict=True)
+    ]
+    basis = min((r.basis for r in known), key=lambda basis: basis.rank, default=Basis.RUNS)
+    low, expected, high = (
+        START_UP + _last_end(durations, workers)
+        for durations in (zip(*every, strict=True) if every else ([], [], []))
+    )
     # Replay buffers are removed when a run ends, so only those of parallel runs exist together.
-    at_a_time = min(workers, len(specs))
-    total += replay * at_a_time
-    return CostEstimate(seconds / max(at_a_time, 1) + START_UP, total, measured)
+    total = sum(r.bytes for r in known) + replay * min(workers, len(specs))
+    guessed = basis is Basis.GUESS
+    return CostEstimate(
+        expected, total, None if guessed else low, None if guessed else high, basis
+    )
 
 
-def store_speeds(done: Sequence[tuple[RunRecord, int]]) -> None:
-    """Store the speeds of finished runs for later estimates; a failure to write is ignored."""
-    measurements: dict[str, list[tuple[float, int]]] = {}
+def _last_end(durations: Sequence[float], workers: int) -> float:
+    """When the last run ends, if each starts as soon as a worker is free; in seconds."""
+    ends = [0.0] * min(max(workers, 1), max(len(durations), 1))
+    for seconds in durations:
+        heapq.heapreplace(ends, ends[0] + seconds)
+    return max(ends)
+
+
+def _run_seconds(spec: RunSpec, rates: Rates, begun: int) -> tuple[float, float, float]:
+    """Least, expected and longest seconds of a run that continues from step `begun`."""
+    steps, every = int(spec.budget["steps"]), spec.budget.get("evaluation_every")
+    starts = spec.algorithm.get("learning_starts") or 0
+    learning = max(steps - max(begun, starts), 0)
+    trained = rates.start + max(steps - begun, 0) * rates.step + learning * rates.update
+    evaluations = steps // every - begun // every if every else 0
+    evaluated = evaluations * _rounds(spec.budget["evaluation_episodes"]) * rates.episode
+    evaluated += _rounds(spec.budget["final_episodes"]) * rates.final_episode
+    spread, episodes = rates.spread, rates.episode_spread
+    return (
+        trained / spread + evaluated / spread / episodes,
+        trained + evaluated,
+        trained * spread + evaluated * spread * episodes,
+    )
+
+
+def _rounds(episodes: int) -> int:
+    """Episodes of an evaluation, rounded up to full rounds of its vector of environments."""
+    return ceil(episodes / EVALUATION_ENVIRONMENTS) * EVALUATION_ENVIRONMENTS
+
+
+def store_rates(done: Sequence[tuple[RunRecord, int]], workers: int) -> None:
+    """Store the rates of finished runs for later estimates; a failure to write is ignored.
+
+    Args:
+        done: Records of runs, and their bytes on disk.
+        workers: The number of runs that were executed at a time.
+    """
+    measured: dict[str, list[Rates]] = {}
+    specs = {record.spec.fingerprint: record.spec for record, _ in done}
     for record, size in done:
-        # A run that continued shortly before its end measures mostly its start and end.
-        trained = 2 * (record.step - record.begun) >= record.step
-        if record.state is State.COMPLETED and record.seconds and trained:
-            speed = (record.step - record.begun) / record.seconds
-            measurements.setdefault(_key(record.spec), []).append((speed, size))
-    stored = _read()
-    for key, values in measurements.items():
+        if rates := rates_of_run(record, size):
+            measured.setdefault(record.spec.fingerprint, []).append(rates)
+    if measured:
+        RateCache(workers).store(
+            [(specs[key], combine(values)) for key, values in measured.items()]
+        )
+
+
+def rates_of_run(record: RunRecord, size: int) -> Rates | None:
+    """What a completed run cost, without its start-up and its final evaluation.
+
+    None where its events do not show the rate of training: it continued from a checkpoint, was too
+    short to log anything, or collected random experience for most of its steps.
+
+    Args:
+        record: The record of the run.
+        size: Its bytes on disk.
+    """
+    final, begun = record.final, record.started
+    if record.state is not State.COMPLETED or record.begun or final is None or begun is None:
+        return None
+    starts = record.spec.algorithm.get("learning_starts") or 0
+    events = [(e.time, e.step) for e in record.measurements]
+    events += [(e.time, e.step) for e in record.evaluations]
+    first, at = min((e for e in events if e[1] >= max(starts, 1)), default=(0.0, final.step))
+    if final.step - at < OBSERVED_SHARE * final.step:
+        return None
+    later = sum(e.seconds for e in record.evaluations if e.time > first)
+    earlier = sum(e.seconds for e in record.evaluations if e.time <= first)
+    step = (final.time - final.seconds - first - later) / (final.step - at)
+    if step <= 0:
+        return None
+    seconds, episodes = later + earlier, sum(len(e.returns) for e in record.evaluations)
+    last = (final.seconds + sum(e.seconds for e in record.examinations)) / _rounds(
+        len(final.returns)
+    )
+    rounds = sum(_rounds(len(e.returns)) for e in record.evaluations)
+    return Rates(
+        start=max(first - begun - earlier - at * step, 0.0),
+        step=step,
+        update=0.0,
+        episode=seconds / rounds if episodes else last,
+        final_episode=last,
+        spread=LEAST_SPREAD,
+        episode_spread=1.0,
+        bytes=size,
+        basis=Basis.RUNS,
+    )
+
+
+def combine(several: Sequence[Rates]) -> Rates:
+    """The medians of several measurements of equal runs; the spread covers all of them."""
+
+    def middle(name: str) -> float:
         # The median is robust against single runs on a busy machine.
-        stored[key] = (median(v for v, _ in values), median(s for _, s in values))
-    with suppress(OSError):
-        publish(cache_file(), json.dumps(stored).encode())
+        return float(median(getattr(rates, name) for rates in several))
 
-
-def _key(spec: RunSpec) -> str:
-    count = spec.environment.get("vector", {}).get("count", 1)
-    environment = spec.environment
-    task = environment.get("id") or environment.get("name") or short_name(environment)
-    name = f"external {spec.algorithm['name']}" if spec.external else short_name(spec.algorithm)
-    return f"{name} {task} x{count} t{spec.compute['threads']}"
-
-
-def _read() -> dict[str, tuple[float, float]]:
-    try:
-        document = json.loads(cache_file().read_bytes())
-        speeds = {str(k): (float(v[0]), float(v[1])) for k, v in document.items()}
-    except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError):
-        return {}
-    # JSON accepts NaN and Infinity, and a speed of 0 would be a division by zero.
-    return {k: v for k, v in speeds.items() if all(isfinite(n) and n > 0 for n in v)}
+    typical = middle("step") + middle("update")
+    factors = [max(r.training / typical, typical / r.training) for r in several if r.training]
+    return replace(
+        several[0],
+        start=middle("start"),
+        step=middle("step"),
+        update=middle("update"),
+        episode=middle("episode"),
+        final_episode=middle("final_episode"),
+        episode_spread=middle("episode_spread"),
+        spread=max([middle("spread"), *factors]),
+        bytes=int(middle("bytes")),
+    )

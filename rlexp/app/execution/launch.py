@@ -9,7 +9,7 @@ import os
 import shlex
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from signal import SIGHUP
 from signal import Signals as SignalNumber
@@ -21,10 +21,12 @@ from rlexp.app.execution.checkpoints import (
     largest_replay_buffer,
     steps_done,
 )
-from rlexp.app.execution.compatibility import EnvironmentSpaces
-from rlexp.app.execution.estimate import estimate_cost, store_speeds
+from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.estimate import estimate_cost, store_rates
+from rlexp.app.execution.extension import take_over_parents
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
+from rlexp.app.execution.probes import Costs, parallel_runs
 from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.execution.verdict_reach import missing_reach
 from rlexp.app.observer import Observer
@@ -56,7 +58,7 @@ def launch_experiment(
     launch: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
-    spaces: Mapping[str, EnvironmentSpaces] | None = None,
+    costs: Costs | None = None,
 ) -> tuple[SignalNumber | None, list[StoredEntry]]:
     """Write the experiment's definition, execute its missing runs, and read their records.
 
@@ -68,16 +70,17 @@ def launch_experiment(
         launch: How the runs are executed.
         workspace: The workspace, which holds the code of the runs.
         observer: Receives the plan and the progress.
-        spaces: Spaces of the environments that were examined, by canonical configuration.
+        costs: What is known about the costs of the runs.
 
     Returns:
         The signal that ended the command, or None; and every run of the phase with its record.
     """
     # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
-    interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, spaces)
+    take_over_parents(paths, experiment, plan.missing, launch)
+    interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, costs)
     entries = read_entries(paths, experiment, phase)
-    _remember_speeds(entries, plan)
+    _remember_rates(entries, plan, launch)
     return interrupted, entries
 
 
@@ -88,19 +91,23 @@ def execute_missing_runs(
     launch: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
-    spaces: Mapping[str, EnvironmentSpaces] | None = None,
+    costs: Costs | None = None,
 ) -> SignalNumber | None:
     """Execute the missing runs; returns the signal that ended the command, or None.
 
-    `spaces` holds the spaces of the environments that were examined, by canonical configuration.
+    `costs` is what is known about the costs of the runs.
+
+    Raises:
+        ConfigError: The runs need a device that this machine lacks.
     """
+    check_devices((spec.compute["device"] for spec in plan.missing), launch.executor)
     return execute_source(
         paths,
         RunList(deque(plan.missing)),
         launch,
         workspace,
         observer,
-        show=lambda code: observer.plan(make_run_plan(paths, phase, plan, launch, code, spaces)),
+        show=lambda code: observer.plan(make_run_plan(paths, phase, plan, launch, code, costs)),
         watch=lambda: observer.watch(len(plan.missing)),
     )
 
@@ -331,15 +338,20 @@ def make_run_plan(
     plan: Plan,
     launch: LaunchSettings,
     code: Code,
-    spaces: Mapping[str, EnvironmentSpaces] | None = None,
+    costs: Costs | None = None,
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = launch.threads
     workers = min(launch.executor.workers_for(threads), max(len(plan.missing), 1))
     beginning_of = find_beginnings(paths, plan.missing, allow_drift=launch.allow_drift)
-    replay = largest_replay_buffer(plan.missing, spaces or {})
+    costs = costs or Costs()
+    replay = largest_replay_buffer(plan.missing, costs.spaces)
     expected = estimate_cost(
-        plan.missing, workers, continued=steps_done(beginning_of), replay=replay
+        plan.missing,
+        workers,
+        rates=costs.rates,
+        continued=steps_done(beginning_of),
+        replay=replay,
     )
     return RunPlan(
         experiment=paths.name,
@@ -353,20 +365,23 @@ def make_run_plan(
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
         workers=workers,
         threads=threads,
-        seconds=round(expected.seconds, 1),
-        bytes=expected.bytes,
-        measured=expected.measured,
+        **expected.of_plan(),
         code=str(code),
+        kept_replay_bytes=replay * len(plan.missing) if launch.keeps_replay else 0,
     )
 
 
-def _remember_speeds(entries: Sequence[StoredEntry], plan: Plan) -> None:
-    """Store the duration and the size of the executed runs, for later estimates."""
+def _remember_rates(entries: Sequence[StoredEntry], plan: Plan, launch: LaunchSettings) -> None:
+    """Store what the executed runs cost, for later estimates."""
+    # The runs of workers elsewhere say nothing about this machine.
+    if isinstance(launch.executor, Remote):
+        return
     ran = {spec.id for spec in plan.missing}
-    store_speeds(
+    store_rates(
         [
             (stored.record, folder_size(stored.paths.folder))
             for _, stored in entries
             if stored.record.spec.id in ran
         ],
+        parallel_runs(launch, len(plan.missing)),
     )

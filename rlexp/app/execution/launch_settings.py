@@ -39,11 +39,14 @@ class LaunchOptions:
         dry_run: Whether to return the plan without starting a run.
         retry: Whether runs with a final failure are executed again.
         allow_drift: Whether runs continue from checkpoints that other package versions made.
+        probe: Whether to measure what runs cost before the first one starts; None measures plans
+            that seem to take a minute or longer.
     """
 
     dry_run: bool = False
     retry: bool = False
     allow_drift: bool = False
+    probe: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,11 @@ class LaunchSettings:
     def allow_drift(self) -> bool:
         """Whether runs continue from checkpoints that other package versions made."""
         return bool(self.operational.get("allow_drift"))
+
+    @property
+    def keeps_replay(self) -> bool:
+        """Whether replay buffers stay on disk when runs end."""
+        return self.operational.get("keep_last") is True
 
     def orders(self, code: Code, workspace: Workspace) -> AttemptSettings:
         """The settings and the provenance that are written for every attempt."""

@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import ComposedConfiguration, compose
+from rlexp.config.compose import ComposedConfiguration, compose_words
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
-from rlexp.environments.composed import ComposedTask, pinned
+from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -47,6 +48,8 @@ class RunRequest:
         trackers: The trackers that receive the records.
         only: The id of the single requested run, or None for all runs.
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
+        labelled: Whether the command names its configurations, as the variants of a study file.
+        policies: The policies that trainings begin with.
     """
 
     experiment: Experiment
@@ -56,6 +59,8 @@ class RunRequest:
     trackers: ChosenTrackers
     only: str | None = None
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
+    labelled: bool = False
+    policies: tuple[TrainedPolicy, ...] = ()
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -71,27 +76,31 @@ class RunRequest:
 def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     """Turn overrides into an experiment, without starting or writing anything.
 
+    Args:
+        overrides: Overrides in Hydra's grammar; the first word may be a study file.
+        workspace: The workspace.
+
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
-    workspace.make_importable()
-    composed = compose(overrides, workspace.folder)
-    validated = [_validated(composition, workspace) for composition in composed]
-    configurations = tuple(
-        configuration_of(composition, root, parts)
-        for composition, (root, parts) in zip(composed, validated, strict=True)
+    planned = read_configurations(overrides, workspace)
+    composed = [item.composed for item in planned]
+    root, parts = planned[0].settings, planned[0].parts
+    phase = Phase(root.phase)
+    configurations, policies = with_policies(
+        tuple(item.configuration for item in planned), phase, workspace
     )
-    built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
+    built = {c.fingerprint: item.parts for c, item in zip(configurations, planned, strict=True)}
+    if any(composition.variant is not None for composition in composed):
+        _check_variants(configurations)
     configurations = _unique(configurations)
     _same_budget(configurations)
-    root, parts = validated[0]
     experiment = Experiment(
         name="",
         configurations=configurations,
         seeds=root.seeds,
         failures=root.failures,
     )
-    phase = Phase(root.phase)
     if not experiment.seeds.seeds(phase):
         raise ConfigError(
             f"seeds.{phase} is empty: there is nothing to run; give a number of seeds, such as "
@@ -105,7 +114,43 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = ChosenTrackers.of(composed[0].plain, parts)
-    return RunRequest(named, phase, parts.executor, root.budget, trackers, parts=built)
+    return RunRequest(
+        experiment=named,
+        phase=phase,
+        executor=parts.executor,
+        budget=root.budget,
+        trackers=trackers,
+        labelled=any(composition.variant is not None for composition in composed),
+        parts=built,
+        policies=policies,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedConfiguration:
+    """A configuration of a command, and what it was made of."""
+
+    composed: ComposedConfiguration
+    settings: ValidatedSettings
+    parts: PlugIns
+    configuration: Configuration
+
+
+def read_configurations(
+    overrides: Sequence[str], workspace: Workspace
+) -> list[PlannedConfiguration]:
+    """Every configuration that overrides ask for, with its label; equal ones are not joined.
+
+    Raises:
+        ConfigError: An override is unknown, mistyped or out of range.
+    """
+    workspace.make_importable()
+    planned = []
+    for composed in compose_words(overrides, workspace.folder):
+        settings, parts = _validated(composed, workspace)
+        configuration = configuration_of(composed, settings, parts)
+        planned.append(PlannedConfiguration(composed, settings, parts, configuration))
+    return planned
 
 
 def _validated(
@@ -114,9 +159,9 @@ def _validated(
     try:
         return validate(composition.plain, workspace.allowed)
     except ConfigError as error:
-        raise error.rephrased(
-            f"{composition.cell.error_prefix if composition.cell else ''}{error}"
-        ) from error
+        located = composition.located(error)
+        prefix = composition.cell.error_prefix if composition.cell else ""
+        raise located.rephrased(f"{prefix}{located}") from error
 
 
 def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -> str:
@@ -152,9 +197,11 @@ def configuration_of(
     """The configuration, with its label, of a composed and validated mapping."""
     environment = plug_in_settings(root.environment, pinned(parts.environment), "environment")
     reference = environment.pop("reference")
+    environment.pop("measures", None)
+    measures = declared_measures(parts.environment)
     algorithm = plug_in_settings(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
-        label=_label(short_name(algorithm), composition.choices),
+        label=_label(short_name(algorithm), composition),
         task=parts.environment.task,
         agent=plug_in_settings(root.agent, parts.agent, "agent"),
         algorithm=algorithm,
@@ -162,6 +209,7 @@ def configuration_of(
         reference=reference,
         budget=root.budget,
         compute=root.compute,
+        measures={name: measures[name].plain() for name in sorted(measures)},
     )
 
 
@@ -204,11 +252,16 @@ def _with_variables(given: Any, filled: Any) -> Any:
     return given if has_variable(given) else filled
 
 
-def _label(algorithm: str, choices: Sequence[tuple[str, str]]) -> str:
+def _label(algorithm: str, composition: ComposedConfiguration) -> str:
+    variant = composition.variant
+    # The label of a variant need not name the algorithm, so a chosen one is shown.
+    hidden = TASK_CHOICES if variant is None else TASK_CHOICES[:-1]
     choices_shown = [
-        f"{key.rpartition('.')[2]}={value}" for key, value in choices if key not in TASK_CHOICES
+        f"{key.rpartition('.')[2]}={value}"
+        for key, value in composition.choices
+        if key not in hidden
     ]
-    return " ".join([algorithm, *choices_shown])
+    return " ".join([algorithm if variant is None else variant, *choices_shown])
 
 
 def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, ...]:
@@ -227,6 +280,18 @@ def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, .
     return tuple(unique.values())
 
 
+def _check_variants(configurations: Sequence[Configuration]) -> None:
+    """Refuse variants that are the same configuration: one of them would lose its runs."""
+    first: dict[str, Configuration] = {}
+    for configuration in configurations:
+        other = first.setdefault(configuration.fingerprint, configuration)
+        if other.label != configuration.label:
+            raise ConfigError(
+                f"the variants {other.label} and {configuration.label} are the same configuration: "
+                "change the words of one of them, or remove it",
+            )
+
+
 def _same_budget(configurations: Sequence[Configuration]) -> None:
     """Raise a ConfigError where two configurations on one task have different budgets."""
     first: dict[str, Configuration] = {}
@@ -240,16 +305,17 @@ def _same_budget(configurations: Sequence[Configuration]) -> None:
 
 
 def require_minimum(configurations: Sequence[Configuration]) -> None:
-    """Require the minimum return of every task, which is the score of a failed run.
+    """Require the worst score of every task, which is the score of a failed run.
 
     Raises:
-        ConfigError: A task does not declare its minimum return.
+        ConfigError: A task does not declare its worst score.
     """
     for configuration in configurations:
-        if configuration.reference.get("minimum") is None:
+        if configuration.worst_score is None:
+            end = "largest" if configuration.lower_is_better else "minimum"
             raise ConfigError(
-                f"failures=worst needs the minimum return of {configuration.task}; "
-                "set environment.reference.minimum, or use failures=missing",
+                f"failures=worst needs the {end} {configuration.budget.quantity} of "
+                f"{configuration.task}; set {configuration.worst_key}, or use failures=missing",
             )
 
 
@@ -272,6 +338,15 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
             key="experiment",
             command=f"rlexp sweep {requested.name}",
         )
+    if existing.extends is not None and requested.extends is None:
+        raise RecordError(
+            f"experiment {requested.name} extends {existing.extends.experiment}: continue it with "
+            f"'rlexp resume {requested.name}', or choose another name, for example "
+            f"{other_name(paths)}",
+            code="other_definition",
+            key="experiment",
+            command=f"rlexp resume {requested.name}",
+        )
     # The sets of seeds are not part of the fingerprint, so that a command can add some.
     if existing.fingerprint != requested.fingerprint:
         differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
@@ -287,7 +362,31 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     )
     configurations = with_current_parts(existing.configurations, requested.configurations)
     allotted = _allotted(existing, requested, seeds)
-    return replace(existing, configurations=configurations, seeds=seeds, allotted=allotted)
+    return replace(
+        existing,
+        configurations=configurations,
+        seeds=seeds,
+        allotted=allotted,
+        extends=requested.extends,
+    )
+
+
+def check_labels(existing: Experiment, requested: Experiment) -> None:
+    """Refuse another label for a recorded configuration: its runs keep the recorded label.
+
+    Raises:
+        RecordError: A configuration is recorded under another label.
+    """
+    recorded = {c.fingerprint: c.label for c in existing.configurations}
+    for configuration in requested.configurations:
+        label = recorded.get(configuration.fingerprint, configuration.label)
+        if label != configuration.label:
+            raise RecordError(
+                f"the variant {configuration.label!r} is recorded in {existing.name} under the "
+                f"label {label!r}, which its runs keep: write that label, or choose another name",
+                code="other_definition",
+                key="variants",
+            )
 
 
 def other_name(paths: ExperimentPaths) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
 from rlexp.executors import DISK_FULL, IN_USE
 from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
-from rlexp.protocol.spec import COMPONENTS, RunSpec
+from rlexp.protocol.spec import COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
     Ending,
@@ -49,9 +50,11 @@ from rlexp.store.checkpoints import (
 )
 from rlexp.store.fencing import superseded
 from rlexp.store.files import publish_with, read_json, sync
+from rlexp.store.inheritance import FIRST, drop_copy
 from rlexp.store.journal import JournalWriter
-from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import Lease, hold, holder
+from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
@@ -127,6 +130,8 @@ class RunListener:
         self._guard = guard or AttemptGuard(paths, attempt)
         self._journal = journal
         self.origin: Mapping[str, Any] = {}
+        self.keeps_replay = False
+        """Whether the replay buffer stays on disk when the run ends."""
         self._from_scratch = False
         self._started = time.monotonic()
         self._next_stop_check = self._next_guard_check = 0.0
@@ -158,9 +163,11 @@ class RunListener:
     def _clear(self) -> None:
         """Remove checkpoints that only an unfinished run needs; files that remain do no harm."""
         with suppress(OSError, RlexpError):
+            drop_copy(self._paths)
             if self._from_scratch:
                 discard_after(self._paths, None)
-            clear_replay(self._paths)
+            if not self.keeps_replay:
+                clear_replay(self._paths)
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
         """Publish a file of the run."""
@@ -317,6 +324,11 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             allowed=tuple(settings["allowed"]),
         )
         check_plug_ins(spec, training)
+        digest = spec.algorithm.get(START_FROM)
+        # An extended run has begun already, before its parent's last rollout.
+        if digest is not None and spec.parent is None:
+            policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
+            training = replace(training, policy=policy)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(
@@ -333,20 +345,35 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             train_external(spec, training.algorithm, training, attempt, listener)
             return
         listener.origin = origin
-        checkpoints = _checkpoints(paths, origin, settings, listener)
+        listener.keeps_replay = training.budget.keep_last is True
+        checkpoints = _checkpoints(paths, spec, origin, settings, listener)
         train(training, listener, attempt.folder, checkpoints)
 
 
 def _checkpoints(
-    paths: RunPaths, origin: Mapping[str, Any], settings: Mapping[str, Any], listener: RunListener
+    paths: RunPaths,
+    spec: RunSpec,
+    origin: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    listener: RunListener,
 ) -> Iterator[SavedCheckpoint]:
-    """Yield usable checkpoints of earlier attempts, newest first; report each refused one."""
+    """Yield usable checkpoints of earlier attempts, newest first; report each refused one.
+
+    The last one of an extended run is the copy of its parent.
+    """
     restore_failure = _restore_failure(read_attempts(paths)[:-1])
-    for step in checkpoint_steps(paths):
-        saved, refusal = None, restore_failure
+    readers = [
+        (step, restore_failure, partial(read_checkpoint, paths, step, run_id=spec.id))
+        for step in checkpoint_steps(paths)
+    ]
+    if spec.parent is not None:
+        # Without this copy the run cannot begin: it is tried at every attempt.
+        readers.append((spec.parent.step, None, partial(_parent_copy, paths, spec.parent)))
+    for step, failure, read in readers:
+        saved, refusal = None, failure
         try:
-            if restore_failure is None:
-                saved = read_checkpoint(paths, step, run_id=origin["run"])
+            if failure is None:
+                saved = read()
                 refusal = describe_changes(saved.about.get("versions"), origin["versions"])
         except RecordError as error:
             refusal = str(error)
@@ -354,6 +381,18 @@ def _checkpoints(
             yield replace(saved, about={**saved.about, "drift": refusal})
         else:
             listener.emit(Refused(time=listener.now(), step=step, reason=str(refusal)))
+
+
+def _parent_copy(paths: RunPaths, parent: Parent) -> SavedCheckpoint:
+    """The copy of the parent's training, as a checkpoint of the attempt with its events.
+
+    Raises:
+        RecordError: The copy is missing, damaged, or of another state than defined.
+    """
+    saved = read_checkpoint(paths.parent, parent.step, run_id=parent.run)
+    if saved.about.get("digest") != parent.digest:
+        raise RecordError(f"{paths.parent.folder} holds another state than the run continues from")
+    return replace(saved, about={**saved.about, "attempt": FIRST})
 
 
 def _restore_failure(earlier: Sequence[StoredAttempt]) -> str | None:
@@ -391,6 +430,7 @@ def assemble(
         budget=Budget(**spec.budget, **(operational or {})),
         compute=Compute(**spec.compute),
         streams=spec.streams,
+        parent=spec.parent,
     )
 
 

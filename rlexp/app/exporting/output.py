@@ -54,14 +54,24 @@ class ExportRequest:
     strict: bool = False
 
 
-def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
+def evidence_of(
+    request: ExportRequest, workspace: Workspace, *, measurements: bool = False
+) -> Evidence:
     """The planned runs of the targets in the requested phase, by default the test phase.
+
+    With `measurements`, their records have what learners logged.
 
     Raises:
         RlexpError: A target, phase or task is unknown, or no run has a score.
     """
     phase = read_phase(request.phase) or Phase.TEST
-    evidence = collect_evidence(request.targets, phase, workspace, integrity=request.strict)
+    evidence = collect_evidence(
+        request.targets,
+        phase,
+        workspace,
+        integrity=request.strict,
+        measurements=measurements,
+    )
     refuse_changed(evidence.integrity)
     for task in request.tasks:
         if task not in evidence.tasks:

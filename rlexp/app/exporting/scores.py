@@ -35,6 +35,7 @@ from rlexp.exchange.exporters.rliable import (
 )
 from rlexp.exchange.exporters.tables import LEVELS, Sheet, make_sheet
 from rlexp.reports.analysis.scale import NORMALISED_ALREADY, anchors_by_task
+from rlexp.reports.analysis.score_words import quantities_text
 from rlexp.reports.evidence.runs import Evidence, score_definition
 from rlexp.reports.formats.as_csv import to_csv
 from rlexp.reports.formats.markdown import inline
@@ -52,7 +53,7 @@ def make_rliable(request: ExportRequest, output: ExportTarget, workspace: Worksp
     shape = select_common_seeds(
         exported_outcomes(evidence), format_name="rliable", common=request.common_seeds
     )
-    scores, unit = score_dictionary(shape), "in units of the return"
+    scores, unit = score_dictionary(shape), f"in units of the {quantities_text(evidence)}"
     if request.normalised:
         scores, unit = _normalised(scores, shape, evidence, workspace)
     content = as_npz(scores) if output.suffix == ".npz" else as_json(scores)
@@ -102,14 +103,14 @@ def make_marl_eval(request: ExportRequest, output: ExportTarget, workspace: Work
 
 
 def make_tables(request: ExportRequest, output: ExportTarget, workspace: Workspace) -> Export:
-    """Export runs, evaluations and episodes as tables, in one file or a folder.
+    """Export runs, evaluations, episodes and measurements as tables, in one file or a folder.
 
     Raises:
         RlexpError: The level is unknown, or no package that writes the format is installed.
     """
     package = parquet_package() if request.format == "parquet" else None
     levels, folder = _levels(request, output)
-    evidence = evidence_of(request, workspace)
+    evidence = evidence_of(request, workspace, measurements="measurements" in levels)
     sheets = [make_sheet(level, exported_outcomes(evidence)) for level in levels]
     contents: dict[str, Content] = {}
     for table in sheets:
@@ -155,8 +156,8 @@ def _normalised(
     tasks_without_anchors = [task for task in shape.tasks if scale_of[task] is None]
     if tasks_without_anchors:
         raise ConfigError(
-            f"{join_names(tasks_without_anchors)} cannot be normalised: declare environment.reference.random and "
-            ".threshold, set normalisation: none in conf/report.yaml if scores are normalised "
+            f"{join_names(tasks_without_anchors)} cannot be normalised: declare "
+            f"{evidence.declaration_key(tasks_without_anchors[0])}.random and .threshold, set normalisation: none in conf/report.yaml if scores are normalised "
             "already, or leave out --normalised",
         )
     columns = {

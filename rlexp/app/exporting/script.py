@@ -14,6 +14,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.noise import ExplorationNoise
 from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
@@ -438,7 +439,11 @@ def _learner(training: "Training", model: Any) -> ScriptLearner:
         package=package,
         name=kind.__name__,
         policy=training.agent.policy,
-        hyperparameters={f.name: _value(getattr(algorithm, f.name)) for f in fields(algorithm)},
+        hyperparameters={
+            f.name: _value(getattr(algorithm, f.name))
+            for f in fields(algorithm)
+            if f.name not in NOT_OF_THE_LIBRARY
+        },
         policy_arguments={k: _value(v) for k, v in training.agent.arguments().items()},
         seed=training.streams.policy,
         actions=training.streams.actions,

@@ -239,6 +239,19 @@ def read_now(paths: RunPaths) -> StoredRun:
     return replace(stored, record=record)
 
 
+def with_measurements(stored: StoredRun) -> RunRecord:
+    """The record of a run with what its learner logged; unchanged where that cannot be read.
+
+    Nothing else of the record changes. Other commands leave measurements out, because there are
+    many, and a number must be the same for all of them.
+    """
+    try:
+        read = read_run(stored.paths, stored.record.spec, measurements=True)
+    except (RlexpError, *READ_ERRORS):
+        return stored.record
+    return replace(stored.record, measurements=read.record.measurements)
+
+
 def read_intact(paths: RunPaths) -> StoredRun:
     """Read a run and check that its content makes sense.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import (
+    Ends,
     Estimate,
     Estimator,
     declared_ends,
@@ -15,7 +16,7 @@ from rlexp.metrics.estimate import (
 )
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.identity import Plain
-from rlexp.stats.aggregate import aggregate_of
+from rlexp.stats.aggregate import aggregate_of, mean
 from rlexp.stats.reach import DetectableDifferences, correction_of, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
 
@@ -56,12 +57,21 @@ class HeadlineAggregate:
 
         Args:
             scores: Scores of the runs, of shape (n,).
-            reference: Known scores of the task (`environment.reference`).
+            reference: Known values of the score.
         """
         if not scores:
             return None
         runs = TaskScores.from_tasks([scores])
         return self.estimator.estimate(runs, self.metric, declared_ends(self.usable(reference)))
+
+    def mean_of(self, values: Sequence[float], ends: Ends) -> Estimate:
+        """The mean of one value per run, with the interval that reports give it.
+
+        Args:
+            values: Values of the runs, of shape (n,), n ≥ 1.
+            ends: Smallest and largest possible value.
+        """
+        return self.estimator.estimate(TaskScores.from_tasks([values]), mean, ends)
 
     def plan(self, labels: int) -> "ComparisonPlan":
         """The comparison of so many labels on one task by this aggregate."""
@@ -79,7 +89,7 @@ class HeadlineAggregate:
         Args:
             scores: Scores of the runs, of shape (n,), n ≥ 1.
             plan: The comparison.
-            reference: Known scores of the task (`environment.reference`).
+            reference: Known values of the score.
         """
         from rlexp.stats.pilot import detectable_differences
 

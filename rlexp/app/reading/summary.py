@@ -7,16 +7,17 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.errors import RecordError
-from rlexp.metrics.estimate import Estimate
+from rlexp.metrics.estimate import Estimate, measure_ends
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.measures import DeclaredMeasure
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, measured_quantity
+from rlexp.protocol.spec import RunSpec, scored_quantity
 from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
@@ -181,16 +182,36 @@ def _read(run: RunPaths, spec: RunSpec, catalogue: Catalogue) -> StoredRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSummary:
+    """A measure of one label on one task, in one phase.
+
+    Attributes:
+        measure: The name of the measure.
+        direction: `maximise` or `minimise`, as declared.
+        values: Mean over the final episodes that report the measure, by seed.
+        n: Number of runs with the measure.
+        estimate: The mean over runs with its interval, as in reports.
+    """
+
+    measure: str
+    direction: str
+    values: Mapping[int, float]
+    n: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSummary:
     """The scores of one label on one task, in one phase.
 
     Attributes:
         label: The label.
         task: The task.
-        score: The rule by which a run is scored: `final`, `auc` or `last_window`.
-        quantity: What is scored: `return`, or the name of an imported metric.
-        scores: Scores by seed, in units of the task's return.
-        threshold: The return at which the task counts as solved, if it is declared.
+        score: The rule by which a run is scored: `final`, `auc`, `last_window`, or a measure.
+        quantity: What is scored: `return`, or the name of a measure or an imported metric.
+        lower_is_better: Whether the score is a measure that is declared as minimised.
+        scores: Scores by seed, in units of the score.
+        threshold: The score at which the task counts as solved, if it is declared.
         planned: Number of planned runs.
         n: Number of scores in the aggregate.
         counted_as_worst: Number of runs without a score that count as the declared minimum.
@@ -201,12 +222,14 @@ class LabelSummary:
         estimate: The aggregate with its interval, or None where no run has a score.
         detectable: What a comparison with another label of this spread could find; null for a single
             score, before all runs have ended, and in lists of experiments.
+        measures: The measures that the final evaluations report, by name.
     """
 
     label: str
     task: str
     score: str
     quantity: str
+    lower_is_better: bool
     scores: Mapping[int, float]
     threshold: float | None
     planned: int
@@ -218,6 +241,15 @@ class LabelSummary:
     title: str
     estimate: Estimate | None
     detectable: DetectableDifferences | None
+    measures: tuple[MeasureSummary, ...]
+
+    @property
+    def reached(self) -> int:
+        """Number of runs whose score reaches the threshold; 0 without a threshold."""
+        if self.threshold is None:
+            return 0
+        sign = -1 if self.lower_is_better else 1
+        return sum(sign * score >= sign * self.threshold for score in self.scores.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +262,8 @@ class RunRow:
         task: Its task.
         seed: Its seed within the phase.
         state: `planned`, `running`, `completed`, `failed`, `pruned`, `interrupted` or `lost`.
-        score: Its score, in units of the task's return, or None.
+        score: Its score, or None.
+        measure_means: Mean of each measure over the final episodes that report it, by name.
         step: Environment steps so far.
         steps: Environment steps of its budget.
         seconds: Duration of the attempts that count for its record, in seconds.
@@ -251,6 +284,7 @@ class RunRow:
     seed: int
     state: str
     score: float | None
+    measure_means: Mapping[str, float]
     step: int
     steps: int
     seconds: float | None
@@ -341,6 +375,7 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
         seed=record.spec.seed,
         state=str(record.state),
         score=record.score,
+        measure_means=record.measures,
         step=record.step,
         steps=record.spec.budget["steps"],
         seconds=record.seconds,
@@ -359,9 +394,43 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
 def worst_scores(
     configuration: Configuration, experiment: Experiment, scoreless: int
 ) -> list[float]:
-    """The scores of runs without one: the declared minimum for each, or an empty list."""
-    minimum = configuration.reference.get("minimum")
-    return [minimum] * scoreless if experiment.failures == "worst" and minimum is not None else []
+    """The scores of runs without one: the declared worst score for each, or an empty list."""
+    worst = configuration.worst_score
+    return [worst] * scoreless if experiment.failures == "worst" and worst is not None else []
+
+
+def measure_summaries(
+    configuration: Configuration, records: Sequence[RunRecord], leading: HeadlineAggregate
+) -> tuple[MeasureSummary, ...]:
+    """The measures of one configuration on one task, over its completed runs.
+
+    Args:
+        configuration: The configuration, which declares directions and bounds.
+        records: Its runs in one phase.
+        leading: The settings of the intervals.
+    """
+    completed = [r for r in records if r.state is State.COMPLETED]
+    names = sorted({name for record in completed for name in record.measures})
+    summaries = []
+    for name in names:
+        values = {r.spec.seed: r.measures[name] for r in completed if name in r.measures}
+        declared = configuration.measures.get(name, {})
+        summaries.append(
+            MeasureSummary(
+                measure=name,
+                direction=declared.get("direction", DeclaredMeasure().direction),
+                values=values,
+                n=len(values),
+                estimate=_mean_over_runs(name, [*values.values()], declared, leading),
+            )
+        )
+    return tuple(summaries)
+
+
+def _mean_over_runs(
+    name: str, values: Sequence[float], declared: Mapping[str, Any], leading: HeadlineAggregate
+) -> Estimate:
+    return leading.mean_of(values, measure_ends(name, declared, values))
 
 
 def _cell(
@@ -382,9 +451,10 @@ def _cell(
         label=configuration.label,
         task=configuration.task,
         score=configuration.budget.score,
-        quantity=measured_quantity(configuration.algorithm),
+        quantity=scored_quantity(configuration.algorithm, configuration.budget.score),
+        lower_is_better=configuration.lower_is_better,
         scores=by_seed,
-        threshold=leading.usable(configuration.reference).get("threshold"),
+        threshold=leading.usable(configuration.score_reference).get("threshold"),
         planned=len(records),
         n=len(values),
         counted_as_worst=len(worst),
@@ -392,8 +462,9 @@ def _cell(
         missing=missing,
         metric=leading.name,
         title=leading.title,
-        estimate=leading.estimate(values, configuration.reference),
-        detectable=leading.detectable(values, plan, configuration.reference)
+        estimate=leading.estimate(values, configuration.score_reference),
+        detectable=leading.detectable(values, plan, configuration.score_reference)
         if plan is not None and len(values) > 1 and not missing
         else None,
+        measures=measure_summaries(configuration, records, leading),
     )

@@ -78,7 +78,7 @@ def render_files(
             folder / path: content for path, content in _rendered(study, name, links).items()
         }
     if figures:
-        drawn = import_module("rlexp.reports.figures").draw(study)
+        drawn = import_module("rlexp.reports.figures").draw_figures(study)
         files |= {figures / name: content for name, content in drawn.items()}
     return files
 

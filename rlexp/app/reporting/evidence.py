@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
+from rlexp.app.reading.experiment_scan import (
+    ExperimentScan,
+    ScannedRun,
+    survey,
+    with_measurements,
+)
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.sweeps.evidence import read_sweep_evidence
@@ -42,6 +47,7 @@ def collect_evidence(
     *,
     importance: bool = False,
     integrity: bool = False,
+    measurements: bool = False,
 ) -> Evidence:
     """Collect the planned runs of the targets in one phase.
 
@@ -51,6 +57,7 @@ def collect_evidence(
         workspace: The workspace of the experiments.
         importance: Whether to compute parameter importances of sweeps, which takes seconds.
         integrity: Whether to compare the records with their ledgers, which reads every file.
+        measurements: Whether to read what learners logged, which is most of a journal.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
@@ -65,7 +72,11 @@ def collect_evidence(
         _check_label(target, scans[target.experiment])
     chosen = phase or _common_phase(scans)
     members = [
-        m for name in scans for m in _members(scans[name], _labels(name, parsed_targets), chosen)
+        m
+        for name in scans
+        for m in _members(
+            scans[name], _labels(name, parsed_targets), chosen, measurements=measurements
+        )
     ]
     # Two experiments may use the same label for different configurations.
     names = unambiguous(_configurations(members))
@@ -125,14 +136,16 @@ def _check_label(target: Target, scan: ExperimentScan) -> None:
 
 
 def _members(
-    scan: ExperimentScan, labels: frozenset[str] | None, phase: Phase
+    scan: ExperimentScan, labels: frozenset[str] | None, phase: Phase, *, measurements: bool
 ) -> Iterator[PlannedRun]:
     provenances: dict[bytes, Mapping[str, Any]] = {}
     for run in scan.runs:
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
-                yield _member(scan.paths, run, provenances)
+                member = _member(scan.paths, run, provenances)
+                record = with_measurements(run.stored) if measurements else member.record
+                yield replace(member, record=record)
 
 
 def _member(

@@ -24,6 +24,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
+from rlexp.store.policies import START_FROM, copy_policy
 from rlexp.store.runs import write_experiment
 
 
@@ -53,7 +54,7 @@ def run_again(
     launch = LaunchSettings(
         executor=_executor(workspace),
         threads=max(spec.compute["threads"] for spec in specs),
-        operational=dict.fromkeys(OPERATIONAL),
+        operational={**dict.fromkeys(OPERATIONAL), "keep_last": False},
         command=command,
     )
     rebuilt_workspace = replace(workspace, folder=checkout.folder)
@@ -89,6 +90,9 @@ def define_experiment(originals: Sequence[Original], paths: ExperimentPaths) -> 
         failures="missing",
     )
     write_experiment(paths, experiment)
+    for original in originals:
+        if (digest := original.record.spec.algorithm.get(START_FROM)) is not None:
+            copy_policy(ExperimentPaths(original.paths.folder.parent), paths, digest)
 
 
 def _imports(checkout: Checkout) -> dict[str, str]:

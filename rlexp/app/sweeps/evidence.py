@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rlexp.app.sweeps.progress import trial_reason
 from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
+from rlexp.engine.failure_streak import trial_reason
 from rlexp.engine.sweep_source import SweepSource
 from rlexp.engine.trial_state import TrialProgress
 from rlexp.protocol.experiment import Experiment
@@ -55,7 +55,9 @@ def read_sweep_evidence(
         default=question.default,
         importances=_importances(sweeping, experiment) if with_importance else (),
         costs={str(phase): _cost(by_id.values(), phase) for phase in Phase},
-        reference=experiment.default.reference,
+        reference=experiment.default.score_reference,
+        minimised=experiment.minimised,
+        score_minimised=experiment.default.lower_is_better,
         imported=experiment.imported is not None,
     )
 

@@ -4,63 +4,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import Any, Literal
 
 from rlexp.app.observer import Observer
-from rlexp.engine.failure_streak import systematic_failure, why_failed
+from rlexp.app.sweeps.mirrored import mirrored_sweep
+from rlexp.engine.failure_streak import systematic_failure, trial_reason
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
 from rlexp.engine.search import promotions
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.sweep_view import EndedTrial, SweepView
-from rlexp.engine.trial_state import TrialProgress, steps_of
+from rlexp.engine.trial_state import steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.optuna_study import OptunaStudyMirror
-from rlexp.exchange.optuna_trials import MirroredTrial
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import SweepPlan, directions
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
-
-STATES: Mapping[TrialState, Literal["complete", "pruned", "failed"]] = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAILED: "failed",
-}
-
-
-def mirrored_trials(sweeping: SweepSource) -> list[MirroredTrial]:
-    """Every trial so far in the order of their numbers, as written to the Optuna study."""
-    return [_trial(entry, sweeping) for entry in sweeping.search.entries]
-
-
-def _trial(entry: TrialProgress, sweeping: SweepSource) -> MirroredTrial:
-    trial, objectives = entry.trial, sweeping.search.question.objectives
-    complete = trial is not None and trial.state is TrialState.COMPLETE
-    # Only the runs that the decision used: Optuna changes no trial that has ended.
-    records = entry.judged_runs()
-    return MirroredTrial(
-        number=entry.proposal.number,
-        parameters=entry.proposal.parameters,
-        state="running" if trial is None else STATES[trial.state],
-        values=objectives.oriented(trial.values) if trial is not None and complete else (),
-        intermediate=dict(entry.intermediate) if trial is not None else {},
-        attributes=dict(_attributes(entry, records)),
-        started=min((r.started for r in records if r.started is not None), default=None),
-        ended=max((r.ended for r in records if r.ended is not None), default=None),
-    )
-
-
-def _attributes(entry: TrialProgress, records: list[RunRecord]) -> Iterator[tuple[str, Any]]:
-    yield "steps", entry.proposal.steps
-    yield "seeds", [r.spec.seed for r in records]
-    yield "scores", [r.score for r in records]
-    yield "runs", [r.spec.name for r in records]
-    if entry.trial is not None and (reason := trial_reason(entry)):
-        yield "reason", reason
-    if entry.proposal.parent is not None:
-        yield "continues", entry.proposal.parent
 
 
 @dataclass(slots=True)
@@ -79,7 +40,7 @@ class SweepMonitor:
     workers: int
     spent: dict[str, int]
     _under_way: dict[str, int] = field(default_factory=dict)
-    _state: tuple[int, int] = (-1, -1)
+    _state: tuple[int, int, int] = (-1, -1, -1)
 
     @contextmanager
     def watch(self, observer: Observer) -> Iterator[Watcher]:
@@ -100,18 +61,25 @@ class SweepMonitor:
             run.spec.id: self.spent.get(run.spec.id, 0) + run.step for run in running
         }
         entries = self.sweeping.search.entries
-        state = (len(entries), sum(1 for e in entries if e.trial is not None))
+        ended = sum(1 for e in entries if e.trial is not None)
+        # After the search, single runs decide what the mirror shows.
+        runs = len(self.sweeping.records) if ended == len(entries) else -1
+        state = (len(entries), ended, runs)
         # Building the list takes time and this is called several times a second, so it is built
-        # only after a trial was added or has ended.
+        # only after a trial was added or has ended, or a run has ended after the search.
         if self.mirror is not None and state != self._state:
             self._state = state
-            self.mirror.offer(mirrored_trials(self.sweeping))
+            self._offer(self.mirror)
+
+    def _offer(self, mirror: BackgroundMirror) -> None:
+        sweep = mirrored_sweep(self.sweeping)
+        mirror.offer(sweep.trials, sweep.attributes)
 
     def close(self, observer: Observer) -> None:
         """Give the mirror some seconds for the last trials; the next command writes the rest."""
         if self.mirror is None:
             return
-        self.mirror.offer(mirrored_trials(self.sweeping))
+        self._offer(self.mirror)
         if problem := self.mirror.close():
             observer.note(f"Warning: {problem}")
 
@@ -130,9 +98,10 @@ def open_mirror(
         OptunaStudyMirror(
             storage,
             journal=paths.mirror,
-            name=paths.name,
+            # A renamed sweep keeps its study: another name would be another study.
+            name=names_of(paths)[0],
             space=sweep.space,
-            directions=directions(sweep.plan.objectives),
+            directions=directions(sweep.plan.objectives, experiment.minimised),
             owner=experiment.fingerprint,
         )
     )
@@ -175,6 +144,8 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
     best = (ranked[0].number, ranked[0].values[0]) if ranked else None
     if best is None and scored and scored[-1].value is not None:
         best = (scored[-1].number, scored[-1].value)
+    winner = None if sweeping.selection is None else sweeping.selection.winner
+    shown = winner if winner is not None or best is None else best[0]
     return SweepView(
         stage=sweeping.stage,
         trials=max(len(search.entries), search.question.plan.trials * searching),
@@ -185,13 +156,15 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         steps=sum(spent.values()),
         limits=describe_limits(search.question.plan, search.full_runs),
         left=_left(sweeping, workers),
-        winner=None if sweeping.selection is None else sweeping.selection.winner,
+        winner=winner,
+        parameters=None if shown is None else search.entries[shown].proposal.parameters,
     )
 
 
 def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
     """Yield the trials that have ended, in the order of their numbers."""
     objectives, best = sweeping.search.question.objectives, -inf
+    promoted = {candidate.number: candidate for candidate in sweeping.ranked()}
     for entry in sweeping.search.entries:
         trial = entry.trial
         if trial is None:
@@ -200,24 +173,21 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
         full = entry.proposal.steps == sweeping.search.question.steps
         leads = complete and full and trial.values[0] > best
         best = trial.values[0] if leads else best
+        # The values of a trial are those of its screening; a candidate has values on all seeds.
+        candidate = promoted.get(trial.number)
+        screening = objectives.oriented(trial.values) if complete else (None,)
+        scores = candidate.scores if candidate else trial.scores
         yield EndedTrial(
             number=trial.number,
             state=str(trial.state),
-            value=objectives.oriented(trial.values)[0] if complete else None,
-            seeds=len(trial.scores),
-            scores=trial.scores,
+            value=candidate.values[0] if candidate else screening[0],
+            seeds=len(scores),
+            scores=scores,
+            parameters=entry.proposal.parameters,
             reason=trial_reason(entry),
             best=leads,
             imported=sweeping.search.recorded,
         )
-
-
-def trial_reason(entry: TrialProgress) -> str | None:
-    """Why a trial was pruned or failed, or None."""
-    if entry.stop is not None:
-        return f"at step {entry.stop.step:,}, {entry.stop.reason}"
-    failed = entry.trial is not None and entry.trial.state is TrialState.FAILED
-    return why_failed(entry) if failed else None
 
 
 def describe_limits(plan: SweepPlan, full_runs: float) -> str:

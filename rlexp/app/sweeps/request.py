@@ -26,6 +26,7 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
+from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.config.validate import PlugIns, build, validate
@@ -39,6 +40,7 @@ from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
+from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
 from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, append_trial, write_selection
 from rlexp.tuners import Suggester, Suggestion
@@ -71,9 +73,20 @@ class TimedSuggester:
 
 @dataclass(frozen=True, slots=True)
 class RequestedSweep:
-    """The sweep and the settings that one command requests."""
+    """The sweep and the settings that one command requests.
+
+    Attributes:
+        experiment: The experiment.
+        words: The definition, if any, and the overrides; those of a study file are among them.
+        request: The composed sweep.
+        executor: The plug-in that executes the runs.
+        budget: The budget; only its operational fields are used.
+        trackers: The trackers that receive the records.
+        parts: The built plug-ins of the default configuration.
+    """
 
     experiment: Experiment
+    words: tuple[str, ...]
     request: SweepRequest
     executor: Executor
     budget: Budget
@@ -103,7 +116,8 @@ class Configurer:
         """
         default = self.asked.experiment.default
         built = {default.fingerprint: self.asked.parts}
-        check_compatibility([default], self.workspace, self.spaces, built)
+        objectives = self.asked.sweep.plan.objectives
+        check_compatibility([default], self.workspace, self.spaces, built, objectives)
 
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None
@@ -264,13 +278,30 @@ def split_definition(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace) -> RequestedSweep:
     """Turn a definition and overrides into a sweep, without starting or writing anything.
 
+    Args:
+        name: The name of a definition, or a study file; None for a sweep of overrides only.
+        overrides: Overrides in Hydra's grammar, which win over the file.
+        workspace: The workspace.
+
     Raises:
         ConfigError: An override is unknown, mistyped, out of range or contradicts another.
     """
     workspace.make_importable()
-    request = compose_sweep(name, overrides, workspace.folder)
+    if name is None or not is_study_file(name):
+        return _requested(name, LabelledWords(None, tuple(overrides)), workspace)
+    definition, words = read_sweep_words(name, overrides, workspace.folder)
+    try:
+        return _requested(definition, words, workspace)
+    except ConfigError as error:
+        raise words.located(error) from error
+
+
+def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
+    """The sweep of a definition and overrides."""
+    request = compose_sweep(name, words.overrides, workspace.folder)
     root, parts = validate(request.plain, workspace.allowed)
     configuration = configuration_of(ComposedConfiguration(request.plain, ()), root, parts)
+    _refuse_policies(request, configuration)
     check_sweep(request, workspace.allowed)
     if root.failures == "worst":
         require_minimum([configuration])
@@ -295,7 +326,33 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
     experiment_name = root.experiment or name or derive_name(experiment)
     named = replace(experiment, name=check_name(experiment_name))
     trackers = ChosenTrackers.of(request.plain, parts)
-    return RequestedSweep(named, request, parts.executor, root.budget, trackers, parts)
+    return RequestedSweep(
+        experiment=named,
+        words=(*([name] if name else []), *words.overrides),
+        request=request,
+        executor=parts.executor,
+        budget=root.budget,
+        trackers=trackers,
+        parts=parts,
+    )
+
+
+def _refuse_policies(request: SweepRequest, configuration: Configuration) -> None:
+    """Refuse a sweep whose trainings begin with a trained policy.
+
+    The policy may come from test seeds, which must not influence the choice of a trial.
+
+    Raises:
+        ConfigError: A training begins with a policy.
+    """
+    key = f"algorithm.{START_FROM}"
+    searched = any(parameter.key == key for parameter in request.space.parameters)
+    if searched or configuration.algorithm.get(START_FROM) is not None:
+        raise ConfigError(
+            f"{key} does not fit a sweep, because a policy could bring test seeds into the choice: "
+            "leave it out, and start from a policy with 'rlexp run'",
+            key=key,
+        )
 
 
 def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:

@@ -1,29 +1,51 @@
-"""Turns a trial of a sweep into a separate experiment, for `rlexp run --from-sweep`."""
+"""Turns a trial of a sweep into a separate experiment, for `rlexp run --from-sweep`.
 
-from collections.abc import Sequence
+Overrides may change anything but the algorithm itself. The test seeds of the sweep are used for the
+trial as it is, and on other tasks. A trial that is changed on the task of the sweep gets other test
+seeds: its changes may be a choice, and no choice may be made on the test seeds of a sweep.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
+from rlexp.app.execution.configuration_words import ConfigurationWords, words_of
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.request import RunRequest
+from rlexp.app.execution.request import RunRequest, derive_name, read_request
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.sweeps.state import ReadOnlyLedger, read_runs, restore_sweep
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.config.overrides import parse_overrides
+from rlexp.config.matrix import GROUP as BENCHMARK
+from rlexp.config.overrides import (
+    ATTEMPT_KEYS,
+    EXPERIMENT_KEYS,
+    SWEEP_GROUPS,
+    choice_texts,
+    parse_overrides,
+)
+from rlexp.config.study_file import is_study_file
 from rlexp.config.validate import ValidatedSettings, validate
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import TENTH, evaluation_interval
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import short_name
+from rlexp.protocol.origin import Origin
 from rlexp.protocol.schema_1 import ConfigurationSchema1
 from rlexp.protocol.seeds import Phase
+from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
+from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import TUNED_LABEL, read_selection, read_trials
 
-FIXED_BY_TRIAL = ("agent", "algorithm", "environment", "benchmark", "sweeps", "sweep")
-"""Keys and groups that the trial fixes, so that overrides cannot change them."""
+BUDGET_AND_COMPUTE = ("budget", "compute")
+"""Sections of a trial that a command may change without composing its configuration again."""
+LONGEST_NAME = 120
+"""Most characters in the name of an experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +59,70 @@ class SweepTrial:
         """The command that trains the trial again."""
         trial = [] if self.trial is None else ["--trial", str(self.trial)]
         return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTrial:
+    """A trial of a sweep that can be trained, and whether the sweep has selected a winner.
+
+    Attributes:
+        paths: The folder of the sweep.
+        number: The number of the trial.
+        configuration: The configuration of its runs.
+        searched: The keys that the sweep searched.
+        root: The root of the sweep's seeds.
+        selection: The sha256 of `selection.json`; None before the winner is selected.
+        is_winner: Whether the sweep has selected this trial.
+    """
+
+    paths: ExperimentPaths
+    number: int
+    configuration: Configuration
+    searched: tuple[str, ...]
+    root: int
+    selection: str | None
+    is_winner: bool
+
+    @property
+    def name(self) -> str:
+        """The trial in error messages (`trial 5 of quick`)."""
+        return f"trial {self.number} of {self.paths.name}"
+
+    @property
+    def label(self) -> str:
+        """The label of its runs in an experiment of its own."""
+        return f"{TUNED_LABEL} {self.number}" if self.number else "default"
+
+    def origin(self, changes: Iterable[str] = ()) -> Origin:
+        """The origin of an experiment that is made from the trial by these overrides."""
+        return Origin(
+            sweep=self.paths.name,
+            trial=self.number,
+            winner=self.is_winner,
+            selection=self.selection,
+            fingerprint=self.configuration.fingerprint,
+            changes=without_secrets(changes),
+        )
+
+    def words(self, workspace: Workspace) -> ConfigurationWords:
+        """The choices and settings that lead to the trial.
+
+        Raises:
+            ConfigError: No options lead to it.
+        """
+        try:
+            return words_of(self.configuration, workspace)
+        except ConfigError as error:
+            raise error.rephrased(
+                f"{self.name}: {error}; train it as it is with rlexp run --from-sweep "
+                f"{self.paths.name} --trial {self.number}"
+            ) from error
+
+    def is_changed_by(self, configuration: Configuration) -> bool:
+        """Whether a configuration differs from the trial in more than budget and compute."""
+        trial = self.configuration
+        alike = replace(configuration, budget=trial.budget, compute=trial.compute)
+        return alike.fingerprint != trial.fingerprint
 
 
 def read_sweep_trial(sweep: str | None, trial: int | None) -> SweepTrial | None:
@@ -55,37 +141,122 @@ def read_sweep_trial(sweep: str | None, trial: int | None) -> SweepTrial | None:
 def request_trial_again(
     origin: SweepTrial, overrides: Sequence[str], workspace: Workspace
 ) -> RunRequest:
-    """Turn a trial and overrides of seeds, budget and compute into an experiment.
+    """Turn a trial and overrides into an experiment.
 
     Raises:
-        RlexpError: The sweep or trial does not exist, the trial cannot run, or an override would
-            change the trial.
+        RlexpError: The sweep or trial does not exist, the trial cannot run, or an override is
+            wrong.
     """
     workspace.make_importable()
-    keys = [parsed.key_or_group for parsed in parse_overrides(overrides)]
-    for word, key in zip(overrides, keys, strict=True):
-        if key.split(".")[0] in FIXED_BY_TRIAL:
-            raise ConfigError(
-                f"{word}: the trial fixes {key.split('.')[0]}; choose another trial with --trial, "
-                "or leave out --from-sweep",
-            )
-    paths = workspace.experiment(origin.sweep)
-    number, configuration = _trial(origin, paths, workspace)
+    keys = _check_keys(overrides)
+    trial = choose_trial(origin, workspace)
     check_imports(
-        [configuration], workspace.allowed, origin.command([*overrides, *workspace.permission])
+        [trial.configuration],
+        workspace.allowed,
+        origin.command([*overrides, *workspace.permission]),
     )
-    existing = read_definition(paths)
+    if all(_section(key) in (*BUDGET_AND_COMPUTE, *EXPERIMENT_KEYS) for key in keys):
+        return _same_trial(trial, overrides, keys, workspace)
+    requested = read_request(words_from(trial, overrides, workspace), workspace)
+    if not any(trial.is_changed_by(c) for c in requested.experiment.configurations):
+        kept = [
+            word
+            for word, key in zip(overrides, keys, strict=True)
+            if _section(key) in (*BUDGET_AND_COMPUTE, *EXPERIMENT_KEYS)
+        ]
+        return _same_trial(trial, kept, [key for _, key in _keyed(kept)], workspace)
+    return _changed_trial(trial, requested, overrides, keys)
+
+
+def words_from(
+    trial: ChosenTrial, overrides: Sequence[str], workspace: Workspace
+) -> tuple[str, ...]:
+    """The overrides that lead to a trial, changed by those of a command.
+
+    Raises:
+        ConfigError: The trial cannot be written as overrides, or the command chooses another
+            algorithm.
+    """
+    words = trial.words(workspace)
+    for word, parsed in zip(overrides, parse_overrides(overrides), strict=True):
+        if parsed.key_or_group != "algorithm":
+            continue
+        tuned = words.options["algorithm"][0]
+        chosen = choice_texts(word, parsed) if parsed.is_sweep_override() else [parsed.value()]
+        if [str(option) for option in chosen] != [tuned]:
+            raise ConfigError(
+                f"{word}: the hyperparameters of {trial.name} are those of algorithm={tuned}; leave "
+                f"{word} out, or train without --from-sweep: rlexp run {word}"
+            )
+    return words.before(overrides, trial.searched)
+
+
+def words_to_show(
+    origin: SweepTrial, overrides: Sequence[str], workspace: Workspace
+) -> tuple[str, ...]:
+    """The overrides that lead to what `rlexp run --from-sweep` would train, with its seeds.
+
+    Raises:
+        RlexpError: The sweep or trial does not exist, or an override is wrong.
+    """
+    workspace.make_importable()
+    keys = _check_keys(overrides)
+    trial = choose_trial(origin, workspace)
+    words = words_from(trial, overrides, workspace)
+    requested = read_request(words, workspace)
+    changed, given = _is_changed(trial, requested.experiment), _given_root(requested, keys)
+    root = _root(trial, requested.phase, given, changed=changed)
+    return words if given is not None else (*words, f"seeds.root={root}")
+
+
+def _check_keys(overrides: Sequence[str]) -> list[str]:
+    """The keys of the overrides, without a leading sign.
+
+    Raises:
+        ConfigError: An override belongs to a sweep, or adds a benchmark or a study file.
+    """
+    if overrides and is_study_file(overrides[0]):
+        raise ConfigError(
+            f"{overrides[0]}: --from-sweep takes words and no study file; leave out --from-sweep, "
+            "or the file"
+        )
+    keys = []
+    for word, key in _keyed(overrides):
+        section = _section(key)
+        if section == BENCHMARK or section in SWEEP_GROUPS:
+            raise ConfigError(
+                f"{word}: --from-sweep trains one trial of a sweep, so {section} has no place here; "
+                f"leave {word} out, or leave out --from-sweep"
+            )
+        keys.append(key)
+    return keys
+
+
+def _keyed(overrides: Sequence[str]) -> list[tuple[str, str]]:
+    parsed = parse_overrides(overrides)
+    return [(w, p.key_or_group) for w, p in zip(overrides, parsed, strict=True)]
+
+
+def _section(key: str) -> str:
+    return re.split(r"[./]", key)[0]
+
+
+def _same_trial(
+    trial: ChosenTrial, overrides: Sequence[str], keys: Sequence[str], workspace: Workspace
+) -> RunRequest:
+    """The trial as it is, with the overrides of seeds, budget and compute."""
     composed = compose(overrides, workspace.folder)
     if len(composed) > 1:
         raise ConfigError("a trial is one configuration: leave out comma choices")
     root, parts = validate(composed[0].plain, workspace.allowed)
     phase, requested = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
-    seeds = replace(root.seeds, root=_root(existing, paths, phase, requested))
+    changes = [w for w, k in zip(overrides, keys, strict=True) if _changes_runs(k)]
     experiment = Experiment(
-        name=check_name(root.experiment or f"{paths.name}-trial-{number}"),
-        configurations=(_changed(configuration, root, overrides, keys),),
-        seeds=seeds,
+        name=check_name(root.experiment or f"{trial.paths.name}-trial-{trial.number}"),
+        configurations=(_with_budget(trial, root, overrides, keys),),
+        seeds=replace(root.seeds, root=_root(trial, phase, requested, changed=False)),
         failures=root.failures,
+        origin=trial.origin(changes),
     )
     if not experiment.seeds.seeds(phase):
         raise ConfigError(
@@ -96,35 +267,86 @@ def request_trial_again(
     return RunRequest(experiment, phase, parts.executor, root.budget, trackers)
 
 
-def _root(
-    existing: Experiment, paths: ExperimentPaths, phase: Phase, requested: int | None
-) -> int:
-    """The root of the seeds: the sweep's, unless that would reveal its test seeds too early.
+def _changed_trial(
+    trial: ChosenTrial, requested: RunRequest, overrides: Sequence[str], keys: Sequence[str]
+) -> RunRequest:
+    """The experiment of a trial that overrides have changed; its name holds its definition."""
+    experiment = requested.experiment
+    changed, given = _is_changed(trial, experiment), _given_root(requested, keys)
+    root = _root(trial, requested.phase, given, changed=changed)
+    algorithm = short_name(trial.configuration.algorithm)
+    changes = [w for w, k in zip(overrides, keys, strict=True) if _changes_runs(k)]
+    grown = replace(
+        experiment,
+        configurations=tuple(
+            replace(c, label=trial.label + c.label.removeprefix(algorithm))
+            for c in experiment.configurations
+        ),
+        seeds=replace(experiment.seeds, root=root),
+        origin=trial.origin(changes),
+    )
+    name = experiment.name if "experiment" in keys else _name(trial, grown)
+    return replace(requested, experiment=replace(grown, name=check_name(name)))
+
+
+def _is_changed(trial: ChosenTrial, experiment: Experiment) -> bool:
+    """Whether an experiment has the trial in a changed form on the task of the sweep."""
+    task = trial.configuration.task
+    return any(c.task == task and trial.is_changed_by(c) for c in experiment.configurations)
+
+
+def _given_root(requested: RunRequest, keys: Sequence[str]) -> int | None:
+    """The root of the seeds that the command names; None without one."""
+    return requested.experiment.seeds.root if "seeds.root" in keys else None
+
+
+def _name(trial: ChosenTrial, experiment: Experiment) -> str:
+    """A name of the sweep, the trial, the tasks and a hash of the definition."""
+    derived = derive_name(experiment)
+    trial_name = f"-trial-{trial.number}-"
+    # The name of the sweep is cut, because the hash at the end must stay.
+    return trial.paths.name[: LONGEST_NAME - len(trial_name) - len(derived)] + trial_name + derived
+
+
+def _changes_runs(key: str) -> bool:
+    """Whether an override of this key can change the configuration of a run."""
+    return _section(key) not in EXPERIMENT_KEYS and key not in ATTEMPT_KEYS
+
+
+def _root(trial: ChosenTrial, phase: Phase, requested: int | None, *, changed: bool) -> int:
+    """The root of the seeds: the sweep's, unless its test seeds must stay unused.
+
+    Args:
+        trial: The trial.
+        phase: The phase of the requested runs.
+        requested: The root that the command names; None without one.
+        changed: Whether the trial is changed on the task of its sweep.
 
     Raises:
-        ConfigError: The request names the test seeds of a sweep that has not chosen its winner.
+        ConfigError: The request names the test seeds of a sweep that must stay unused.
     """
-    sweep_root = existing.seeds.root
-    if phase is not Phase.TEST or read_selection(paths) is not None:
-        return sweep_root if requested is None else requested
-    if requested == sweep_root:
-        raise ConfigError(
-            f"{paths.name} has not chosen its winner, and its test seeds must stay unused until then: choose "
-            f"a seeds.root other than {sweep_root}",
-        )
-    # Another root gives other test seeds, so that those of the sweep stay unused.
-    return sweep_root + 1 if requested is None else requested
+    if phase is not Phase.TEST or (trial.selection is not None and not changed):
+        return trial.root if requested is None else requested
+    if requested != trial.root:
+        # Another root gives other test seeds, so that those of the sweep stay unused.
+        return trial.root + 1 if requested is None else requested
+    sweep = trial.paths.name
+    reason = (
+        f"{sweep} has not chosen its winner, and its test seeds must stay unused until then"
+        if trial.selection is None
+        else f"{trial.name} is changed on the task of the sweep, and the test seeds of {sweep} are "
+        "for what it selected"
+    )
+    raise ConfigError(f"{reason}: choose a seeds.root other than {trial.root}")
 
 
-def _changed(
-    configuration: Configuration,
-    root: ValidatedSettings,
-    overrides: Sequence[str],
-    keys: Sequence[str],
+def _with_budget(
+    trial: ChosenTrial, root: ValidatedSettings, overrides: Sequence[str], keys: Sequence[str]
 ) -> Configuration:
     """The configuration with the overridden fields of its budget and its compute."""
+    configuration = replace(trial.configuration, label=trial.label)
     parts: dict[str, Any] = {}
-    for name in ("budget", "compute"):
+    for name in BUDGET_AND_COMPUTE:
         overridden = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
         changes = {key: getattr(getattr(root, name), key) for key in overridden}
         if name == "budget" and f"budget.evaluation_every={TENTH}" in overrides:
@@ -136,17 +358,21 @@ def _changed(
     return replace(configuration, **parts)
 
 
-def _trial(
-    origin: SweepTrial, paths: ExperimentPaths, workspace: Workspace
-) -> tuple[int, Configuration]:
+def choose_trial(origin: SweepTrial, workspace: Workspace) -> ChosenTrial:
+    """The named trial of a sweep; without a number, the winner or else the best trial so far.
+
+    Raises:
+        RlexpError: The sweep or trial does not exist, or the trial cannot run.
+    """
+    paths = workspace.experiment(origin.sweep)
     trials = read_trials(paths)
     if not trials:
         raise RecordError(f"{paths.name} has no trials: it is not a sweep, or has not started")
-    number = origin.trial if origin.trial is not None else _best(paths, workspace)
     refuse_imported(
         read_definition(paths),
         "; give the parameters of the trial, which 'rlexp report' lists, to 'rlexp run' as settings",
     )
+    number = origin.trial if origin.trial is not None else best_trial(paths, workspace)
     if not 0 <= number < len(trials):
         raise RecordError(
             f"{paths.name} has no trial {number}: it has the trials 0 … {len(trials) - 1}"
@@ -158,11 +384,24 @@ def _trial(
         )
     if isinstance(configuration, ConfigurationSchema1):
         configuration = configuration.renewed()
-    return number, replace(configuration, label=f"{TUNED_LABEL} {number}" if number else "default")
+    experiment, selection = read_definition(paths), read_selection(paths)
+    return ChosenTrial(
+        paths=paths,
+        number=number,
+        configuration=configuration,
+        searched=() if experiment.sweep is None else tuple(experiment.sweep.space.keys),
+        root=experiment.seeds.root,
+        selection=None if selection is None else sha256(read_file(paths.selection)).hexdigest(),
+        is_winner=selection is not None and selection.winner == number,
+    )
 
 
-def _best(paths: ExperimentPaths, workspace: Workspace) -> int:
-    """The winner; else the best trial on all tuning seeds; else the best trial of all."""
+def best_trial(paths: ExperimentPaths, workspace: Workspace) -> int:
+    """The winner; else the best trial on all tuning seeds; else the best trial of all.
+
+    Raises:
+        RlexpError: No trial has a score, or a file is damaged.
+    """
     selection = read_selection(paths)
     if selection is not None:
         return selection.winner

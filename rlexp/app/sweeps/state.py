@@ -191,7 +191,10 @@ def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> 
         objectives=Objectives(
             names=sweep.plan.objectives,
             aggregate=sweep.plan.aggregate,
-            threshold=default.reference.get("threshold"),
+            threshold=default.score_reference.get("threshold"),
+            minimised=experiment.minimised,
+            score_quantity=default.budget.quantity,
+            score_minimised=default.lower_is_better,
         ),
         default=parameters,
     )

@@ -284,7 +284,7 @@ def read_summary(
     definition = read_experiment(paths)
     aggregates = list(_aggregates(paths, definition, leading))
     winner = _winner(paths, experiment, labels, definition)
-    files = _report(experiment.project / "reports" / experiment.name)
+    files = _report(experiment.project / "reports" / paths.name)
     summary = ExperimentSummary(
         aggregates=aggregates,
         groups=_groups(experiment, definition, aggregates),
@@ -398,9 +398,10 @@ def tracked_experiment(paths: ExperimentPaths, labels: ConfigurationIndex) -> Tr
         RecordError: The definition or the identity is damaged.
     """
     definition = mask_all(read_json(paths.definition), secret_values(os.environ))
+    identity = experiment_identity(paths)
     return TrackedExperiment(
-        id=experiment_identity(paths),
-        name=paths.name,
+        id=identity.id,
+        name=identity.name,
         project=paths.folder.parent.parent,
         folder=paths.trackers,
         definition=definition,

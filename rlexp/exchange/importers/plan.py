@@ -31,8 +31,9 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import digest
 from rlexp.protocol.leaf_differences import leaf_differences
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RETURN, RunSpec
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending
 
 MOST_NAMES = 6

@@ -25,14 +25,14 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import Lease, take
 
 OF_THE_EXPERIMENT = ("experiment.json", "trials.jsonl", "selection.json", "adaptive.json")
-OF_THE_RUN = ("spec.json", "attempts", "checkpoints", "replay")
+OF_THE_RUN = ("spec.json", "attempts", "checkpoints", "replay", "parent")
 LEFT_BEHIND = frozenset({"log.txt", "files", "progress.bin"})
 """Files of earlier attempts that are not sent: no attempt continues from them."""
 
 
 def uploaded_files(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Iterator[Piece]:
     """The files that a worker needs: definitions, queue files, attempts and checkpoints."""
-    names = list(OF_THE_EXPERIMENT)
+    names = [*OF_THE_EXPERIMENT, *_policies(experiment)]
     for run in runs:
         names.append(f"{experiment.orders.name}/{run.folder.name}.json")
         for name in OF_THE_RUN:
@@ -41,6 +41,12 @@ def uploaded_files(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Ite
         piece = read_below(experiment.folder, name)
         if piece is not None:
             yield piece
+
+
+def _policies(experiment: ExperimentPaths) -> Iterator[str]:
+    """The files of the policies that trainings begin with."""
+    if experiment.policies.is_dir():
+        yield from _files(experiment.folder, experiment.policies.name)
 
 
 def _files(folder: Path, name: str) -> Iterator[str]:

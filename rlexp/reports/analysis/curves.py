@@ -1,4 +1,7 @@
-"""Learning curves: evaluations of runs, aligned at common points and aggregated."""
+"""Curves of runs over time, aligned at common points and aggregated.
+
+A point of a curve is an evaluation in training, or a value of a logged metric.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +13,7 @@ from rlexp.metrics.estimate_text import SHORT_OF_NOMINAL
 from rlexp.records.run import State
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.drawing.blocks import FigureLine
-from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text
+from rlexp.reports.evidence.runs import Evidence, LoggedSeries, PlannedRun, run_states_text
 from rlexp.stats.curves import Band, align, band
 from rlexp.text import format_count, format_percentage
 
@@ -35,19 +38,33 @@ class LabelLines:
 
     lines: tuple[FigureLine, ...]
     description: str
+    band: Band | None = None
+    """The aggregate at the points of its line; `None` where there is no such point."""
 
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class PointNoun:
+    """The words for one point of a run's curve, and for several."""
+
+    one: str
+    several: str
+
+
+EVALUATIONS = PointNoun("an evaluation", "evaluations")
+VALUES = PointNoun("a value", "values")
+
+
+@dataclass(frozen=True, slots=True)
 class RunCurve:
-    """The evaluations of one run.
+    """The evaluations of one run, or its values of a logged metric.
 
     Attributes:
         x: Environment steps, a share of them, or seconds since the run started, of shape (T,),
             rising.
-        y: Mean return of each evaluation, of shape (T,); NaN where it is not finite.
+        y: Mean return of each evaluation, or the values, of shape (T,); NaN where it is not finite.
         completed: Whether the run completed.
     """
 
@@ -105,7 +122,7 @@ def aggregate_curve(
     label, planned = tasks[0].label, sum(curves.planned for curves in tasks)
     x = common_points(tasks, settings.curve_points)
     if not len(x):
-        return LabelLines(lines=(), description="no point at which half of the runs are evaluated")
+        return LabelLines(lines=(), description="no point at which half of the runs have a value")
     aligned = [align([(c.x, c.y) for c in curves.curves], x) for curves in tasks]
     curve_band = band(
         aligned,
@@ -124,7 +141,7 @@ def aggregate_curve(
         high=_values(high) if some else None,
     )
     remarks = [runs_in_words(x, curve_band.runs, planned), *_doubts(curve_band)]
-    return LabelLines(lines=(line,), description="; ".join(remarks))
+    return LabelLines(lines=(line,), description="; ".join(remarks), band=curve_band)
 
 
 def single_lines(curves: LabelCurves, points: int) -> tuple[FigureLine, ...]:
@@ -209,7 +226,7 @@ def _values(y: Array) -> tuple[float | None, ...]:
 
 def by_steps(evidence: Evidence, label: str, task: str) -> LabelCurves:
     """Curves of a label's runs on a task over environment steps."""
-    return _curves(evidence, label, task, lambda member: member.steps)
+    return _curves(evidence, label, task, lambda member: curve_of(member, lambda m: m.steps))
 
 
 def by_seconds(evidence: Evidence, label: str, task: str) -> LabelCurves:
@@ -218,19 +235,56 @@ def by_seconds(evidence: Evidence, label: str, task: str) -> LabelCurves:
     The start is that of the first attempt which later attempts continue, so pauses between attempts
     count. A run whose times do not increase (its clock was set back) is left out, with a remark.
     """
-    return _curves(evidence, label, task, seconds_of)
+    return _curves(evidence, label, task, lambda member: curve_of(member, seconds_of))
+
+
+def logged_by_steps(evidence: Evidence, label: str, task: str, metric: str) -> LabelCurves:
+    """Curves of a logged metric of a label's runs on a task over environment steps."""
+    return _curves(
+        evidence, label, task, lambda member: _logged_curve(member, metric, _steps), VALUES
+    )
+
+
+def logged_by_seconds(evidence: Evidence, label: str, task: str, metric: str) -> LabelCurves:
+    """Curves of a logged metric over the seconds since the start of each run; see `by_seconds`."""
+    return _curves(
+        evidence, label, task, lambda member: _logged_curve(member, metric, _seconds), VALUES
+    )
 
 
 def seconds_of(member: PlannedRun) -> Array:
     """Seconds from the start of a run to its evaluations, of shape (T,); NaN without a start."""
-    started = member.record.started
-    begun = np.nan if started is None else started
+    begun = _begun(member)
     return np.asarray([e.time - begun for e in member.record.evaluations], dtype=np.float64)
+
+
+def _begun(member: PlannedRun) -> float:
+    """Time of the start of a run in seconds since 1970; NaN without a start."""
+    return np.nan if member.record.started is None else member.record.started
+
+
+def _steps(_: PlannedRun, series: LoggedSeries) -> Array:
+    return series.steps
+
+
+def _seconds(member: PlannedRun, series: LoggedSeries) -> Array:
+    return series.times - _begun(member)
+
+
+def _logged_curve(
+    member: PlannedRun, metric: str, x: Callable[[PlannedRun, LoggedSeries], Array]
+) -> RunCurve:
+    """The curve of a metric over x; it is empty where the run did not log the metric."""
+    completed = member.record.state is State.COMPLETED
+    series = member.logged.get(metric)
+    if series is None:
+        return RunCurve(np.empty(0), np.empty(0), completed)
+    return RunCurve(x(member, series), series.values, completed)
 
 
 def curve_of(member: PlannedRun, x: Callable[[PlannedRun], Array]) -> RunCurve:
     """The curve of a run over x."""
-    return RunCurve(x(member), member.returns, member.record.state is State.COMPLETED)
+    return RunCurve(x(member), member.heights, member.record.state is State.COMPLETED)
 
 
 def common_points(tasks: Sequence[LabelCurves], points: int) -> Array:
@@ -269,39 +323,45 @@ def thinned(x: Array, points: int) -> Array:
 
 
 def _curves(
-    evidence: Evidence, label: str, task: str, x: Callable[[PlannedRun], Array]
+    evidence: Evidence,
+    label: str,
+    task: str,
+    read: Callable[[PlannedRun], RunCurve],
+    noun: PointNoun = EVALUATIONS,
 ) -> LabelCurves:
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
-    evaluated = [member for member in members if member.record.evaluations]
-    curves = [curve_of(member, x) for member in evaluated]
+    every = [read(member) for member in members]
+    curves = [curve for curve in every if len(curve.x)]
     # A NaN in x fails both comparisons, so a run without a start is left out, too.
     rising = [c for c in curves if c.x[0] >= 0 and (np.diff(c.x) > 0).all()]
+    pairs = zip(members, every, strict=True)
+    empty = [member for member, curve in pairs if not len(curve.x)]
     return LabelCurves(
         label=label,
         task=task,
         planned=len(members),
         curves=tuple(sorted(rising, key=lambda curve: curve.order)),
-        remarks=tuple(_remarks(members, evaluated, len(curves) - len(rising), rising)),
+        remarks=tuple(_remarks(len(members), empty, len(curves) - len(rising), rising, noun)),
     )
 
 
 def _remarks(
-    members: Sequence[PlannedRun],
-    evaluated: Sequence[PlannedRun],
+    total: int,
+    empty: Sequence[PlannedRun],
     disordered: int,
     kept: Sequence[RunCurve],
+    noun: PointNoun,
 ) -> Iterator[str]:
-    total, runs = len(members), format_count(len(members), "run")
-    if len(evaluated) < total:
-        state_counts = run_states_text([m for m in members if not m.record.evaluations])
-        yield f"{total - len(evaluated)} of {runs} without an evaluation ({state_counts})"
+    runs = format_count(total, "run")
+    if empty:
+        yield f"{len(empty)} of {runs} without {noun.one} ({run_states_text(empty)})"
     if disordered:
         yield (
-            f"{disordered} of {runs} left out, because the times of their evaluations do not "
+            f"{disordered} of {runs} left out, because the times of their {noun.several} do not "
             "increase"
         )
     gaps = sum(int(np.isnan(c.y).sum()) for c in kept)
     if gaps:
         affected = sum(bool(np.isnan(c.y).any()) for c in kept)
-        yield f"non-finite evaluations: {gaps}, in {affected} of {runs}"
+        yield f"non-finite {noun.several}: {gaps}, in {affected} of {runs}"

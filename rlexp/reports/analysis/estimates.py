@@ -9,11 +9,13 @@ and never a smaller n.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimate, largest_difference
+from rlexp.protocol.measures import declaration_key
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import (
     AnchorsByTask,
@@ -25,7 +27,7 @@ from rlexp.reports.analysis.scale import (
     without_anchors,
 )
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
-from rlexp.stats.aggregate import Negative, aggregate_of
+from rlexp.stats.aggregate import Negative, Reflected, Statistic, aggregate_of
 from rlexp.stats.difference import tasks_of_both
 from rlexp.stats.level_warning import level_warning
 from rlexp.stats.pairwise_family import Family
@@ -97,8 +99,8 @@ def _bounds(
         return AggregateBounds(label=label, metric=name, absent=absent, reason=reason)
     references = {c.task: report.evidence.reference(c.task) for c in cells}
     ends = [
-        _finite(metric, _scores(cells, scale, {t: r.get(key) for t, r in references.items()}, far))
-        for key, far in (("minimum", -UNBOUNDED), ("maximum", UNBOUNDED))
+        _finite(metric, _scores(cells, scale, _extremes(cells, references, scale, key)))
+        for key in ("minimum", "maximum")
     ]
     # For a metric such as the optimality gap, the smallest scores give the largest value.
     low, high = ends if metric.higher_is_better else ends[::-1]
@@ -113,6 +115,27 @@ def _bounds(
     )
 
 
+def _extremes(
+    cells: list[LabelTaskRuns],
+    references: Mapping[str, Mapping[str, Any]],
+    scale: AnchorsByTask | None,
+    key: str,
+) -> dict[str, float]:
+    """The smallest (`minimum`) or largest possible score of each task on a scale, unnormalised.
+
+    On a scale that is reversed, the smallest normalised score belongs to the largest raw one.
+    """
+    extremes = {}
+    for cell in cells:
+        anchors = scale[cell.task] if scale else None
+        turned = anchors is not None and anchors.is_reversed
+        end = {"minimum": "maximum", "maximum": "minimum"}[key] if turned else key
+        declared = references[cell.task].get(end)
+        far = -UNBOUNDED if end == "minimum" else UNBOUNDED
+        extremes[cell.task] = far if declared is None else declared
+    return extremes
+
+
 def _undeclared(
     cells: list[LabelTaskRuns],
     references: Mapping[str, Mapping[str, object]],
@@ -124,23 +147,22 @@ def _undeclared(
     for key, end in zip(("minimum", "maximum"), ends, strict=True):
         bare = [task for task in short if references[task].get(key) is None]
         if end is None and bare:
-            reasons.append(f"no bound: {join_names(bare)} declares no environment.reference.{key}")
+            where = declaration_key(cells[0].members[0].configuration.budget.score)
+            reasons.append(f"no bound: {join_names(bare)} declares no {where}.{key}")
     return "; ".join(reasons) or None
 
 
 def _scores(
     cells: list[LabelTaskRuns],
     scale: AnchorsByTask | None,
-    ends: Mapping[str, float | None] | None = None,
-    far: float = 0.0,
+    ends: Mapping[str, float] | None = None,
 ) -> TaskScores:
-    """Scores of the runs; with `ends`, a run without one has the end of its task, or `far`."""
+    """Scores of the runs; with `ends`, a run without one has the end of its task."""
     tasks = []
     for cell in cells:
         scores = [m.score for m in cell.scored]
         if ends is not None:
-            end = ends[cell.task]
-            scores += [far if end is None else end] * (cell.planned - len(scores))
+            scores += [ends[cell.task]] * (cell.planned - len(scores))
         values = np.asarray(scores, dtype=np.float64)
         anchors = scale[cell.task] if scale else None
         scaled = anchors.normalised(values) if anchors else values
@@ -166,7 +188,7 @@ class LabelEstimates:
         planned: Number of planned runs; n is smaller where some have no score.
         intervals: Estimates by name of the metric, where they can be computed.
         reasons: By name of the metric, why there is no estimate, for all others.
-        scores: Scores on a single task, rising, in units of its return; empty for several tasks.
+        scores: Scores on a single task, rising, in its units; empty for several tasks.
     """
 
     label: str
@@ -202,8 +224,9 @@ class LabelPair:
 
 
 def unit(evidence: Evidence) -> str:
-    """Unit of aggregates and differences: normalised score, or return on a single task."""
-    return "normalised score" if len(evidence.tasks) > 1 else evidence.quantity()
+    """Unit of aggregates and differences: normalised score, or the quantity of a single task."""
+    single = len(evidence.tasks) == 1
+    return evidence.quantity(evidence.tasks[0]) if single else "normalised score"
 
 
 def aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:
@@ -259,7 +282,7 @@ def _pairs(report: ReportContext) -> tuple[LabelPair, ...]:
     ]
     scores: dict[tuple[str, tuple[str, ...]], TaskScores] = {}
     scored = [_scores_of_both(pair, report, scale, scores) for pair in joined]
-    _, metric = leading_metric(report)
+    metric = _verdict_metric(report)
     # One call for all pairs: the adjustment needs the whole family.
     decisions = iter(_decisions(report, joined, scored))
     return tuple(
@@ -287,8 +310,32 @@ def verdict_scale(report: ReportContext) -> AnchorsByTask | None:
     return common_scale(report.evidence, report.settings)
 
 
+def is_reflected(report: ReportContext) -> bool:
+    """Whether verdicts are about scores with reversed signs, because lower raw ones are better.
+
+    Normalised scores are better the higher they are, whatever the raw ones are.
+    """
+    return report.evidence.is_minimised and verdict_scale(report) is None
+
+
+def order_of_difference(report: ReportContext) -> str:
+    """Which label is subtracted from which in the differences of verdicts, in words."""
+    if is_reflected(report):
+        return "second label minus first, because lower is better"
+    return "first label minus second"
+
+
+def _verdict_metric(report: ReportContext) -> Statistic:
+    """The leading metric as a function of the scores that verdicts are about."""
+    metric = leading_metric(report)[1]
+    # The usual aggregates are odd functions, and are computed much faster than others.
+    if not is_reflected(report) or aggregate_of(metric) is not None:
+        return metric
+    return Reflected(metric)
+
+
 def verdict_unit(report: ReportContext) -> str:
-    """Unit of the differences of verdicts: normalised score, or return."""
+    """Unit of the differences of verdicts: normalised score, or the quantity of the score."""
     capped = is_capped(leading_metric(report)[1])
     return "normalised score" if capped else unit(report.evidence)
 
@@ -309,10 +356,11 @@ def _decisions(
         return ()
     furthest = [_furthest(pair, report.evidence, scale) for pair, _ in compared]
     _, metric = leading_metric(report)
+    statistic = _verdict_metric(report)
     family = Family(
         pairs=[both for _, both in compared],
         members=_members([pair for pair, _ in compared]),
-        statistic=metric if metric.higher_is_better else Negative(metric),
+        statistic=statistic if metric.higher_is_better else Negative(statistic),
         resampling=settings.resampling,
         alpha=settings.alpha,
         margin=settings.margin,
@@ -442,7 +490,10 @@ def _scores_of_both(
     for label in (pair.first, pair.second):
         if (label, pair.tasks) not in computed:
             cells = [report.evidence.cells[label, task] for task in pair.tasks]
-            computed[label, pair.tasks] = task_scores(cells, scale)
+            scores = task_scores(cells, scale)
+            if is_reflected(report):
+                scores = TaskScores.from_tasks([cell.merits for cell in cells])
+            computed[label, pair.tasks] = scores
     first, second = (computed[label, pair.tasks] for label in (pair.first, pair.second))
     # Scores may be too few or out of range for a difference; the reason replaces a verdict.
     try:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
 from rlexp.reports.analysis.sweep_tables import test_cell
@@ -185,9 +186,10 @@ def _vector(member: PlannedRun) -> Facts:
 
 
 def _reference(member: PlannedRun) -> Facts:
-    reference = member.configuration.reference
+    reference = member.configuration.score_reference
+    prefix = declaration_key(member.configuration.budget.score)
     keys = ("random", "threshold", "minimum", "maximum")
-    return {f"environment.reference.{key}": value_text(reference.get(key)) for key in keys}
+    return {f"{prefix}.{key}": value_text(reference.get(key)) for key in keys}
 
 
 def _packages(member: PlannedRun) -> Facts:

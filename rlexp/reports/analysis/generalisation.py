@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.metrics.estimate import Ends, Estimate, Estimator, largest_difference
+from rlexp.metrics.estimate import Ends, Estimate, Estimator, largest_difference, measure_ends
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
     Final,
@@ -29,10 +30,6 @@ from rlexp.text import format_count
 
 FIRST = ("success", "cost", "violations")
 """Measures that come first; others follow by name."""
-COUNTED = ("cost", "violations")
-"""Measures without negative values, like their parts (`cost/speed`)."""
-SHARED = ("success", "violations")
-"""Measures that are shares, unless a value is outside of 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +63,8 @@ def measures(
     for name in ordered(
         measure_names(everything(run for _, cell_runs in runs for run in cell_runs))
     ):
-        ends = _possible(name, [run for _, cell_runs in runs for run in cell_runs])
         for cell, cell_runs in runs:
-            yield _measured(name, cell, cell_runs, settings, ends)
+            yield _measured(name, cell, cell_runs, settings)
 
 
 def ordered(names: Iterable[str]) -> list[str]:
@@ -86,12 +82,13 @@ def _measured(
     cell: LabelTaskRuns,
     runs: Sequence[FinalEpisodes],
     settings: ReportSettings,
-    ends: Ends,
 ) -> MeasureEstimates:
     if reason := why_not_comparable(runs):
         return MeasureEstimates(name, cell, 0, remark=reason)
     held_out = _means(name, [run.held_out for run in runs])
     in_distribution = _means(name, [run.in_distribution for run in runs])
+    declared = cell.members[0].configuration.measures.get(name, {})
+    ends = measure_ends(name, declared, held_out)
     remark = runs_left_out_text(cell, len(held_out), "without this measure")
     if in_distribution and len(in_distribution) < len(held_out):
         remark = "; ".join(
@@ -112,17 +109,8 @@ def _measured(
 def _means(name: str, events: Sequence[Final | None]) -> list[float]:
     by_run = [measured(event, name) for event in events]
     # Runs are the units of the interval: episodes of one run are not independent.
-    return [float(values.mean()) for values in by_run if len(values)]
-
-
-def _possible(name: str, runs: Sequence[FinalEpisodes]) -> Ends:
-    """Possible range: [0, 1] for shares and [0, ∞) for counts, if all values are within it."""
-    values = [v for event in everything(runs) for v in measured(event, name).tolist()]
-    kind = name.partition("/")[0]
-    if kind in SHARED and all(0 <= value <= 1 for value in values):
-        return SHARES
-    from_none = kind in COUNTED
-    return (0.0, None) if from_none and min(values, default=0.0) >= 0 else (None, None)
+    # The exact sum, as in the records: every surface shows the same number.
+    return [fsum(values.tolist()) / len(values) for values in by_run if len(values)]
 
 
 Array = NDArray[np.float64]

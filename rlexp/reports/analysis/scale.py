@@ -19,7 +19,11 @@ NORMALISED_ALREADY = "scores are taken as normalised already"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAnchors:
-    """The anchors of a task, in units of its return, and their source."""
+    """The anchors of a task, in units of its score, and their source.
+
+    `low` is above `high` where lower scores are better: normalised scores are always better the
+    higher they are.
+    """
 
     low: float
     high: float
@@ -27,7 +31,14 @@ class TaskAnchors:
 
     def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as shares of the way from `low` to `high`, of the same shape."""
+        if self.is_reversed:
+            return 1 - min_max(scores, self.high, self.low)
         return min_max(scores, self.low, self.high)
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether lower scores are better."""
+        return self.low > self.high
 
 
 AnchorsByTask = Mapping[str, TaskAnchors | None]
@@ -37,17 +48,19 @@ AnchorsByTask = Mapping[str, TaskAnchors | None]
 def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnchors | None:
     """The anchors of a task; `None` where it does not have two different ones.
 
-    Anchors are the score of a random policy and the task's threshold, or its largest possible
-    score where it has no threshold.
+    Anchors are the score of a random policy and the task's threshold, or its best possible score
+    where it has no threshold.
     """
+    lower_is_better = evidence.lower_is_better(task)
     if settings.normalisation == "observed":
         return _observed(evidence.of_task(task))
     if settings.normalisation == "none":
-        return TaskAnchors(low=0.0, high=1.0, source=NORMALISED_ALREADY)
+        ends = (1.0, 0.0) if lower_is_better else (0.0, 1.0)
+        return TaskAnchors(low=ends[0], high=ends[1], source=NORMALISED_ALREADY)
     reference = evidence.reference(task)
-    low, (high, word) = reference.get("random"), _upper(reference)
-    # A random policy at or above the threshold would turn the scale upside down.
-    if low is None or high is None or high <= low:
+    low, (high, word) = reference.get("random"), _best(reference, lower_is_better=lower_is_better)
+    # A random policy that is as good as the threshold would turn the scale upside down.
+    if low is None or high is None or high == low or (high < low) is not lower_is_better:
         return None
     source = reference.get("source") or "the configuration"
     return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
@@ -64,7 +77,7 @@ def in_units_of_scores(evidence: Evidence, settings: ReportSettings) -> Evidence
         return evidence
     tasks = tuple(t for t in evidence.tasks if has_other_anchors(evidence.reference(t)))
     members = tuple(
-        replace(m, configuration=replace(m.configuration, reference={})) if m.task in tasks else m
+        replace(m, configuration=m.configuration.without_known_values()) if m.task in tasks else m
         for m in evidence.members
     )
     return replace(evidence, members=members, unused_references=tasks)
@@ -99,7 +112,7 @@ def possible_ends(cells: Sequence[LabelTaskRuns], scale: AnchorsByTask | None) -
     """Smallest and largest possible score of each task, normalised where anchors are given.
 
     An end is `None` where a task does not declare it (`environment.reference.minimum`,
-    `.maximum`).
+    `.maximum`, or those of the measure that is the score).
     """
     return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
 
@@ -110,13 +123,13 @@ def possible_scores(cells: Sequence[LabelTaskRuns], scale: AnchorsByTask | None)
 
 
 def _possible(cell: LabelTaskRuns, scale: TaskAnchors | None) -> Ends:
-    declared = declared_ends(cell.members[0].configuration.reference)
+    declared = declared_ends(cell.members[0].configuration.score_reference)
     if scale is None:
         return declared
     least, greatest = (
         None if end is None else float(scale.normalised(np.asarray([end]))[0]) for end in declared
     )
-    return least, greatest
+    return (greatest, least) if scale.is_reversed else (least, greatest)
 
 
 def without_anchors(anchors: AnchorsByTask, report: ReportContext) -> str | None:
@@ -126,8 +139,9 @@ def without_anchors(anchors: AnchorsByTask, report: ReportContext) -> str | None
         return None
     if report.settings.normalisation == "observed":
         return _without_range(bare, report.evidence)
+    key = report.evidence.declaration_key(bare[0])
     return (
-        f"{join_first_names(bare)} cannot be normalised: declare environment.reference.random and "
+        f"{join_first_names(bare)} cannot be normalised: declare {key}.random and "
         ".threshold, normalise by the smallest and largest observed score with "
         "--set normalisation=observed, or take scores that are normalised already as they are with "
         "--set normalisation=none"
@@ -143,10 +157,12 @@ def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
     return f"{' and '.join(reasons)}: no observed range to normalise by"
 
 
-def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:
+def _best(reference: Mapping[str, Any], *, lower_is_better: bool) -> tuple[float | None, str]:
+    """The threshold or else the best possible score, and its name."""
     if reference.get("threshold") is not None:
         return reference["threshold"], "threshold"
-    return reference.get("maximum"), "maximum"
+    end = "minimum" if lower_is_better else "maximum"
+    return reference.get(end), end
 
 
 def _observed(cells: list[LabelTaskRuns]) -> TaskAnchors | None:
@@ -154,4 +170,6 @@ def _observed(cells: list[LabelTaskRuns]) -> TaskAnchors | None:
     if not len(scores) or scores.min() == scores.max():
         return None
     source = "smallest and largest observed score: depends on the compared labels"
-    return TaskAnchors(low=float(scores.min()), high=float(scores.max()), source=source)
+    ends = float(scores.min()), float(scores.max())
+    low, high = ends[::-1] if cells[0].lower_is_better else ends
+    return TaskAnchors(low=low, high=high, source=source)

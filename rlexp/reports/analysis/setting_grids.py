@@ -34,6 +34,7 @@ class SettingGrid:
         levels: Of shape (S, p): rank of each label's value among the values of the parameter.
         runs: Scores, rising, of shape (S, T, n); NaN where there are fewer than n, and for all n
             where a setting did not run on a task.
+        minimised: Tasks whose lower scores are better; their runs have reversed signs.
         failed: Settings that count as not run because a run failed (`LABEL on TASK`).
         left_out: Labels that are no setting of the grid, each with the reason.
     """
@@ -44,6 +45,7 @@ class SettingGrid:
     parameters: tuple[str, ...]
     levels: Array
     runs: Array
+    minimised: frozenset[str] = frozenset()
     failed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -95,11 +97,11 @@ def _studies(cells: Sequence[LabelTaskRuns]) -> dict[str, list[LabelTaskRuns]]:
 
 
 def usable_scores(cell: LabelTaskRuns) -> Array:
-    """Rising scores of a setting on a task, of shape (n,); empty where a run failed finally.
+    """Rising merits of a setting on a task, of shape (n,); empty where a run failed finally.
 
     The mean of the successful runs alone would overestimate a setting that often fails.
     """
-    return np.empty(0) if _lost(cell) else cell.scores
+    return np.empty(0) if _lost(cell) else cell.merits
 
 
 def _lost(cell: LabelTaskRuns) -> bool:
@@ -147,6 +149,7 @@ def _grid(grid_cells: Sequence[LabelTaskRuns], suffix: str) -> SettingGrid | Non
         parameters=tuple(ranks),
         levels=np.array([codes[label] for label in labels], dtype=np.float64),
         runs=runs,
+        minimised=frozenset(cell.task for cell in grid_cells if cell.lower_is_better),
         failed=tuple(
             f"{label} on {cell.task}" for label in labels for cell in cells[label] if _lost(cell)
         ),

@@ -8,7 +8,6 @@ from typing import Any
 from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
-from rlexp.protocol.sweep import MINIMISED
 from rlexp.records.selection import DEFAULT
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -74,7 +73,7 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     plan = sweep.definition.plan
     share = f"{100 * plan.promoted:.3g} %"
     yield "tuner and pruner", tuner_in_words(sweep)
-    yield "objective", join_names(OBJECTIVES[name] for name in plan.objectives)
+    yield "objective", join_names(map(objective_text, plan.objectives))
     if sweep.imported:
         yield "trials", str(len(sweep.trials))
         yield "seeds of a configuration", "not known"
@@ -209,12 +208,17 @@ def sweep_title(title: str, sweep: SweepEvidence, evidence: Evidence) -> str:
 
 def objective(sweep: SweepEvidence) -> str:
     """Text of the first objective."""
-    return OBJECTIVES[sweep.definition.plan.objectives[0]]
+    return objective_text(sweep.definition.plan.objectives[0])
+
+
+def objective_text(name: str) -> str:
+    """An objective in words; a measure is named."""
+    return OBJECTIVES.get(name, f"{name} of the final policy")
 
 
 def is_minimised(sweep: SweepEvidence) -> bool:
     """Whether lower values of the first objective are better."""
-    return sweep.definition.plan.objectives[0] in MINIMISED
+    return sweep.definition.plan.objectives[0] in sweep.minimised
 
 
 def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:

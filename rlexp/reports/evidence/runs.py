@@ -12,13 +12,31 @@ from numpy.typing import NDArray
 
 from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RETURN, RunSpec
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Evaluated, Measured
 from rlexp.records.integrity import Integrity
+from rlexp.records.logged_values import logged_values
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import format_count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoggedSeries:
+    """The values of one logged metric of a run.
+
+    Attributes:
+        steps: Environment steps, of shape (T,), rising.
+        times: Times in seconds since 1970, of shape (T,).
+        values: Of shape (T,); NaN where a value is not finite or out of range.
+    """
+
+    steps: NDArray[np.float64]
+    times: NDArray[np.float64]
+    values: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +54,11 @@ class PlannedRun:
     def task(self) -> str:
         """The task on which the run is scored."""
         return self.configuration.task
+
+    @property
+    def quantity(self) -> str:
+        """What the score is made of: `return`, or the name of a measure."""
+        return self.configuration.budget.quantity
 
     @property
     def imported(self) -> Mapping[str, Any] | None:
@@ -62,12 +85,46 @@ class PlannedRun:
     def returns(self) -> NDArray[np.float64]:
         """Mean return of each evaluation, of shape (T,); NaN where it is out of range."""
         means = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
-        return np.where(np.abs(means) <= LARGEST_SCORE, means, np.nan)
+        return _in_range(means)
+
+    @cached_property
+    def logged(self) -> Mapping[str, LoggedSeries]:
+        """What was logged in training, by the name of the metric.
+
+        These are the learner's metrics and the values of evaluations in training. The later of
+        two values of one metric at one step counts.
+        """
+        points: dict[str, dict[int, tuple[float, float]]] = {}
+        events: list[Measured | Evaluated] = [*self.record.measurements]
+        for event in (*events, *self.record.evaluations):
+            for name, value in logged_values(event):
+                points.setdefault(name, {})[event.step] = event.time, value
+        return {name: _series(points[name]) for name in sorted(points)}
+
+    @cached_property
+    def heights(self) -> NDArray[np.float64]:
+        """Mean of the score's quantity in each evaluation, of shape (T,); NaN out of range."""
+        means = [e.mean_of(self.quantity) for e in self.record.evaluations]
+        heights = np.asarray(means, dtype=np.float64)
+        return np.where(np.abs(heights) <= LARGEST_SCORE, heights, np.nan)
 
     @cached_property
     def is_evaluated(self) -> bool:
         """Whether the run has evaluations, at increasing steps."""
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
+
+
+def _series(points: Mapping[int, tuple[float, float]]) -> LoggedSeries:
+    """The series of times and values by step."""
+    steps = sorted(points)
+    times, values = np.asarray([points[step] for step in steps], dtype=np.float64).T
+    return LoggedSeries(np.asarray(steps, dtype=np.float64), times, _in_range(values))
+
+
+def _in_range(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values, with NaN in place of those that are not finite or too large."""
+    # The comparison is false for NaN.
+    return np.where(np.abs(values) <= LARGEST_SCORE, values, np.nan)
 
 
 def state(member: PlannedRun) -> str:
@@ -90,15 +147,15 @@ def score_definition(spec: RunSpec) -> str:
     """Definition of the score of a run."""
     budget, quantity = spec.budget, spec.quantity
     match budget["score"]:
-        case "final":
+        case "auc":
+            return "the mean height of the curve of evaluations during training"
+        case "last_window":
+            return f"the mean {quantity} of the evaluations in the last tenth of training"
+        case _:
             count = budget["final_episodes"]
             # An imported mean does not tell its number of episodes.
             episodes = format_count(count, "fresh episode") if count else "fresh episodes"
             return f"the mean {quantity} of the final policy over {episodes}"
-        case "auc":
-            return "the mean height of the curve of evaluations during training"
-        case _:
-            return f"the mean {quantity} of the evaluations in the last tenth of training"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +212,21 @@ class LabelTaskRuns:
         return np.sort(np.asarray([*scores, *counted], dtype=np.float64))
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether the score is a measure that is declared as minimised."""
+        return self.members[0].configuration.lower_is_better
+
+    @property
+    def merits(self) -> NDArray[np.float64]:
+        """The scores with the sign that makes greater ones better, rising, of shape (n,)."""
+        return -self.scores[::-1] if self.lower_is_better else self.scores
+
+    @property
+    def worst_word(self) -> str:
+        """The end of the possible scores that is the worst: `minimum` or `maximum`."""
+        return "maximum" if self.lower_is_better else "minimum"
+
+    @property
     def n(self) -> int:
         """Number of scores."""
         return len(self.scored) + self.counted_as_worst
@@ -197,14 +269,27 @@ class Evidence:
 
         Raises:
             ProtocolError: A run is of another phase; a label's runs on a task share a seed or
-                differ in budget.
+                differ in budget; scores on a task are of different quantities.
         """
+        self._check_quantities()
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
             entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
         # Built only for its checks: a table refuses what must not be aggregated.
         for label_entries in entries.values():
             ScoreTable.from_records(label_entries, self.phase)
+
+    def _check_quantities(self) -> None:
+        first: dict[str, PlannedRun] = {}
+        for member in self.members:
+            other = first.setdefault(member.task, member)
+            sides = [_scored_by(each) for each in (other, member)]
+            if sides[0] != sides[1]:
+                raise ProtocolError(
+                    f"scores on {member.task} are of different quantities: {sides[0]} for "
+                    f"{other.label}, {sides[1]} for {member.label}; compare runs with the same "
+                    "budget.score and direction"
+                )
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -233,11 +318,6 @@ class Evidence:
             for (label, task), cell_members in members.items()
         }
 
-    def quantity(self, *tasks: str) -> str:
-        """What the evaluations on some tasks measure, or on all of them: `return` as a rule."""
-        members = [m for m in self.members if not tasks or m.task in tasks]
-        return " or ".join(sorted({m.record.spec.quantity for m in members})) or RETURN
-
     def cell(self, label: str, task: str) -> LabelTaskRuns | None:
         """The runs of a label on a task; `None` where none is planned."""
         return self.cells.get((label, task))
@@ -252,12 +332,33 @@ class Evidence:
 
     def reference(self, task: str) -> Mapping[str, Any]:
         """Known scores of a task (`random`, `threshold`, `minimum`, `maximum`, `source`)."""
-        return self.of_task(task)[0].members[0].configuration.reference
+        return self.of_task(task)[0].members[0].configuration.score_reference
+
+    def quantity(self, task: str) -> str:
+        """What the scores on a task are made of: `return`, a measure, or an imported metric."""
+        return self.of_task(task)[0].members[0].record.spec.quantity
+
+    @cached_property
+    def quantities(self) -> tuple[str, ...]:
+        """What the scores of all tasks are made of, each once."""
+        return tuple(dict.fromkeys(self.quantity(task) for task in self.tasks))
+
+    def lower_is_better(self, task: str) -> bool:
+        """Whether the scores on a task are a measure that is declared as minimised."""
+        return self.of_task(task)[0].lower_is_better
+
+    @cached_property
+    def is_minimised(self) -> bool:
+        """Whether raw scores are compared, and lower ones are better: only on a single task."""
+        return len(self.tasks) == 1 and self.lower_is_better(self.tasks[0])
+
+    def declaration_key(self, task: str) -> str:
+        """The key of the configuration that declares the known scores of a task."""
+        return declaration_key(self.of_task(task)[0].members[0].configuration.budget.score)
 
     def _worst(self, member: PlannedRun) -> float | None:
         experiment = next(e for e in self.experiments if e.name == member.experiment)
-        minimum: float | None = member.configuration.reference.get("minimum")
-        return minimum if experiment.failures == "worst" else None
+        return member.configuration.worst_score if experiment.failures == "worst" else None
 
 
 def imported_members(evidence: Evidence) -> list[PlannedRun]:
@@ -291,6 +392,12 @@ def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
     return [
         f"{experiment}/{label}" if label in doubled else label for experiment, label, _ in labels
     ]
+
+
+def _scored_by(member: PlannedRun) -> str:
+    """The quantity of a run's score, with its direction if that is not the usual one."""
+    lower = " (lower is better)" if member.configuration.lower_is_better else ""
+    return f"{member.record.spec.quantity}{lower}"
 
 
 def _place(member: PlannedRun) -> tuple[str, int, int]:

@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
-from rlexp.protocol.sweep import Sweep
+from rlexp.protocol.sweep import MINIMISED, Sweep
 from rlexp.records.selection import Selection
 from rlexp.stats.interval import Interval
 from rlexp.text import format_count
@@ -116,7 +116,9 @@ class SweepEvidence:
         default: Value of every parameter in the default configuration.
         importances: Importances by method; empty without enough trials.
         costs: Costs by phase (`tuning`, `selection`, `test`).
-        reference: Known scores of the task (`environment.reference`).
+        reference: Known scores of the task.
+        minimised: The objectives whose lower values are better.
+        score_minimised: Whether lower scores are better.
         imported: Whether another tool made the search, so that its seeds are not known.
     """
 
@@ -131,6 +133,8 @@ class SweepEvidence:
     importances: tuple[ImportanceByMethod, ...]
     costs: Mapping[str, PhaseCost]
     reference: Mapping[str, Any] = field(default_factory=dict)
+    minimised: frozenset[str] = MINIMISED
+    score_minimised: bool = False
     imported: bool = False
 
 

@@ -1,6 +1,7 @@
 """The figures of a report for print: PDF, SVG and PNG, drawn by Matplotlib."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlexp.errors import ConfigError, did_you_mean
@@ -20,6 +21,7 @@ from rlexp.reports.figures.canvas import publication_style, save_figure
 from rlexp.reports.figures.grids import draw_heat_map, draw_matrix
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
+from rlexp.reports.figures.panels import draw_panels
 from rlexp.reports.figures.parallel import draw_parallel
 from rlexp.reports.figures.scatter import draw_scatter
 
@@ -57,6 +59,35 @@ def draw_figures(
                 name = f"{stems[block.name]}.{kind}"
                 files[name] = save_figure(figure, block, kind, study.version)
     return files
+
+
+def draw_picture(
+    figures: Sequence[LineFigure],
+    labels: Sequence[str],
+    sentences: Sequence[str],
+    kind: str,
+    version: str,
+) -> bytes:
+    """One picture of curves on several tasks; the same curves give the same bytes.
+
+    Args:
+        figures: One figure for each task.
+        labels: The labels under comparison, in the order of their colours.
+        sentences: The lines of the caption.
+        kind: `pdf`, `svg` or `png` (150 dots per inch).
+        version: The version of rlexp, for the metadata.
+
+    Raises:
+        ConfigError: Matplotlib is not installed.
+    """
+    looks = {label: Style(number) for number, label in enumerate(labels)}
+    summary = replace(
+        figures[0],
+        title=", ".join(figure.title for figure in figures),
+        note=" ".join(sentences),
+    )
+    with publication_style():
+        return save_figure(draw_panels(figures, looks, sentences), summary, kind, version)
 
 
 def draw_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":

@@ -19,7 +19,7 @@ from rlexp.text import one_line, shorten_middle, spell_missing_characters
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as DrawnAxis
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
 def set_x(axes: "Axes", axis: Axis, scale: AxisScale, ticks: int, width: float) -> None:
@@ -68,15 +68,21 @@ def _value(scale: AxisScale, at: float) -> float:
     return scale.low + at / 100 * (scale.high - scale.low)
 
 
+LONGEST_LABEL = 28
+"""Most characters of a label in the legend of a figure that is one column wide."""
 HANDLE, ROW = 0.45, 0.155
 """Inches: width of a legend's line with its spaces, and height of a row at 8 points."""
 
 
 def add_legend(
-    figure: "Figure", handles: Sequence[Any], names: Sequence[str], width: float
+    figure: "Figure | SubFigure",
+    handles: Sequence[Any],
+    names: Sequence[str],
+    width: float,
+    longest: int = LONGEST_LABEL,
 ) -> None:
-    """Add a legend below the axes, filled row by row."""
-    count = _columns(names, width)
+    """Add a legend below the axes, filled row by row; `longest` is in characters."""
+    count = _columns(names, width, longest)
     # Matplotlib fills a legend column by column.
     order = [k for column in range(count) for k in range(column, len(names), count)]
     legend = figure.legend(
@@ -91,17 +97,17 @@ def add_legend(
     )
     # Set afterwards, because Matplotlib leaves out labels that begin with an underscore.
     for text, k in zip(legend.get_texts(), order, strict=True):
-        text.set_text(label(names[k]))
+        text.set_text(label(names[k], longest))
 
 
-def legend_height(names: Sequence[str], width: float) -> float:
+def legend_height(names: Sequence[str], width: float, longest: int = LONGEST_LABEL) -> float:
     """The height of a legend in inches."""
-    return 0.1 + ROW * -(-len(names) // _columns(names, width)) if names else 0.0
+    return 0.1 + ROW * -(-len(names) // _columns(names, width, longest)) if names else 0.0
 
 
-def _columns(names: Sequence[str], width: float) -> int:
-    longest = max((len(label(name)) for name in names), default=0)
-    fit = int(width / (HANDLE + LETTER * longest))
+def _columns(names: Sequence[str], width: float, longest: int) -> int:
+    widest = max((len(label(name, longest)) for name in names), default=0)
+    fit = int(width / (HANDLE + LETTER * widest))
     rows = -(-len(names) // max(1, fit))
     return max(1, -(-len(names) // max(1, rows)))
 
@@ -109,12 +115,10 @@ def _columns(names: Sequence[str], width: float) -> int:
 LETTER, BOLD, LINE = 0.066, 0.077, 0.14
 """Inches: width of a character at 8 points, of one in a bold title, and height of a line."""
 
-LONGEST_LABEL = 28
 
-
-def label(text: str) -> str:
+def label(text: str, longest: int = LONGEST_LABEL) -> str:
     """The name of a label, shortened for a legend."""
-    return fit_text(text, LONGEST_LABEL)
+    return fit_text(text, longest)
 
 
 def title(text: str, width: float) -> str:

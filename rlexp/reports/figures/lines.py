@@ -37,7 +37,7 @@ TICKS = 5
 def draw_lines(figure: LineFigure, styles: Mapping[str, Style]) -> "Figure":
     """Draw bands, single runs and aggregates from back to front, and the legend below the axes."""
     labels = list(dict.fromkeys(line.label for line in figure.lines))
-    scales = _scales(figure)
+    scales = line_scales(figure)
     if scales is None:
         return _nothing(figure)
     heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
@@ -62,7 +62,8 @@ def _nothing(figure: LineFigure) -> "Figure":
     return drawn
 
 
-def _scales(figure: LineFigure) -> tuple[AxisScale, AxisScale] | None:
+def line_scales(figure: LineFigure) -> tuple[AxisScale, AxisScale] | None:
+    """The scales of both axes; `None` for a figure without a value."""
     points = [p for line in figure.lines for p in zip(line.x, line.y, strict=True)]
     shown = [(a, b) for a, b in points if b is not None]
     bands = chain.from_iterable((*(n.low or ()), *(n.high or ())) for n in figure.lines)
@@ -100,7 +101,11 @@ def draw_curves(
     for line in aggregates:
         _band(axes, line, styles[line.label])
     _marks(axes, [mark for mark in marks if scales[1].at(mark[1]) is not None])
-    _single_runs(axes, [line for line in lines if line.faint], styles)
+    single = [line for line in lines if line.faint]
+    _single_runs(axes, single, styles)
+    for line in single:
+        style = styles[line.label]
+        _lone_points(axes, line, style.marker, {"color": style.light, "alpha": 0.45, "zorder": 3})
     for line in filter(_has_points, aggregates):
         look = _stroke(styles[line.label]) | {"clip_on": not _inside(line, *scales), "zorder": 4}
         axes.plot(line.x, _numbers(line.y), **look, **_form(line))

@@ -65,7 +65,7 @@ def _about(report: ReportContext) -> str:
     if len(tasks) == 1:
         as_recorded = f" {_sentence(NORMALISED_ALREADY)} (normalisation=none)." if already else ""
         return (
-            f"All runs on {tasks[0]}, in units of its {report.evidence.quantity()}. With a "
+            f"All runs on {tasks[0]}, in units of its {report.evidence.quantity(tasks[0])}. With a "
             f"single task, median and mean are those of its runs.{as_recorded}"
         )
     if already:
@@ -171,7 +171,10 @@ def _dots(estimates: Sequence[LabelEstimates]) -> str:
 
 def _lower_is_better(names: Sequence[str], report: ReportContext) -> str:
     lower = [
-        _title(report.metrics[n], report) for n in names if not report.metrics[n].higher_is_better
+        _title(metric, report)
+        for metric in (report.metrics[name] for name in names)
+        # Capped metrics are of normalised scores, which are better the higher they are.
+        if metric.higher_is_better is (report.evidence.is_minimised and not is_capped(metric))
     ]
     return f" Lower is better for {join_names(lower)}." if lower else ""
 

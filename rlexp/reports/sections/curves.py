@@ -1,40 +1,24 @@
 """The section of learning curves: evaluations by environment steps and by wall-clock time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.curves import (
-    SHOWN,
-    LabelCurves,
-    LabelLines,
-    aggregate_curve,
-    by_seconds,
-    by_steps,
-    single_lines,
+from rlexp.reports.analysis.curve_figures import (
+    SCORE_BY_SECONDS,
+    SCORE_BY_STEPS,
+    CurveView,
+    DrawnCurves,
+    curve_figure,
+    few_points,
+    most_points,
+    task_curves,
 )
 from rlexp.reports.analysis.report_context import ReportContext
-from rlexp.reports.analysis.scale import possible_scores
-from rlexp.reports.drawing.blocks import Axis, Block, LineFigure, SectionContent, Text
-from rlexp.reports.evidence.runs import Evidence
-from rlexp.text import format_count
+from rlexp.reports.analysis.score_words import about_scores
+from rlexp.reports.drawing.blocks import Block, LineFigure, SectionContent, Text
 
-CurveReader = Callable[[Evidence, str, str], LabelCurves]
-
-
-@dataclass(frozen=True, slots=True)
-class CurveView:
-    """An x axis for learning curves: its name, titles, and the function that reads the curves."""
-
-    name: str
-    title: str
-    axis: str
-    read: CurveReader
-
-
-STEPS = CurveView("steps", "", "environment steps", by_steps)
-SECONDS = CurveView("time", " by wall-clock", "seconds since the start of the run", by_seconds)
 ABOUT = (
-    "Mean {quantity} of the evaluations during training. The thick line is the interquartile mean "
+    "Mean return of the evaluations during training. The thick line is the interquartile mean "
     "(IQM) over runs. Between two evaluations a run keeps the value of the earlier one; after its "
     "last evaluation it no longer counts. The band is pointwise, from resampling whole runs. Thin "
     "lines are single runs. The thick line covers the steps between the first and the last "
@@ -56,58 +40,27 @@ class LearningCurvesSection:
         tasks = report.evidence.tasks
         if not tasks:
             return None
-        blocks = [_block(report, STEPS, k, task) for k, task in enumerate(tasks, 1)]
+        blocks = [_block(report, SCORE_BY_STEPS, k, task) for k, task in enumerate(tasks, 1)]
         if any(isinstance(block, LineFigure) for block in blocks):
-            timed = [_block(report, SECONDS, k, task) for k, task in enumerate(tasks, 1)]
-            about = ABOUT.format(quantity=report.evidence.quantity())
-            blocks = [Text(text=about), *blocks, Text(text=WALL_CLOCK), *timed]
+            timed = [_block(report, SCORE_BY_SECONDS, k, task) for k, task in enumerate(tasks, 1)]
+            about = Text(text=about_scores(ABOUT, report.evidence))
+            blocks = [about, *blocks, Text(text=WALL_CLOCK), *timed]
         return SectionContent(name="curves", title="Learning curves", blocks=tuple(blocks))
 
 
 def _block(report: ReportContext, view: CurveView, number: int, task: str) -> Block:
-    evidence = report.evidence
-    curves_by_label = [view.read(evidence, label, task) for label in evidence.labels]
-    if not any(len(curve.x) > 1 for curves in curves_by_label for curve in curves.curves):
-        return Text(text=_no_curve(view, curves_by_label))
-    drawn = [_drawn(report, curves) for curves in curves_by_label]
-    threshold = evidence.reference(task).get("threshold")
-    # Block names use the number of the task: task names need not be valid file names.
-    return LineFigure(
-        name=f"curves-{view.name}-{number}",
-        title=f"{task}{view.title}",
-        x=Axis(title=view.axis, low=0.0),
-        y=Axis(title=f"mean {evidence.quantity(task)}"),
-        lines=tuple(line for label_lines in drawn for line in label_lines.lines),
-        marks=() if threshold is None else (("threshold", float(threshold)),),
-        note=" ".join(
-            f"{c.label}: {label_lines.description}."
-            for c, label_lines in zip(curves_by_label, drawn, strict=True)
-        ),
-    )
+    drawn = task_curves(report, view, task)
+    if most_points(drawn) < 2:
+        return Text(text=_no_curve(view, task, drawn))
+    return curve_figure(report, view, number, task, drawn)
 
 
-def _drawn(report: ReportContext, curves: LabelCurves) -> LabelLines:
-    """Lines of the single runs of a label, followed by their aggregate."""
-    if not curves.curves:
-        return LabelLines(lines=(), description=f"— ({curves.remark})")
-    ends = possible_scores([report.evidence.cells[curves.label, curves.task]], None)
-    aggregated = aggregate_curve([curves], report.settings, ends)
-    single = single_lines(curves, report.settings.curve_points)
-    shown = [f"{SHOWN} of its single runs shown"] if len(single) < len(curves.curves) else []
-    remarks = "; ".join([aggregated.description, *shown, *curves.remarks])
-    return LabelLines(lines=(*single, *aggregated.lines), description=remarks)
-
-
-def _no_curve(view: CurveView, curves_by_label: Sequence[LabelCurves]) -> str:
+def _no_curve(view: CurveView, task: str, drawn: Sequence[DrawnCurves]) -> str:
     """Sentence that replaces the figure of a task without curves."""
-    reasons = "; ".join(f"{curves.label}: {_few(curves)}" for curves in curves_by_label)
-    return (
-        f"{curves_by_label[0].task}{view.title}: no curve, because no run has two evaluations "
-        f"during training ({reasons})."
+    reasons = "; ".join(
+        f"{label.curves.label}: {few_points(label.curves, view.noun)}" for label in drawn
     )
-
-
-def _few(curves: LabelCurves) -> str:
-    if not curves.curves:
-        return curves.remark
-    return f"{len(curves.curves)} of {format_count(curves.planned, 'run')} evaluated once"
+    return (
+        f"{task}{view.title}: no curve, because no run has two evaluations during training "
+        f"({reasons})."
+    )

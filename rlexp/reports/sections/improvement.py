@@ -59,7 +59,9 @@ class ImprovementSection:
         table = _table(report.evidence, pairs)
         some = any(pair.interval for pair in pairs)
         figure = [_matrix(labels, pairs)] if some else []
-        blocks: tuple[Block, ...] = (Text(text=ABOUT), *figure, *_doubts(pairs), table)
+        minimised = any(cell.lower_is_better for cell in report.evidence.cells.values())
+        about = ABOUT.replace("scores higher", "scores better") if minimised else ABOUT
+        blocks: tuple[Block, ...] = (Text(text=about), *figure, *_doubts(pairs), table)
         return SectionContent(
             name="improvement", title="Probability of improvement", blocks=blocks
         )
@@ -67,7 +69,7 @@ class ImprovementSection:
 
 def _pairs(report: ReportContext) -> list[ImprovementPair]:
     """Every pair of labels. One call computes all of them, so that they share bootstrap draws."""
-    scores = {key: cell.scores for key, cell in report.evidence.cells.items() if cell.n}
+    scores = {key: cell.merits for key, cell in report.evidence.cells.items() if cell.n}
     both = list(combinations(report.evidence.labels, 2))
     tasks = [
         tuple(t for t in report.evidence.tasks if (a, t) in scores and (b, t) in scores)

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.estimates import LabelPair, leading_metric, pairs, verdict_unit
+from rlexp.reports.analysis.estimates import (
+    LabelPair,
+    leading_metric,
+    order_of_difference,
+    pairs,
+    verdict_unit,
+)
 from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
 from rlexp.reports.sections import ReportContext
@@ -81,7 +87,7 @@ def _runs(comparison: PairwiseComparison) -> str:
 
 def _text(report: ReportContext) -> Text:
     return Text(
-        text=f"Differences are first minus second, in units of the {verdict_unit(report)}. The "
+        text=f"Differences are {order_of_difference(report)}, in units of the {verdict_unit(report)}. The "
         f"permutation test of the difference of the {leading_metric(report)[1].title} decides the "
         "verdict, as fixed in advance. Its interval holds the differences that this test does not "
         "reject. Welch's test and the interval of means are about means, the Mann–Whitney test is "

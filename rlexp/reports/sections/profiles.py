@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import AnchorsByTask, common_scale, task_scores, without_anchors
+from rlexp.reports.analysis.score_words import worst_end
 from rlexp.reports.drawing.blocks import (
     Axis,
     Callout,
@@ -29,6 +30,9 @@ ABOUT = (
     "is. The area between two curves is the difference of their means."
 )
 
+LOWER = "Here lower scores are better, so a label is better whose curve lies below."
+"""Added to the text where raw scores are shown, and lower ones are better."""
+
 
 @dataclass(frozen=True, slots=True)
 class PerformanceProfilesSection:
@@ -42,7 +46,8 @@ class PerformanceProfilesSection:
         scale = common_scale(report.evidence, report.settings)
         lacking = without_anchors(scale, report) if scale else None
         block = _no_profile(lacking) if lacking else _figure(report, scale)
-        about = (Text(text=ABOUT),) if isinstance(block, LineFigure) else ()
+        lower = f" {LOWER}" if scale is None and evidence.is_minimised else ""
+        about = (Text(text=f"{ABOUT}{lower}"),) if isinstance(block, LineFigure) else ()
         return SectionContent(
             name="profiles", title="Performance profiles", blocks=(*about, block)
         )
@@ -127,7 +132,11 @@ def _runs(evidence: Evidence, label: str, profile: Profile) -> str:
     parts = [f"{profile.n} of {format_count(sum(cell.planned for cell in cells), 'run')}"]
     parts += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
     worst = sum(cell.counted_as_worst for cell in cells)
-    parts += [f"({worst} of them without a score, counted as the task's minimum)"] if worst else []
+    parts += (
+        [f"({worst} of them without a score, counted as the task's {worst_end(evidence)})"]
+        if worst
+        else []
+    )
     return " ".join(parts) + (f"; no band: {profile.reason}" if profile.reason else "")
 
 

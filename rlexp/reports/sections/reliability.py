@@ -11,6 +11,7 @@ from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import possible_scores, scale_of
+from rlexp.reports.analysis.score_words import about_scores
 from rlexp.reports.drawing.blocks import (
     REMARK_COLUMN,
     SectionContent,
@@ -20,7 +21,7 @@ from rlexp.reports.drawing.blocks import (
     Value,
     without_empty_remarks,
 )
-from rlexp.reports.evidence.runs import LabelTaskRuns, PlannedRun, run_states_text
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun, run_states_text
 from rlexp.stats.curves import align, common_grid
 from rlexp.stats.interval import Interval, limited
 from rlexp.stats.reliability.estimates import Reliability as Metric
@@ -132,21 +133,26 @@ def _limits(name: str, ends: Ends) -> Ends:
 
 
 def _has_curve(member: PlannedRun) -> bool:
-    return member.is_evaluated and bool(np.isfinite(member.returns).all())
+    return member.is_evaluated and bool(np.isfinite(member.heights).all())
 
 
 def _is_final(member: PlannedRun) -> bool:
     final = member.record.final
-    return final is not None and bool((np.abs(final.returns) <= LARGEST_SCORE).all())
+    if final is None or final.lacking(member.quantity):
+        return False
+    return bool((np.abs(final.values_of(member.quantity)) <= LARGEST_SCORE).all())
 
 
 def _scaled(report: ReportContext, task: str) -> tuple[Callable[[Array], Array], float | None]:
     """The normalisation of returns, and the baseline by which metrics are divided.
 
     Without anchors, returns stay raw and metrics are divided by what the runs themselves reach.
+    Greater values are better on either scale.
     """
     scale = scale_of(task, report.evidence, report.settings)
-    return (scale.normalised, 1.0) if scale else (np.asarray, None)
+    if scale:
+        return scale.normalised, 1.0
+    return (np.negative if report.evidence.lower_is_better(task) else np.asarray), None
 
 
 def _training(
@@ -155,7 +161,7 @@ def _training(
     normalised, baseline = _scaled(report, task)
     # Runs of a label on a task have the same budget: evidence with different ones is refused.
     budget = float(members[0].record.spec.budget["steps"])
-    curves = [(m.steps * PER_CENT / budget, normalised(m.returns)) for m in members]
+    curves = [(m.steps * PER_CENT / budget, normalised(m.heights)) for m in members]
     # The longest curve sets the resolution; runs may differ in their number of evaluations.
     grid = common_grid(curves, max(2, *(len(x) for x, _ in curves)))
     if not len(grid):
@@ -173,7 +179,7 @@ def _rollouts(
     report: ReportContext, task: str, members: Sequence[PlannedRun]
 ) -> tuple[Metric, ...]:
     normalised, baseline = _scaled(report, task)
-    finals = [np.asarray(m.record.final.returns) for m in members if m.record.final]
+    finals = [np.asarray(m.record.final.values_of(m.quantity)) for m in members if m.record.final]
     returns = [normalised(final) for final in finals]
     return rollout_reliability(
         returns,
@@ -221,11 +227,12 @@ class ReliabilitySection:
             return None
         cells = [evidence.cell(label, task) for task, label in pairs]
         blocks = (
-            Text(text=ABOUT),
+            Text(text=about_scores(ABOUT, evidence)),
             _training_table([of_training(report, task, label) for task, label in pairs]),
             _final(
                 [of_final_policies(report, task, label) for task, label in pairs],
                 [_scores_and_failures(cell, report) for cell in cells],
+                evidence,
             ),
         )
         return SectionContent(name="reliability", title="Reliability", blocks=blocks)
@@ -246,15 +253,23 @@ def _training_table(assessed: Sequence[LabelReliability]) -> Table:
     return with_every_run(without_empty_remarks(table))
 
 
-def _final(assessed: Sequence[LabelReliability], others: Sequence[tuple[Value, Value]]) -> Table:
+def _final(
+    assessed: Sequence[LabelReliability],
+    others: Sequence[tuple[Value, Value]],
+    evidence: Evidence,
+) -> Table:
     columns, values = _metrics(assessed)
+    lower = {evidence.lower_is_better(task) for task in evidence.tasks}
+    arrow = ARROWS["lower" if lower == {True} else "higher"] if len(lower) == 1 else "↑↓"
     table = Table(
         name="reliability-final",
         title="Final policies, scores and failures",
         columns=(
             *_FIRST,
             *columns,
-            TableColumn(title="CVaR of scores ↑", digits=_digits([score for score, _ in others])),
+            TableColumn(
+                title=f"CVaR of scores {arrow}", digits=_digits([score for score, _ in others])
+            ),
             TableColumn(title="failed ↓"),
             REMARK_COLUMN,
         ),
@@ -262,7 +277,7 @@ def _final(assessed: Sequence[LabelReliability], others: Sequence[tuple[Value, V
             (*_first(item), *row, *more, item.remark or None)
             for item, row, more in zip(assessed, values, others, strict=True)
         ),
-        note=" ".join([FINAL, *_remarks(assessed)]),
+        note=" ".join([about_scores(FINAL, evidence), *_remarks(assessed)]),
     )
     return with_every_run(without_empty_remarks(table))
 
@@ -349,13 +364,14 @@ def _scores_and_failures(cell: LabelTaskRuns | None, report: ReportContext) -> t
 def _worst_scores(cell: LabelTaskRuns, report: ReportContext) -> Interval:
     """The CVaR of the scores; without an interval where the worst share is a single run."""
     resampling = report.settings.curve_resampling
+    sign = -1 if cell.lower_is_better else 1
     if worst_count(cell.n) > 1:
         # A bootstrap t interval needs a smooth statistic, which the CVaR of few runs is not.
         by_quantiles = Estimator(method="percentile", resampling=resampling)
         scores, ends = TaskScores.from_tasks([cell.scores]), possible_scores([cell], None)
-        return by_quantiles.estimate(scores, lambda s: cvar(s.values), ends)
+        return by_quantiles.estimate(scores, lambda s: sign * cvar(sign * s.values), ends)
     return Interval(
-        estimate=float(cvar(cell.scores)),
+        estimate=float(sign * cvar(sign * cell.scores)),
         low=None,
         high=None,
         level=resampling.level,

@@ -17,6 +17,7 @@ from rlexp.reports.analysis.scale import (
     possible_scores,
     without_anchors,
 )
+from rlexp.reports.analysis.score_words import about_scores
 from rlexp.reports.drawing.blocks import (
     REMARK_COLUMN,
     Axis,
@@ -68,7 +69,9 @@ class SampleEfficiencySection:
         scale = common_scale(report.evidence, report.settings)
         figure = [] if scale is None else [_over_tasks(report, scale)]
         about = (
-            [Text(text=ABOUT)] if any(isinstance(block, LineFigure) for block in figure) else []
+            [Text(text=about_scores(ABOUT, report.evidence))]
+            if any(isinstance(block, LineFigure) for block in figure)
+            else []
         )
         blocks = (*about, *figure, _table(report, scale))
         return SectionContent(name="sample-efficiency", title="Sample efficiency", blocks=blocks)
@@ -92,9 +95,9 @@ def _over_tasks(report: ReportContext, scale: AnchorsByTask) -> Block:
         return Callout(tone=Tone.WARNING, text=text)
     return LineFigure(
         name="sample-efficiency",
-        title="Normalised return over all tasks",
+        title=about_scores("Normalised return over all tasks", evidence),
         x=Axis(title="environment steps" if shared else "share of the task's budget", low=0.0),
-        y=Axis(title="normalised mean return"),
+        y=Axis(title=about_scores("normalised mean return", evidence)),
         lines=tuple(line for label_lines in drawn.values() for line in label_lines.lines),
         note=" ".join(["IQM over the runs of all tasks; the band resamples whole runs.", *notes]),
     )
@@ -162,10 +165,10 @@ def _areas(evidence: Evidence, label: str, task: str) -> CurveAreas:
 
 
 def _area(member: PlannedRun) -> float | None:
-    steps, returns = member.steps, member.returns
-    if len(steps) < 2 or not member.is_evaluated or not np.isfinite(returns).all():
+    steps, heights = member.steps, member.heights
+    if len(steps) < 2 or not member.is_evaluated or not np.isfinite(heights).all():
         return None
-    return float(area_under_curve(steps, returns))
+    return float(area_under_curve(steps, heights))
 
 
 def _row(report: ReportContext, task: str, label: str, areas: CurveAreas) -> tuple[Value, ...]:

@@ -223,7 +223,7 @@ def _best_rows(grid: SettingGrid, intervals: SensitivityIntervals) -> Iterator[t
             task,
             grid.labels[row],
             sensitivity.best_scores[column],
-            float(raw[row, column]),
+            float(-raw[row, column] if task in grid.minimised else raw[row, column]),
         )
 
 

@@ -11,6 +11,7 @@ from rlexp.metrics.estimate_text import too_narrow
 from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.score_words import quantities_text, worst_end
 from rlexp.reports.drawing.blocks import (
     REMARK_COLUMN,
     Axis,
@@ -61,8 +62,11 @@ def _leading(report: ReportContext) -> str:
     return (raw or list(report.metrics))[0]
 
 
-def _unit(name: str, report: ReportContext) -> str:
-    return "normalised score" if is_capped(report.metrics[name]) else report.evidence.quantity()
+def _unit(name: str, task: str, report: ReportContext) -> str:
+    if is_capped(report.metrics[name]):
+        return "normalised score"
+    lower = " (lower is better)" if report.evidence.lower_is_better(task) else ""
+    return f"{report.evidence.quantity(task)}{lower}"
 
 
 def _narrow(name: str, estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
@@ -133,7 +137,7 @@ def _panel(
     reference: Mapping[str, Any] = report.evidence.reference(task) if raw else {}
     return Panel(
         title=task,
-        axis=Axis(title=_unit(name, report)),
+        axis=Axis(title=_unit(name, task, report)),
         marks=tuple(
             IntervalMark(
                 label=cell_estimates.label,
@@ -178,10 +182,10 @@ def _table(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
 
 
 def _units(name: str, report: ReportContext) -> str:
-    quantity = report.evidence.quantity()
+    units = f"in units of the {quantities_text(report.evidence)}"
     if not is_capped(report.metrics[name]):
-        return f"In units of the {quantity}."
-    return f"{report.metrics[name].title} in normalised scores, runs in units of the {quantity}."
+        return f"{units[0].upper()}{units[1:]}."
+    return f"{report.metrics[name].title} in normalised scores, runs {units}."
 
 
 def _row(name: str, estimates: LabelEstimates) -> tuple[Value, ...]:
@@ -205,7 +209,7 @@ def _counted_as_worst(report: ReportContext) -> str:
         if cell.counted_as_worst
     ]
     return (
-        f" Failed runs that count as the task's minimum: {join_names(affected)}."
+        f" Failed runs that count as the task's {worst_end(report.evidence)}: {join_names(affected)}."
         if affected
         else ""
     )

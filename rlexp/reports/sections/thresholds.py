@@ -8,6 +8,7 @@ import numpy as np
 
 from rlexp.records.run import State
 from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.score_words import about_scores
 from rlexp.reports.drawing.blocks import (
     REMARK_COLUMN,
     Axis,
@@ -94,7 +95,9 @@ def follow(evidence: Evidence, label: str, task: str, threshold: float) -> Follo
 
 
 def _reach(member: PlannedRun, threshold: float) -> tuple[float, bool]:
-    return time_to_threshold((member.steps, member.returns), threshold)
+    if member.configuration.lower_is_better:
+        return time_to_threshold((member.steps, -member.heights), -threshold)
+    return time_to_threshold((member.steps, member.heights), threshold)
 
 
 def _has_ended(member: PlannedRun) -> bool:
@@ -153,7 +156,7 @@ class TimeToThresholdSection:
             for task, threshold in thresholds.items()
         }
         level, every = report.settings.level, list(runs.values())
-        blocks: list[Block] = [Text(text=ABOUT)] if thresholds else []
+        blocks: list[Block] = [Text(text=_about(evidence, list(thresholds)))] if thresholds else []
         for number, (task, threshold) in enumerate(thresholds.items(), 1):
             if any(followed.times for followed in runs[task]):
                 blocks.append(_figure(number, task, threshold, runs[task], level))
@@ -162,6 +165,13 @@ class TimeToThresholdSection:
         bare = [task for task in evidence.tasks if task not in thresholds]
         blocks += [Text(text=f"No threshold is declared for {join_names(bare)}.")] if bare else []
         return SectionContent(name="thresholds", title="Time to threshold", blocks=tuple(blocks))
+
+
+def _about(evidence: Evidence, tasks: Sequence[str]) -> str:
+    """What reaching a threshold means; of measures, at which tasks lower is better."""
+    about = about_scores(ABOUT, evidence)
+    lower = [task for task in tasks if evidence.lower_is_better(task)]
+    return f"{about} Lower is better on {join_names(lower)}: at most." if lower else about
 
 
 def _figure(

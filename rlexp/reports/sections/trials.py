@@ -5,8 +5,8 @@ from math import isfinite
 
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
-    OBJECTIVES,
     name_suffix,
+    objective_text,
     sweep_title,
     trial_kind,
     value_of,
@@ -53,7 +53,7 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
         TableColumn(title="trial", digits=0),
         TableColumn(title="state"),
         *(
-            TableColumn(title=OBJECTIVES[name], digits=digits)
+            TableColumn(title=objective_text(name), digits=digits)
             for name in sweep.definition.plan.objectives
         ),
         TableColumn(title="scores", digits=0),

@@ -14,7 +14,9 @@ from rlexp.reports.analysis.estimates import (
     LabelEstimates,
     LabelPair,
     aggregates,
+    is_reflected,
     leading_metric,
+    order_of_difference,
     pairs,
     unit,
     verdict_unit,
@@ -22,6 +24,7 @@ from rlexp.reports.analysis.estimates import (
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.score_words import worst_end
 from rlexp.reports.drawing.blocks import Block, Callout, SectionContent, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
 from rlexp.stats.interval import Interval
@@ -71,7 +74,8 @@ def _question(report: ReportContext) -> Iterator[Block]:
     question = (
         f"Which of {labels} scores" if len(evidence.labels) > 1 else f"What does {labels} score"
     )
-    best = ("", " higher", " highest")[min(len(evidence.labels), 3) - 1]
+    words = ("", " lower", " lowest") if evidence.is_minimised else ("", " higher", " highest")
+    best = words[min(len(evidence.labels), 3) - 1]
     yield Text(text=f"{question}{best} on {tasks}? {_score(evidence)}")
     if len(evidence.labels) > 1:
         yield Text(text=_rule(report))
@@ -99,7 +103,7 @@ def _rule(report: ReportContext) -> str:
         else f"Differences within ±{settings.margin:g} are declared irrelevant."
     )
     return (
-        f"A verdict is about {what}{over} ({verdict_unit(report)}), first label minus second. A "
+        f"A verdict is about {what}{over} ({verdict_unit(report)}), {order_of_difference(report)}. A "
         f"permutation test at family-wise level {settings.alpha:g} decides. {margin}"
     )
 
@@ -198,12 +202,12 @@ def _notice(pair: LabelPair, report: ReportContext) -> Callout:
     caveats = "".join(_caveats(pair, evidence))
     if caveats and tone is Tone.GOOD:
         tone = Tone.WARNING
-    means = _means(pair, decision)
+    means = _means(pair, decision, report)
     text = f"{head}: {reason}{more}.{means} {_runs(pair, evidence)}{caveats}"
     return Callout(tone=tone, text=text)
 
 
-def _means(pair: LabelPair, decision: Decision) -> str:
+def _means(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     """A sentence about the difference of the means, which the verdict is not about."""
     comparison = decision.member.comparison
     metric, means = comparison.difference.estimate, comparison.mean_difference
@@ -212,9 +216,10 @@ def _means(pair: LabelPair, decision: Decision) -> str:
     text = f" The means differ by {with_ends(means, decimals_for_span(_width(means)))}."
     if metric * means.estimate >= 0:
         return text
-    higher = pair.first if means.estimate > 0 else pair.second
+    better = pair.first if means.estimate > 0 else pair.second
+    side = "lower" if is_reflected(report) else "higher"
     return (
-        f"{text} The mean of {higher} is higher, unlike the metric of the verdict: single runs far "
+        f"{text} The mean of {better} is {side}, unlike the metric of the verdict: single runs far "
         "from the others move a mean."
     )
 
@@ -257,7 +262,8 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
         absent = [m for cell in cells for m in cell.members if m.score is None]
         if absent:
             worst = sum(cell.counted_as_worst for cell in cells)
-            counts = f", {worst} of them counted as the task's minimum" if worst else ""
+            end = worst_end(evidence)
+            counts = f", {worst} of them counted as the task's {end}" if worst else ""
             yield (
                 f" {format_count(len(absent), 'run')} of {label} on these tasks without a score "
                 f"({run_states_text(absent)}){counts}: see the bounds below."

@@ -1,22 +1,25 @@
 """The section of the winner of a sweep: scores by phase, optimism of tuning, and the choice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 
-from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
 from rlexp.metrics.estimate_text import with_ends
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
-    by_number,
     incumbents,
     name_suffix,
     objective,
     settings_table,
     sweep_title,
-    test_cell,
+)
+from rlexp.reports.analysis.winner_assessment import (
+    PhaseScores,
+    WinnerAssessment,
+    assess_winner,
+    merit_sign,
 )
 from rlexp.reports.drawing.blocks import (
     REMARK_COLUMN,
@@ -32,145 +35,9 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.stats.aggregate import Aggregate
-from rlexp.stats.difference import LARGEST_SCORE
-from rlexp.stats.improvement import probability_of_improvement
-from rlexp.stats.interval import Interval, limited
-from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.interval import Interval
+from rlexp.stats.selection_bias import TuningModel
 from rlexp.text import decimals_for_span, format_count
-
-MEAN = Aggregate("mean")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseScores:
-    """Scores of a configuration in one phase.
-
-    Attributes:
-        phase: Phase of the runs.
-        label: Label under which the runs are compared; `None` without test runs.
-        trial: Number of the trial with this configuration.
-        planned: Number of planned runs.
-        scores: Scores of the runs that have one, rising.
-        mean: With its interval; `None` where no run has a score, or one is out of range.
-    """
-
-    phase: str
-    label: str | None
-    trial: int
-    planned: int
-    scores: tuple[float, ...]
-    mean: Estimate | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WinnerAssessment:
-    """Scores of the winner of a sweep, and how much tuning overestimated them.
-
-    Attributes:
-        measured: Scores of the winner, then of the default if that is another configuration.
-        optimism: Mean tuning score of the winner minus its mean test score.
-        improvement: Probability that a test run of the winner beats one of the default.
-        model: Gaussian model fitted to the trials on all tuning seeds, or why there is none.
-    """
-
-    measured: tuple[PhaseScores, ...]
-    optimism: Interval | None
-    improvement: Interval | None
-    model: TuningModel | str
-
-    def of(self, phase: str, trial: int) -> PhaseScores | None:
-        """The scores of a configuration in a phase."""
-        matches = (m for m in self.measured if (m.phase, m.trial) == (phase, trial))
-        return next(matches, None)
-
-
-def assess_winner(
-    sweep: SweepEvidence, selection: Selection, report: ReportContext
-) -> WinnerAssessment:
-    """Scores and optimism of the winner, from the records."""
-    trials = dict.fromkeys((selection.winner, DEFAULT))
-    measured = [m for trial in trials for m in _measured(sweep, selection, report, trial)]
-    scores = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
-    tuning = scores.get(("tuning", selection.winner))
-    test, default = scores.get(("test", selection.winner)), scores.get(("test", DEFAULT))
-    level = report.settings.level
-    gap = None if tuning is None or test is None else _optimism(tuning, test, level, sweep)
-    return WinnerAssessment(
-        measured=tuple(measured),
-        optimism=gap,
-        # If the default won, both sides would be the same runs.
-        improvement=None if len(trials) == 1 else _improvement(test, default, report),
-        model=_model(sweep),
-    )
-
-
-def _measured(
-    sweep: SweepEvidence, selection: Selection, report: ReportContext, trial: int
-) -> Iterator[PhaseScores]:
-    """Scores of a configuration in each phase in which it was run."""
-    finalist = next((f for f in selection.finalists if f.number == trial), None)
-    tried = by_number(sweep, trial)
-    tuning = finalist.tuning if finalist else tuple(tried.scores.values()) if tried else ()
-    cell = test_cell(sweep, report.evidence, tuned=trial == selection.winner)
-    runs = {"tuning": (len(sweep.tuning_seeds), tuning)}
-    if finalist is not None and finalist.selection:
-        runs["selection"] = (len(sweep.selection_seeds), finalist.selection)
-    if cell is not None:
-        runs["test"] = (cell.planned, tuple(map(float, cell.scores)))
-    for phase, (planned, scores) in runs.items():
-        yield PhaseScores(
-            phase=phase,
-            label=cell.label if cell else None,
-            trial=trial,
-            planned=planned,
-            scores=tuple(sorted(scores)),
-            mean=_mean(scores, sweep, report),
-        )
-
-
-def _optimism(
-    tuning: Sequence[float], test: Sequence[float], level: float, sweep: SweepEvidence
-) -> Interval:
-    """Optimism of tuning, clipped to the largest possible difference of two scores."""
-    far = largest_difference([declared_ends(sweep.reference)])
-    return limited(optimism(tuning, test, level), None if far is None else -far, far)
-
-
-def _mean(scores: Sequence[float], sweep: SweepEvidence, report: ReportContext) -> Estimate | None:
-    """The mean with its interval; `None` without a score, or with one that is out of range."""
-    if not scores or not all(abs(score) <= LARGEST_SCORE for score in scores):
-        return None
-    runs, ends = TaskScores.from_tasks([scores]), declared_ends(sweep.reference)
-    return report.settings.estimator.estimate(runs, MEAN, ends)
-
-
-def _improvement(
-    test: Sequence[float] | None, default: Sequence[float] | None, report: ReportContext
-) -> Interval | None:
-    if test is None or default is None:
-        return None
-    first, second = (TaskScores.from_tasks([side]) for side in (test, default))
-    return limited(probability_of_improvement(first, second, report.settings.resampling))
-
-
-def _model(sweep: SweepEvidence) -> TuningModel | str:
-    """The Gaussian model, fitted to the trials with a usable score on every tuning seed."""
-    complete = [
-        list(t.scores.values())
-        for t in sweep.trials
-        if t.eligible and set(t.scores) >= set(sweep.tuning_seeds)
-    ]
-    # Variances of diverged scores would overflow, and hide the noise of all others.
-    usable = [s for s in complete if all(abs(score) <= LARGEST_SCORE for score in s)]
-    if len(usable) < len(complete):
-        return f"{len(complete) - len(usable)} trials have a non-finite or out-of-range score"
-    try:
-        return fit_tuning_model(usable)
-    except ValueError as error:
-        return str(error)
-
 
 FEWEST_APART = 4
 """Runs per side from which complete separation of the scores is significant at 5 %."""
@@ -233,12 +100,17 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
         return Callout(tone=Tone.NOTE, text=text)
     reached = f"{with_ends(test.mean, test.mean.digits)} on {_seeds(test)}"
     gap = (
-        f" Tuning overestimated the score by {_told(assessment.optimism)}."
+        f" Tuning {_flattered(sweep)} the score by {_told(assessment.optimism)}."
         if assessment.optimism
         else ""
     )
     text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
     return Callout(tone=_tone(selection, assessment), text=text)
+
+
+def _flattered(sweep: SweepEvidence) -> str:
+    """What tuning does to a score: it makes it look better."""
+    return "underestimated" if sweep.score_minimised else "overestimated"
 
 
 def _against_default(assessment: WinnerAssessment) -> str:
@@ -284,7 +156,7 @@ def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Eviden
         ),
         rows=tuple(_measured_row(m) for m in assessment.measured),
         note="Only test scores are results: the winner was chosen by its tuning and selection "
-        "scores, which therefore overestimate it.",
+        f"scores, which therefore {'under' if sweep.score_minimised else 'over'}estimate it.",
     )
     return with_every_run(without_empty_remarks(table))
 
@@ -306,7 +178,7 @@ def _measured_row(measured: PhaseScores) -> tuple[Value, ...]:
 def _overstated(
     sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment, evidence: Evidence
 ) -> Table:
-    rows = [*_observed(selection, assessment), *_expected(sweep, selection, assessment)]
+    rows = [*_observed(sweep, selection, assessment), *_expected(sweep, selection, assessment)]
     return Table(
         name=f"winner-optimism{name_suffix(sweep, evidence)}",
         title=sweep_title("Optimism of tuning (selection bias)", sweep, evidence),
@@ -319,8 +191,11 @@ def _overstated(
     )
 
 
-def _observed(selection: Selection, assessment: WinnerAssessment) -> Iterator[tuple[Value, ...]]:
-    meaning = "tuning score of the winner minus its test score, Welch's interval"
+def _observed(
+    sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment
+) -> Iterator[tuple[Value, ...]]:
+    phases = ("test", "tuning") if sweep.score_minimised else ("tuning", "test")
+    meaning = f"{phases[0]} score of the winner minus its {phases[1]} score, Welch's interval"
     if assessment.optimism is None:
         meaning = "needs scores of the winner on tuning seeds and on test seeds"
     yield "optimism", assessment.optimism, meaning
@@ -350,7 +225,8 @@ def _expected(
         meaning = (
             "tuning score of the winner shrunk towards the mean; a diagnostic, not a test score"
         )
-        yield "shrunken estimate", model.shrunken(tuning.mean.estimate), meaning
+        merit = merit_sign(sweep) * tuning.mean.estimate
+        yield "shrunken estimate", merit_sign(sweep) * model.shrunken(merit), meaning
 
 
 def _choice(sweep: SweepEvidence, selection: Selection) -> str:

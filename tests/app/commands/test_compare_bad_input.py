@@ -163,7 +163,7 @@ def test_unknown_targets_are_refused(
         ("alpha=2", "alpha=2"),
         ("interval=foo", 'interval="foo": must be'),
         ("metric=[imq]", "there is no metric=imq; did you mean 'iqm'?"),
-        ("intervall=t", "unknown key 'intervall'; did you mean 'interval'?"),
+        ("intervall=t", "unknown key 'intervall'; did you mean 'interval=t'?"),
     ],
 )
 def test_unknown_settings_are_refused(

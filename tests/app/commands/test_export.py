@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from command_line import give, give_json
 from quick_parts import quick_parts
-from stored_runs import Stored, configuration, failed, stored, study
+from stored_runs import STARTED, Stored, completed, configuration, failed, stored, study
 
 from rlexp.app.commands.export import FORMATS, export
 from rlexp.app.exporting.output import ExportedFiles, ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.exchange.exporters import parquet
 from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Measured
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -160,13 +161,28 @@ def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
     assert ("ppo", "0", "50", "37.5", "false") == tuple(
         evaluations[0][k] for k in ("label", "seed", "step", "return", "final")
     )
-    names = {"scores.csv", "evaluations.csv", "episodes.csv"}
+    names = {"scores.csv", "evaluations.csv", "episodes.csv", "measurements.csv"}
     assert names == {p.name for p in (tmp_path / "all").iterdir()}
     scores = rows(tmp_path / "all" / "scores.csv")
     assert ["completed", "completed", "failed (nan)", "planned"] == [
         row["state"] for row in scores if row["label"] == "ppo"
     ]
     assert ["", ""] == [row["score"] for row in scores if row["label"] == "ppo"][2:]
+
+
+def test_measurements_have_a_row_for_each_value(tmp_path: Path) -> None:
+    """The table of measurements is in long format, with the losses of a failed run as well."""
+    experiment = stored(study(tmp_path).layout, "alpha")
+    logged = Measured(time=STARTED + 7.0, step=40, metrics={"train/loss": 2.5, "train/kl": 0.1})
+    experiment.attempt(0, [logged, *completed(5.0)])
+    experiment.attempt(1, [logged, *failed()])
+    write(tmp_path, "csv", output="one.csv", level="measurements")
+    columns = ("seed", "step", "metric", "value", "seconds", "state")
+    assert [
+        (seed, "40", metric, value, "7.0", state)
+        for seed, state in (("0", "completed"), ("1", "failed (nan)"))
+        for metric, value in (("train/loss", "2.5"), ("train/kl", "0.1"))
+    ] == [tuple(row[k] for k in columns) for row in rows(tmp_path / "one.csv")]
 
 
 def test_a_table_holds_no_formula(tmp_path: Path) -> None:

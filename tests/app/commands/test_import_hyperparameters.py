@@ -82,7 +82,7 @@ def test_a_file_becomes_a_matrix_that_composes(tmp_path: Path) -> None:
     assert ([64], False, {"log_std_init": -2}) == tuple(
         pendulum["agent"][key] for key in ("actor", "ortho_init", "policy_kwargs")
     )
-    assert ("Swimmer-v4", 4, True) == (
+    assert ("Swimmer-v5", 4, True) == (
         swimmer["environment"]["id"],
         swimmer["environment"]["vector"]["count"],
         swimmer["environment"]["vector"]["normalise_rewards"],
@@ -107,7 +107,10 @@ def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) 
         "To see it: rlexp config show +benchmark=mine",
         "To run it: rlexp run +benchmark=mine --dry-run",
     ] == printed.out.splitlines()
-    assert "Left out, because they are for no single task: default\n" == printed.err
+    assert [
+        "Left out, because they are for no single task: default",
+        "Another task than in the zoo: Swimmer-v4 is Swimmer-v5 here",
+    ] == printed.err.splitlines()
 
 
 def test_json_has_the_benchmark_as_text(tmp_path: Path) -> None:
@@ -115,7 +118,11 @@ def test_json_has_the_benchmark_as_text(tmp_path: Path) -> None:
     zoo_file(tmp_path)
     arguments = ("config", "import", "ppo.yml")
     result = give_json(tmp_path, "imported-hyperparameters", *arguments)
-    assert ["pendulum", "Swimmer-v4"] == list(yaml.safe_load(result["text"])["tasks"])
+    assert ["pendulum", "swimmer"] == list(yaml.safe_load(result["text"])["tasks"])
+    assert (2, ["Swimmer-v4 is Swimmer-v5 here"], []) == tuple(
+        result[key] for key in ("cells", "notes", "unusable")
+    )
+    assert "# Swimmer-v4 is Swimmer-v5 here." in result["text"]
     assert (None, None, []) == (result["name"], result["file"], result["next"])
     assert (["Pendulum-v1", "Swimmer-v4"], ["default"]) == (result["tasks"], result["left_out"])
 
@@ -194,3 +201,92 @@ def test_one_bad_line_refuses_the_file(
 def test_a_file_without_entries_is_refused(tmp_path: Path, content: str) -> None:
     """A file without valid entries is refused."""
     assert "ppo.yml" in refusal(request_for(zoo_file(tmp_path, content)), tmp_path)
+
+
+ATARI = """\
+    atari:
+      env_wrapper:
+        - stable_baselines3.common.atari_wrappers.AtariWrapper
+      frame_stack: 4
+      policy: 'CnnPolicy'
+      n_timesteps: !!float 1e7
+      buffer_size: 100000
+    CartPole-v1:
+      n_timesteps: 1000
+    """
+
+
+@pytest.mark.usefixtures("ids")
+def test_atari_becomes_all_games_with_their_own_preprocessing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry for Atari becomes a cell for each game, which keeps the wrappers of the task."""
+    monkeypatch.setattr(importing, "check_compatibility", lambda *_: None)
+    path = zoo_file(tmp_path, ATARI, "dqn.yml")
+    result = import_hyperparameters(request_for(path, name="games"), study(tmp_path))
+    games = [option for name, option in packaged_options().items() if name.startswith("ALE/")]
+    assert (("atari", "CartPole-v1"), len(games) + 1) == (result.tasks, result.cells)
+    (pong,) = compose(["+benchmark=games", "environment=atari_pong"], tmp_path)
+    assert (4, 100_000) == (
+        pong.plain["environment"]["vector"]["frame_stack"],
+        pong.plain["algorithm"]["buffer_size"],
+    )
+    assert "AtariPreprocessing" in [w["name"] for w in pong.plain["environment"]["wrappers"]]
+    assert "cnn" in pong.plain["agent"]["_target_"]
+
+
+@pytest.mark.usefixtures("ids")
+def test_atari_that_nobody_named_is_left_out_if_it_cannot_be_converted(tmp_path: Path) -> None:
+    """Another file of the zoo can be imported although its entry for Atari cannot."""
+    content = ATARI.replace("buffer_size: 100000", "callback: rl_zoo3.callbacks.Any")
+    path = zoo_file(tmp_path, content, "dqn.yml")
+    result = import_hyperparameters(request_for(path), study(tmp_path))
+    assert (("CartPole-v1",), ("atari",)) == (result.tasks, result.left_out)
+    assert "callback: " in refusal(request_for(path, tasks=("atari",)), tmp_path)
+
+
+FOREIGN = """\
+    CartPole-v1:
+      n_timesteps: 2048
+    HalfCheetahBulletEnv-v0:
+      n_timesteps: 2048
+    pwned:Evil-v0:
+      n_timesteps: 2048
+    """
+
+
+def test_entries_that_cannot_be_trained_are_imported_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reasons are printed with the words that leave the entries out; no module is imported."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pwned.py").write_text("open('touched', 'w')\n")
+    zoo_file(tmp_path, FOREIGN)
+    printed = rlexp(tmp_path, "config", "import", "ppo.yml", "--name", "mine").err.splitlines()
+    assert [
+        "Cannot be trained here: HalfCheetahBulletEnv-v0",
+        "Cannot be trained here: pwned:Evil-v0",
+    ] == [line.partition(" (")[0] for line in printed[:-1]]
+    out = printed[-1].removeprefix("To leave these out: ").split()
+    assert ["--leave-out", "HalfCheetahBulletEnv-v0", "--leave-out", "pwned:Evil-v0"] == out
+    again = rlexp(tmp_path, "config", "import", "ppo.yml", *out)
+    assert "" == again.err
+    assert not (tmp_path / "touched").exists()
+    # A dry run of the whole matrix plans the cell that can be trained.
+    words = ("+benchmark=mine", "environment=cartpole,HalfCheetahBulletEnv-v0", "seeds.test=2")
+    plan = rlexp(tmp_path, "run", *words, "--dry-run", "--json").document("run-plan")
+    assert (2, ["HalfCheetahBulletEnv-v0"]) == (
+        plan["runs"],
+        [cell["task"] for cell in plan["refused"]],
+    )
+    with pytest.raises(ConfigError, match="HalfCheetahBulletEnv"):
+        rlexp(tmp_path, "run", *words)
+
+
+@pytest.mark.usefixtures("ids")
+def test_two_entries_for_one_task_are_refused(tmp_path: Path) -> None:
+    """Two versions of a task of the zoo would be one cell, so one of them must be left out."""
+    content = "Ant-v4:\n  n_timesteps: 9000\nAnt-v3:\n  n_timesteps: 9000\n"
+    error = refusal(request_for(zoo_file(tmp_path, content), name="mine"), tmp_path)
+    assert "line 3: an earlier entry is already the task ant" in error
+    assert "--leave-out Ant-v3" in error

@@ -282,7 +282,7 @@ def test_tuning_runs_are_the_pilot_without_test_runs(
         ("alpha", {"difference": math.inf}, "must be finite numbers"),
         (None, {"effect": 1.0, "overrides": ("alpha=0",)}, "alpha=0"),
         (None, {"effect": 1.0, "overrides": ("power=0.01",)}, "power = 0.01 must lie between"),
-        (None, {"effect": 1.0, "overrides": ("powr=0.9",)}, "did you mean 'power'?"),
+        (None, {"effect": 1.0, "overrides": ("powr=0.9",)}, "did you mean 'power=0.9'?"),
         ("alhpa", {"seeds": 3}, "there is no experiment 'alhpa'"),
         ("alpha/ppa", {"seeds": 3}, "alpha has no label 'ppa'; did you mean 'ppo'?"),
     ],

@@ -85,6 +85,16 @@ def test_every_format_writes_its_files(tmp_path: Path) -> None:
     assert expected <= written_files.keys()
 
 
+def test_figures_for_print_are_written_to_their_folder(tmp_path: Path) -> None:
+    """With a folder for figures, every figure is written there as PDF and SVG."""
+    alpha(tmp_path)
+    overrides = ("section=[aggregates]",)
+    write(tmp_path, overrides=overrides, output=str(tmp_path / "out"), figures=str(tmp_path / "f"))
+    written_files = files(tmp_path / "f")
+    assert {".pdf", ".svg"} == {Path(name).suffix for name in written_files}
+    assert all(written_files.values())
+
+
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     """The bytes of a report do not depend on its folder."""
     alpha(tmp_path)

@@ -73,6 +73,16 @@ def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Pa
     assert output.endswith("To see every run: rlexp ls alpha\n")
 
 
+def test_a_run_has_a_small_learning_curve(alpha: Stored, tmp_path: Path) -> None:
+    """A run with two evaluations in training has a curve of eight lines; one has none."""
+    lines = text_output(f"alpha/{alpha.run(0).folder.name}", tmp_path).splitlines()
+    first = lines.index("learning curve: mean return of an evaluation")
+    assert 8 == lines.index("", first) - first
+    assert "environment steps" == lines[first + 7].strip()
+    assert any("⣀" <= character <= "⣿" for line in lines[first:] for character in line)
+    assert "learning curve" not in text_output(f"alpha/{alpha.run(1).folder.name}", tmp_path)
+
+
 def test_every_phase_is_shown_separately(alpha: Stored, tmp_path: Path) -> None:
     """Each phase is shown separately with its scores."""
     (test,) = json_of("alpha", tmp_path, "experiment-details")["phases"]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from command_line import rlexp
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import StoredSweep, stored_sweep
@@ -54,7 +55,7 @@ def test_refused_sweep_leaves_nothing_behind(
     stored = stored_sweep(tmp_path)
     for options in (SweepOptions(dry_run=True), SweepOptions()):
         with pytest.raises(ConfigError, match=message.replace("[", r"\[")):
-            sweep(None, [*stored.words, *words], options, stored.study, console())
+            sweep(None, last_words(*stored.words, *words), options, stored.study, console())
     assert not stored.paths.folder.exists()
 
 
@@ -121,7 +122,11 @@ def test_a_halted_sweep_does_not_suggest_retry_in_vain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """--retry is not suggested for combinations that would fail again."""
-    arguments = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
+    arguments = [
+        "sweep.space.algorithm.n_steps=[512,1024]",
+        "sweep.stop_after=3",
+        "seeds.selection=0",
+    ]
     stored = stored_sweep(tmp_path, *arguments, "budget.steps=100", score=by_seed)
     stored.go_on()
     assert 1 == sweep(None, stored.words, SweepOptions(), stored.study, console())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import rlexp
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import finished_sweep, stored_sweep
@@ -12,7 +13,6 @@ from stored_sweeps import finished_sweep, stored_sweep
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.sweeps.progress import mirrored_trials
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
@@ -20,6 +20,7 @@ from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.sweeps import read_selection, read_trials
+from rlexp.text import format_parameters
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -77,6 +78,64 @@ def test_status_shows_the_progress_of_a_sweep(tmp_path: Path) -> None:
     assert "4/8 trials" in rlexp(tmp_path, "status", "made_up", "--watch").out
 
 
+def test_status_and_show_have_one_best_trial_and_its_parameters(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of the latest trials at most one is the best so far, and all have their parameters."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    folder, trials = stored.study.folder, read_trials(stored.paths)
+    (experiment,) = rlexp(folder, "status", "--json").document("status")["experiments"]
+    sweep_document = experiment["sweep"]
+    winner = sweep_document["winner"]
+    assert dict(trials[winner].parameters) == sweep_document["parameters"]
+    for trial in sweep_document["latest"]:
+        assert dict(trials[trial["number"]].parameters) == trial["parameters"]
+        assert (trial["number"] == sweep_document["best"]["trial"]) == trial["best"]
+        if trial["best"]:
+            assert (3, sweep_document["best"]["value"]) == (trial["seeds"], trial["value"])
+    for command in ("status", "show"):
+        printed = rlexp(folder, command, "made_up").out
+        assert f"winner trial {winner}: learning_rate=" in printed
+        assert printed.count("the best so far") <= 1
+
+
+def test_of_two_trials_that_led_only_the_second_is_the_best(tmp_path: Path) -> None:
+    """A trial that was the best when it ended is not called so after a better trial."""
+
+    def rises(spec: RunSpec) -> float:
+        made.append(spec)
+        return float(len(made))
+
+    made: list[RunSpec] = []
+    stored = stored_sweep(tmp_path, score=rises)
+    stored.go_on(runs=4)
+    printed = rlexp(tmp_path, "status", "made_up").out
+    assert 1 == printed.count("the best so far")
+    assert "trial 3 complete 4.00 on 1 seed, the best so far · learning_rate=" in printed
+    assert "best trial 3: learning_rate=" in printed
+
+
+def test_ls_has_the_parameters_of_each_trial(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each run of a sweep has the parameters of its trial, and conditions can name them."""
+    stored = finished_sweep(tmp_path, tmp_path_factory)
+    folder, trials = stored.study.folder, read_trials(stored.paths)
+    rows = rlexp(folder, "ls", "made_up", "--json").document("listing")["rows"]
+    for row in rows:
+        name = row["label"]
+        selection = read_selection(stored.paths)
+        assert selection is not None
+        numbers = {"default": 0, "tuned": selection.winner}
+        number = numbers[name] if name in numbers else int(name.removeprefix("trial "))
+        assert format_parameters(trials[number].parameters) == row["parameters"]
+    epochs = f"n_epochs={trials[0].parameters['algorithm.n_epochs']}"
+    assert "trial 0" in rlexp(folder, "ls", "made_up", "--where", f"parameters~{epochs}").out
+    assert "n_epochs=" in rlexp(folder, "ls", "made_up", "--group").out
+    stored.paths.trials.write_text("damaged\n")
+    assert "n_epochs=" not in rlexp(folder, "ls", "made_up").out
+
+
 def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +170,13 @@ def test_more_trials_after_the_selection_are_refused(
     """More trials are refused once the winner is selected."""
     stored = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises(RecordError, match="has chosen its winner"):
-        sweep(None, [*stored.words, "sweep.trials=20"], SweepOptions(), stored.study, console())
+        sweep(
+            None,
+            last_words(*stored.words, "sweep.trials=20"),
+            SweepOptions(),
+            stored.study,
+            console(),
+        )
 
 
 def test_every_trial_can_be_trained_again(
@@ -154,15 +219,14 @@ def test_a_tenth_is_that_of_the_trials_budget(
     ("trial", "word", "message"),
     [
         (99, "seeds.test=1", "has no trial 99: it has the trials 0 … 7"),
-        (0, "algorithm.gamma=0.5", "the trial fixes algorithm"),
-        (0, "environment=acrobot", "the trial fixes environment"),
+        (0, "algorithm=a2c", "are those of algorithm=ppo"),
         (0, "seeds.test=0", "seeds.test is empty"),
     ],
 )
-def test_overrides_that_change_a_trial_are_refused(
+def test_impossible_requests_of_a_trial_are_refused(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trial: int, word: str, message: str
 ) -> None:
-    """An unknown trial and overrides that change a trial are refused."""
+    """An unknown trial, another algorithm and an empty plan are refused."""
     stored = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises((RecordError, ConfigError), match=message):
         request_trial_again(SweepTrial("made_up", trial), [word], stored.study)
@@ -195,16 +259,6 @@ def test_a_trial_trained_during_the_search_uses_other_seeds(tmp_path: Path) -> N
     assert (
         0 == request_trial_again(SweepTrial("made_up", 1), [], stored.study).experiment.seeds.root
     )
-
-
-def test_the_optuna_storage_never_changes_ended_trials(tmp_path: Path) -> None:
-    """An ended trial keeps its values in the storage although promotion adds runs."""
-    stored = stored_sweep(tmp_path)
-    before_promotion = mirrored_trials(stored.go_on(runs=8))
-    after_sweep = mirrored_trials(stored.go_on())
-    assert {"complete"} == {trial.state for trial in after_sweep}
-    assert before_promotion == after_sweep
-    assert [1] * 8 == [len(trial.attributes["scores"]) for trial in after_sweep]
 
 
 def test_a_systematic_failure_stops_the_sweep(

@@ -220,7 +220,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         (("tiny", "algorithm=a2c"), "together with the name of a run, only budget.steps="),
         (("tiny", "budget.score=auc"), "together with the name of a run, only budget.steps="),
         (("tiny", "budget.steps=0"), "budget.steps=0 must be a number greater than 0"),
-        (("algorithm.n_stps=5",), "did you mean 'n_steps'"),
+        (("algorithm.n_stps=5",), "did you mean 'algorithm.n_steps=5'"),
     ],
     ids=str,
 )

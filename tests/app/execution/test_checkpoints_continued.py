@@ -19,7 +19,7 @@ from rlexp.app.execution.checkpoints import (
     steps_done,
 )
 from rlexp.app.execution.compatibility import EnvironmentSpaces
-from rlexp.app.execution.estimate import START_UP, estimate_cost, store_speeds
+from rlexp.app.execution.estimate import START_UP, estimate_cost, rates_of_run
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.plans import RefusedCheckpoint, StartingPoints
 from rlexp.environments import Vector
@@ -186,13 +186,10 @@ def test_the_estimate_covers_only_the_remaining_steps() -> None:
     assert full * 3 / 4 == pytest.approx(remaining)
 
 
-def test_the_speed_is_measured_on_the_last_attempt() -> None:
-    """The speed of a continued run counts only if its last attempt was long enough."""
+def test_a_continued_run_gives_no_rate() -> None:
+    """The events of a run that continued lie in several attempts, with pauses between them."""
     run_spec = spec(steps=100_000, evaluation_every=1000)
-    store_speeds([(continued(run_spec, step=90_000, seconds=1.0), 1000)])
-    assert not estimate_cost([run_spec], 1).measured
-    store_speeds([(continued(run_spec, step=20_000, seconds=80.0), 1000)])
-    assert 100 + START_UP == pytest.approx(estimate_cost([run_spec], 1).seconds)
+    assert rates_of_run(continued(run_spec, step=20_000, seconds=80.0), 1000) is None
 
 
 def continued(run_spec: RunSpec, *, step: int, seconds: float) -> RunRecord:

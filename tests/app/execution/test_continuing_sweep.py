@@ -12,13 +12,13 @@ from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.execution.estimate import store_speeds
+from rlexp.app.execution.estimate import Basis, RateCache, Rates
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint
-from rlexp.store.runs import read_run, write_run
+from rlexp.store.runs import write_run
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -33,7 +33,19 @@ def sweep_cut_short(tmp_path: Path) -> StoredSweep:
     """An interrupted sweep; its third run has a checkpoint of other versions."""
     stored = stored_sweep(tmp_path)
     stored.go_on(runs=3)
-    store_speeds([(read_run(stored.paths.run(stored.made[0].name)).record, 1000)])
+    rates = Rates(
+        start=0.0,
+        step=1.0,
+        update=0.0,
+        episode=0.0,
+        final_episode=0.0,
+        spread=1.0,
+        episode_spread=1.0,
+        bytes=1000,
+        basis=Basis.RUNS,
+    )
+    for workers in (1, 2, 3, 4):
+        RateCache(workers).store([(stored.made[0], rates)])
     last_spec, nonsense = stored.made[-1], cast("Any", "none")
     for journal in stored.paths.run(last_spec.name).folder.glob("attempts/*/events.jsonl"):
         journal.write_text(journal.read_text().splitlines(keepends=True)[0])

@@ -1,23 +1,32 @@
-"""The expected time and disk space of runs are computed from earlier runs."""
+"""The expected time and disk space of runs are composed of what steps, updates and episodes cost."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from math import inf, nan
 from pathlib import Path
+from typing import Any
 
 import pytest
-from samples import algorithm, ended, evaluated, failed, spec, started
+from samples import ENVIRONMENT, algorithm, ended, evaluated, failed, spec, started
 
+from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.estimate import (
-    ROUGH,
+    LEAST_SPREAD,
     ROUGH_BYTES,
-    ROUGH_OTHER,
     START_UP,
+    Basis,
     CostEstimate,
+    RateCache,
+    Rates,
     cache_file,
+    combine,
     estimate_cost,
-    store_speeds,
+    guess_rates,
+    rates_of_run,
+    store_rates,
 )
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Event, Measured
 from rlexp.records.run import RunRecord
 
 
@@ -28,91 +37,215 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache_file()
 
 
-def completed_run(spec: RunSpec, steps: int, seconds: float) -> RunRecord:
-    """A completed run with this many steps and seconds."""
-    final = evaluated(steps, 1.0, final=True)
-    return RunRecord.fold(spec, [[started(), final, replace(ended(steps), seconds=seconds)]])
+def rates(**changes: Any) -> Rates:
+    """What a run costs: by default a second for each step, and nothing else."""
+    values: dict[str, Any] = {"start": 0.0, "step": 1.0, "update": 0.0, "episode": 0.0}
+    values |= {"final_episode": 0.0, "spread": 1.0, "episode_spread": 1.0, "bytes": 5}
+    return Rates(**{**values, "basis": Basis.PROBE, **changes})
 
 
-@pytest.mark.parametrize(
-    ("name", "rate"), [("ppo", ROUGH["ppo"]), ("dqn", ROUGH["dqn"]), ("sac", ROUGH_OTHER)]
-)
-def test_a_first_guess_is_marked_as_unmeasured(name: str, rate: float) -> None:
-    """Without earlier runs, the estimate says that it is not measured."""
-    result = estimate_cost([spec(learner=algorithm(name), steps=10_000)], 1)
-    assert CostEstimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == result
+def seconds(run_spec: RunSpec, of: Rates, begun: int = 0) -> float:
+    """The expected seconds of one run without the start of the command."""
+    known, continued = {run_spec.fingerprint: of}, {run_spec.name: begun}
+    return estimate_cost([run_spec], 1, rates=known, continued=continued).seconds - START_UP
 
 
-def test_earlier_runs_give_the_speed() -> None:
-    """The estimate uses the median speed of the last runs of the same kind."""
-    store_speeds(
-        [
-            (completed_run(spec(k), 100, seconds), 50 * k)
-            for k, seconds in enumerate((1.0, 2.0, 50.0))
-        ]
+SPACES = EnvironmentSpaces(("Box",), "Discrete", 1, masked=False, light=True)
+IMAGES = replace(SPACES, observation=("Box", "Image"), light=False)
+
+
+def test_a_first_guess_knows_images_updates_and_foreign_tasks() -> None:
+    """A guess is larger for images, for more gradient steps and for tasks of other packages."""
+    dqn = {"buffer_size": 10, "gradient_steps": 1, "train_freq": 4}
+    often, rarely = (
+        guess_rates(spec(learner=algorithm("dqn", **{**dqn, "gradient_steps": steps})), SPACES)
+        for steps in (-1, 1)
     )
-    result = estimate_cost([spec(7, steps=1000), spec(8, steps=1000)], 1)
-    assert CostEstimate(2 * 1000 / 50 + START_UP, 100, measured=True) == result
+    images = guess_rates(spec(learner=algorithm("dqn", **dqn)), IMAGES)
+    foreign = guess_rates(spec(learner=algorithm("dqn", **dqn)), replace(SPACES, light=False))
+    assert often.update == 4 * rarely.update
+    assert images.update > rarely.update
+    assert min(images.step, foreign.step) > rarely.step
+    assert Basis.GUESS is images.basis
 
 
-def test_workers_share_the_time_but_not_the_disk() -> None:
-    """More workers shorten the time, up to one worker per run, and leave the disk space."""
-    specs = [spec(k, steps=2000) for k in range(4)]
-    seconds = [estimate_cost(specs, workers).seconds - START_UP for workers in (1, 2, 4, 100)]
-    assert [4.0, 2.0, 1.0, 1.0] == seconds
-    assert 4 * ROUGH_BYTES == estimate_cost(specs, 2).bytes
+def test_a_guess_has_no_range() -> None:
+    """A plan with a guessed run has no range, because nothing says how wrong the guess is."""
+    measured, guessed = spec(), spec(learner=algorithm("a2c"))
+    expected = estimate_cost([measured, guessed], 1, rates={measured.fingerprint: rates()})
+    assert (None, None, Basis.GUESS) == (expected.low, expected.high, expected.basis)
+    assert ROUGH_BYTES + 5 == expected.bytes
+    assert (False, "guess") == (expected.of_plan()["measured"], expected.of_plan()["basis"])
+
+
+def test_updates_count_from_the_step_at_which_learning_starts() -> None:
+    """Steps before `learning_starts` cost no update, and steps before a checkpoint nothing."""
+    run_spec = spec(learner=algorithm("dqn", learning_starts=40))
+    of = rates(step=1.0, update=10.0)
+    assert 100 + 60 * 10 == seconds(run_spec, of)
+    assert 80 + 60 * 10 == seconds(run_spec, of, begun=20)
+    assert 10 + 10 * 10 == seconds(run_spec, of, begun=90)
+
+
+def test_evaluations_are_counted_apart() -> None:
+    """Evaluations during training and the final one cost their own episodes."""
+    run_spec = spec(evaluation_every=10, evaluation_episodes=8, final_episodes=16)
+    of = rates(step=1.0, start=7.0, episode=0.5, final_episode=2.0)
+    assert 7 + 100 + 10 * 8 * 0.5 + 16 * 2 == seconds(run_spec, of)
+    assert 7 + 50 + 5 * 8 * 0.5 + 16 * 2 == seconds(run_spec, of, begun=50)
+    never = spec(evaluation_every=None, final_episodes=8)
+    assert 7 + 100 + 8 * 2 == seconds(never, of)
+
+
+def test_the_range_covers_rates_and_lengths_of_episodes() -> None:
+    """The range divides and multiplies by the spread of rates, and that of episodes besides."""
+    run_spec = spec(evaluation_every=None, final_episodes=8)
+    of = rates(final_episode=10.0, spread=2.0, episode_spread=5.0)
+    expected = estimate_cost([run_spec], 1, rates={run_spec.fingerprint: of})
+    assert (START_UP + 50 + 8.0, START_UP + 200 + 800.0) == (expected.low, expected.high)
+    assert START_UP + 180 == expected.seconds
+
+
+def test_a_worker_starts_its_next_run_when_it_is_free() -> None:
+    """The plan ends with the last run, and no run is divided among workers."""
+    known = {spec().fingerprint: rates()}
+    ends = [
+        estimate_cost([spec(k) for k in range(3)], workers, rates=known).seconds - START_UP
+        for workers in (1, 2, 3, 100)
+    ]
+    assert [300, 200, 100, 100] == ends
 
 
 def test_an_empty_plan_costs_the_start_only() -> None:
     """An empty plan costs only the start-up time."""
-    assert CostEstimate(START_UP, 0, measured=True) == estimate_cost([], 4)
+    assert CostEstimate(START_UP, 0, START_UP, START_UP, Basis.RUNS) == estimate_cost([], 4)
+
+
+def events(
+    first: float, seconds_per_step: float, *, steps: int = 100, evaluation: float = 0.0
+) -> list[Event]:
+    """A run that logs at step 10 after `first` seconds, and evaluates at step 50 and at its end."""
+    begin = started().time
+    at = [begin + first + seconds_per_step * (step - 10) for step in (10, 50, steps)]
+    final = at[2] + 2 * evaluation
+    return [
+        started(),
+        Measured(time=at[0], step=10, metrics={}),
+        replace(evaluated(50, 1.0), time=at[1] + evaluation, seconds=evaluation),
+        replace(evaluated(steps, 1.0, final=True), time=final, seconds=evaluation),
+        replace(ended(steps), seconds=final - begin),
+    ]
+
+
+def finished_run(run_spec: RunSpec, journal: list[Event]) -> RunRecord:
+    """The record of a run with one attempt."""
+    return RunRecord.fold(run_spec, [journal])
+
+
+def test_a_finished_run_gives_its_rate_without_start_and_evaluation() -> None:
+    """Neither start-up nor evaluations count as steps, however long they took."""
+    of = rates_of_run(finished_run(spec(), events(60.0, 2.0, evaluation=80.0)), 7)
+    assert of is not None
+    assert (2.0, 0.0, 40.0) == pytest.approx((of.step, of.update, of.start))
+    # One episode occupies the whole vector of evaluation environments.
+    assert (10.0, 10.0) == pytest.approx((of.episode, of.final_episode))
+    assert (7, Basis.RUNS, LEAST_SPREAD) == (of.bytes, of.basis, of.spread)
+
+
+def test_a_pilot_predicts_the_full_run() -> None:
+    """The estimate of ten times the steps is ten times the training, with a single start-up."""
+    pilot = finished_run(spec(steps=100), events(60.0, 2.0, evaluation=80.0))
+    of = rates_of_run(pilot, 7)
+    full = spec(steps=1000, evaluation_every=None, final_episodes=8)
+    assert of is not None
+    assert 40 + 2000 + 80 == pytest.approx(seconds(full, of))
+
+
+@pytest.mark.parametrize(
+    ("learner", "journal"),
+    [
+        (algorithm(), [started(), evaluated(100, 1.0, final=True), ended(100)]),
+        (algorithm("dqn", learning_starts=60), events(60.0, 2.0)),
+        (algorithm(), events(60.0, -2.0)),
+    ],
+)
+def test_a_run_whose_events_do_not_show_training_gives_no_rate(
+    learner: dict[str, Any], journal: list[Event]
+) -> None:
+    """Runs that log nothing, explore at random or turn back the clock are not measured."""
+    assert rates_of_run(finished_run(spec(learner=learner), journal), 7) is None
+
+
+def test_only_completed_runs_are_remembered(cache: Path) -> None:
+    """Failed and unfinished runs are not stored."""
+    store_rates([(failed(spec()), 5), (RunRecord(spec=spec()), 5)], 1)
+    assert not cache.exists()
+
+
+def test_several_runs_give_the_median_and_a_spread_that_covers_them() -> None:
+    """The median is robust against single runs, which widen the range."""
+    three = [rates(step=step, bytes=int(step)) for step in (1.0, 2.0, 10.0)]
+    of = combine(three)
+    assert (2.0, 2, 5.0) == (of.step, of.bytes, of.spread)
+
+
+def test_later_runs_replace_a_probe_and_a_probe_replaces_no_run() -> None:
+    """Runs measure better than probes, so a probe never replaces what runs have shown."""
+    cached = RateCache(2)
+    cached.store([(spec(), rates(step=3.0))])
+    cached.store([(spec(), rates(step=2.0, basis=Basis.RUNS))])
+    cached.store([(spec(), rates(step=5.0))])
+    assert rates(step=2.0, basis=Basis.RUNS) == RateCache(2).find(spec())
 
 
 @pytest.mark.parametrize(
     "other",
     [
         spec(learner=algorithm("a2c")),
-        RunSpec.from_plain(
-            {**spec().plain(), "environment": {"_target_": "x", "id": "Acrobot-v1"}}
-        ),
+        spec(learner=algorithm(gamma=0.9)),
+        RunSpec.from_plain({**spec().plain(), "environment": {**ENVIRONMENT, "id": "Acrobot-v1"}}),
         RunSpec.from_plain({**spec().plain(), "compute": {"threads": 2, "device": "cpu"}}),
         RunSpec.from_plain(
-            {**spec().plain(), "environment": {**spec().environment, "vector": {"count": 8}}}
+            {**spec().plain(), "environment": {**ENVIRONMENT, "vector": {"count": 8}}}
         ),
     ],
 )
-def test_speeds_of_other_kinds_are_not_used(other: RunSpec) -> None:
-    """Algorithm, task, number of environments and threads define the kind of a run."""
-    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
-    assert (True, False) == (
-        estimate_cost([spec()], 1).measured,
-        estimate_cost([other], 1).measured,
+def test_rates_of_other_kinds_are_not_used(other: RunSpec) -> None:
+    """Algorithm, its settings, task, vector and threads decide what a run costs."""
+    RateCache(1).store([(spec(), rates())])
+    assert (rates(), None) == (RateCache(1).find(spec()), RateCache(1).find(other))
+
+
+def test_rates_hold_for_every_budget_and_seed_but_not_for_other_workers() -> None:
+    """Budget and seed change no rate; runs at the same time slow each other down."""
+    RateCache(2).store([(spec(), rates())])
+    assert rates() == RateCache(2).find(spec(7, steps=9999))
+    assert RateCache(1).find(spec()) is None
+
+
+def test_rates_of_other_versions_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of a package may be faster or slower."""
+    RateCache(1).store([(spec(), rates())])
+    monkeypatch.setattr(
+        "rlexp.app.execution.estimate.collect_versions", lambda _: {"torch": "0.1"}
     )
+    assert RateCache(1).find(spec()) is None
 
 
-def test_one_unknown_run_makes_the_sum_a_guess() -> None:
-    """A single unmeasured run makes the whole estimate unmeasured."""
-    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
-    assert not estimate_cost([spec(), spec(learner=algorithm("a2c"))], 1).measured
-
-
-def test_only_completed_runs_are_remembered(cache: Path) -> None:
-    """Speeds of failed and unfinished runs are not stored."""
-    store_speeds(
-        [(failed(spec()), 5), (RunRecord(spec=spec()), 5), (completed_run(spec(), 100, 0.0), 5)]
-    )
-    assert {} == json.loads(cache.read_text())
-
-
-def test_later_runs_correct_the_speed() -> None:
-    """A new measurement replaces that of the same kind and leaves the others."""
-    other_kind = spec(learner=algorithm("sac"))
-    store_speeds([(completed_run(spec(), 100, 1.0), 5), (completed_run(other_kind, 100, 10.0), 5)])
-    store_speeds([(completed_run(spec(), 200, 1.0), 5)])
-    seconds = [
-        estimate_cost([run_spec], 1).seconds - START_UP for run_spec in (spec(), other_kind)
-    ]
-    assert [0.5, 10.0] == seconds
+VALID = {**asdict(rates()), "basis": "probe"}
+DAMAGED: tuple[Any, ...] = (
+    5,
+    [],
+    {},
+    {**VALID, "step": "fast"},
+    {**VALID, "step": 0},
+    {**VALID, "update": -2},
+    {**VALID, "step": nan},
+    {**VALID, "start": inf},
+    {**VALID, "spread": 0.5},
+    {**VALID, "basis": "hearsay"},
+    {**VALID, "more": 1},
+)
 
 
 @pytest.mark.parametrize(
@@ -123,41 +256,34 @@ def test_later_runs_correct_the_speed() -> None:
         "[]",
         "7",
         "null",
-        '{"ppo CartPole-v1 x1 t1": 5}',
-        '{"ppo CartPole-v1 x1 t1": []}',
-        '{"ppo CartPole-v1 x1 t1": [1]}',
-        '{"ppo CartPole-v1 x1 t1": {"a": 1}}',
-        '{"ppo CartPole-v1 x1 t1": ["fast", 1]}',
-        '{"ppo CartPole-v1 x1 t1": [0, 5]}',
-        '{"ppo CartPole-v1 x1 t1": [-1, 5]}',
-        '{"ppo CartPole-v1 x1 t1": [NaN, 5]}',
-        '{"ppo CartPole-v1 x1 t1": [1e999, 5]}',
+        *(json.dumps({"any": value}) for value in DAMAGED),
         "[" * 100_000,
         "\0",
     ],
 )
 def test_a_damaged_cache_counts_as_empty(cache: Path, content: str) -> None:
-    """A damaged cache gives an unmeasured estimate and is written again."""
+    """A damaged cache gives no rates and is written again."""
     cache.parent.mkdir(parents=True)
     cache.write_text(content)
-    assert not estimate_cost([spec()], 1).measured
-    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
-    assert estimate_cost([spec()], 1).measured
+    assert RateCache(1).find(spec()) is None
+    RateCache(1).store([(spec(), rates())])
+    assert rates() == RateCache(1).find(spec())
+    assert 1 == len(json.loads(cache.read_text()))
 
 
 def test_an_unwritable_cache_is_ignored(cache: Path) -> None:
-    """An unwritable cache leaves the estimate unmeasured."""
+    """An unwritable cache keeps nothing, and is no error."""
     cache.parent.parent.mkdir(parents=True)
     cache.parent.write_text("a file")
-    store_speeds([(completed_run(spec(), 100, 1.0), 5)])
-    assert not estimate_cost([spec()], 1).measured
+    RateCache(1).store([(spec(), rates())])
+    assert RateCache(1).find(spec()) is None
 
 
 def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache is in the folder that the system provides for caches."""
     monkeypatch.delenv("RLEXP_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert Path("/cache/rlexp/speeds.json") == cache_file()
+    assert Path("/cache/rlexp/rates.json") == cache_file()
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert Path("/home/someone/.cache/rlexp/speeds.json") == cache_file()
+    assert Path("/home/someone/.cache/rlexp/rates.json") == cache_file()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
@@ -73,7 +74,7 @@ def test_a_lost_choice_cannot_be_repeated(
     stored = finished_sweep(tmp_path, tmp_path_factory)
     stored.paths.selection.unlink()
     proposed = stored.paths.trials.read_bytes()
-    overrides = (*stored.words, "sweep.trials=20")
+    overrides = last_words(*stored.words, "sweep.trials=20")
     for options in (SweepOptions(), SweepOptions(dry_run=True), SweepOptions(retry=True)):
         with pytest.raises(ProtocolError, match=r"has test runs but no selection\.json"):
             sweep(None, overrides, options, stored.study, console())

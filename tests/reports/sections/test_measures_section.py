@@ -89,10 +89,10 @@ def test_violations_stay_between_zero_and_one() -> None:
 
 
 def test_a_count_is_never_negative() -> None:
-    """Intervals of cost and violations are clipped at 0, unless a value is negative."""
+    """Intervals of cost and violations are clipped at 0, unless the mean of a run is negative."""
     sample = runs_with_measures(
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
-        {"cost": (0.0, 9.0), "violations": (-1.0, 9.0), "drift": (0.0, 9.0)},
+        {"cost": (0.0, 9.0), "violations": (-9.0, 1.0), "drift": (0.0, 9.0)},
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
     )
     measures_table = table(part_of(MeasuresSection(), sample), "measures")

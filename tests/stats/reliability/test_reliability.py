@@ -113,6 +113,15 @@ def test_smoothing_keeps_trends_and_drops_jitter() -> None:
     assert np.abs(smoothed - slow)[60:-60].max() < 0.01
 
 
+def test_a_period_is_counted_in_steps() -> None:
+    """Evaluations ten steps apart are smoothed over ten times the period as those one step apart."""
+    steps = np.arange(200.0)
+    values = [np.sin(steps / 60) + np.where(steps % 2, 1.0, -1.0)]
+    near = low_pass(LearningCurves.of(steps, values), period=20)
+    far = low_pass(LearningCurves.of(steps * 10, values), period=200)
+    assert pytest.approx(near.values) == far.values
+
+
 @given(st.permutations(range(4)))
 def test_the_order_of_the_runs_does_not_matter(order: list[int]) -> None:
     """Curves in another order are sorted into the same table."""
@@ -175,6 +184,7 @@ def test_metrics_of_too_few_evaluations_are_refused_in_words() -> None:
         (np.arange(27), 10, "27 evaluations: smoothing needs at least 28 at even distances"),
         (np.arange(40) ** 2, 900, "40 evaluations: smoothing needs at least 28 at even distances"),
         (np.arange(40), 2, "a period of 2 steps is at most two evaluations"),
+        (np.arange(40) * 10, 20, "a period of 20 steps is at most two evaluations"),
     ],
 )
 def test_what_cannot_be_smoothed_is_refused(

@@ -1,0 +1,303 @@
+"""Extended runs: which finished runs can be extended, and what they hand over."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from rlexp.app.execution.checkpoints import find_beginnings
+from rlexp.app.execution.compatibility import call_in_subprocess
+from rlexp.app.execution.launch_settings import LaunchSettings
+from rlexp.app.execution.software_versions import collect_versions, describe_changes
+from rlexp.app.workspace import Workspace
+from rlexp.config.validate import build
+from rlexp.environments import Environment
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.budget import Budget
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import canonical
+from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
+from rlexp.protocol.spec import Parent, RunSpec
+from rlexp.records.run import RunRecord, State
+from rlexp.store.inheritance import FIRST, find_copy, inherit, verify_copy
+from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
+from rlexp.store.ledger_writer import LedgerWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongerConfiguration:
+    """A configuration with a larger budget.
+
+    Attributes:
+        before: The configuration of the finished runs.
+        after: The same configuration with more steps.
+        restarted: The settings whose schedules begin again.
+    """
+
+    before: Configuration
+    after: Configuration
+    restarted: tuple[str, ...]
+
+
+def lengthen(
+    configuration: Configuration, steps: int, workspace: Workspace, *, restart: bool, fresh: str
+) -> LongerConfiguration:
+    """A configuration with a larger budget, whose evaluations keep their interval.
+
+    Args:
+        configuration: The configuration of finished runs.
+        steps: The environment steps of a run, from step 0.
+        workspace: The workspace, with the packages that may be imported.
+        restart: Whether schedules begin again where the extension begins.
+        fresh: How to start a fresh run of that length, for errors.
+
+    Raises:
+        ConfigError: The budget is not larger, or is refused; or a setting depends on the length of
+            training, and `restart` does not say what then happens.
+    """
+    budget, label = configuration.budget, configuration.label
+    if steps <= budget.steps:
+        raise ConfigError(
+            f"budget.steps={steps} is no extension: the runs of {label} have {budget.steps} steps "
+            f"already; give more than {budget.steps}",
+            key="budget.steps",
+        )
+    algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)
+    name_settings = getattr(algorithm, "length_settings", None)
+    if name_settings is None:
+        raise ConfigError(
+            f"{type(algorithm).__name__} has no method 'length_settings', which names the settings "
+            f"that depend on the length of training: add it, or {fresh}"
+        )
+    settings: tuple[str, ...] = name_settings()
+    if settings and not restart:
+        words = " and ".join(f"algorithm.{name}" for name in settings)
+        verb = "depends" if len(settings) == 1 else "depend"
+        raise ConfigError(
+            f"{words} of {label} {verb} on the length of training, so that an extended run would "
+            "differ from a run of that length: let the schedules begin again with "
+            f"--restart-schedules, or {fresh}",
+            key=f"algorithm.{settings[0]}",
+        )
+    restarts = (*(budget.restarts or ()), budget.steps) if settings else budget.restarts
+    longer = _longer_budget(budget, steps, restarts, fresh)
+    after = replace(configuration, label=_label(configuration, restarts), budget=longer)
+    if settings:
+        # A schedule that cannot begin again is refused now, and not in the middle of the command.
+        _check_restart(algorithm, budget.steps / steps, fresh)
+    return LongerConfiguration(before=configuration, after=after, restarted=settings)
+
+
+def _check_restart(algorithm: Any, share: float, fresh: str) -> None:
+    """Refuse an algorithm whose schedules cannot begin again after a share of training.
+
+    Raises:
+        ConfigError: It says no way to begin again, or a schedule does not allow it.
+    """
+    restarted = getattr(algorithm, "restarted", None)
+    if restarted is None:
+        raise ConfigError(
+            f"{type(algorithm).__name__} has no method 'restarted', which lets its schedules begin "
+            f"again: add it, or {fresh}"
+        )
+    restarted(share)
+
+
+def _longer_budget(
+    budget: Budget, steps: int, restarts: tuple[int, ...] | None, fresh: str
+) -> Budget:
+    every = budget.evaluation_every
+    if every is not None and steps // every > MAXIMUM_EVALUATIONS:
+        raise ConfigError(
+            f"budget.steps={steps} is too much for an extension: it keeps the evaluations every "
+            f"{every} steps, and at most {MAXIMUM_EVALUATIONS:,} evaluations can be seeded apart; "
+            f"give at most {(MAXIMUM_EVALUATIONS + 1) * every - 1}, or {fresh}",
+            key="budget.steps",
+        )
+    return replace(budget, steps=steps, restarts=restarts)
+
+
+def _label(configuration: Configuration, restarts: Sequence[int] | None) -> str:
+    """The label of a longer configuration: it says where schedules began again."""
+    if restarts == configuration.budget.restarts:
+        return configuration.label
+    first = configuration.label.partition(" restarted at ")[0]
+    return f"{first} restarted at {', '.join(str(steps) for steps in restarts or ())}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A finished run that is to be extended.
+
+    Attributes:
+        paths: The files of the run.
+        record: Its record.
+    """
+
+    paths: RunPaths
+    record: RunRecord
+
+
+def parent_of(
+    run: FinishedRun, steps: int, *, allow_drift: bool, drift_command: str, fresh: str
+) -> Parent:
+    """The state from which a run is extended.
+
+    Args:
+        run: The finished run.
+        steps: The environment steps of the extended run, from step 0.
+        allow_drift: Whether other versions of packages or code than then are allowed.
+        drift_command: The command that allows them.
+        fresh: How to start a fresh run of that length, for errors.
+
+    Raises:
+        RecordError: The run is not completed, or its copy is missing or damaged, or was made with
+            other versions.
+        ConfigError: The run has trained that far already.
+    """
+    record, name = run.record, f"{run.paths.folder.parent.name}/{run.paths.folder.name}"
+    check_completed(record, name)
+    if steps <= record.step:
+        raise ConfigError(
+            f"budget.steps={steps} is no extension: the last rollout of run {name} ended at step "
+            f"{record.step}; give more than {record.step}",
+            key="budget.steps",
+        )
+    copy = find_copy(run.paths, record.spec.id)
+    if copy is None:
+        raise RecordError(
+            f"run {name} keeps no state to continue from: {_why_nothing_is_kept(record.spec)}; "
+            f"{fresh}",
+        )
+    try:
+        verify_copy(copy)
+    except RecordError as error:
+        raise RecordError(f"run {name} cannot be extended: {error}; {fresh}") from error
+    change = describe_changes(copy.manifest.about.get("versions"), collect_versions(record.spec))
+    if change is not None and not allow_drift:
+        raise RecordError(
+            f"run {name} was trained with other versions, and its extension could differ from a "
+            f"run of that length: {change}; to extend it anyway: {drift_command}",
+            command=drift_command,
+        )
+    return copy.parent
+
+
+def check_completed(record: RunRecord, name: str) -> None:
+    """Refuse to extend a run that is not completed.
+
+    Raises:
+        RecordError: The run is not completed; says what to do.
+    """
+    if record.state is State.COMPLETED:
+        return
+    experiment = name.partition("/")[0]
+    match record.state:
+        case State.FAILED:
+            way = f"repeat it with 'rlexp resume {experiment} --retry', or extend single runs"
+        case State.PRUNED:
+            way = "extend single runs, or start a fresh run"
+        case _:
+            way = f"finish it with 'rlexp resume {experiment}'"
+    raise RecordError(f"run {name} is {record.state}, and only completed runs are extended: {way}")
+
+
+def _why_nothing_is_kept(spec: RunSpec) -> str:
+    if "buffer_size" in spec.algorithm:
+        return (
+            "with a replay buffer, a run keeps it only where budget.keep_last=true was set, and until "
+            "'rlexp gc' removes it"
+        )
+    return (
+        "it had budget.keep_last=false or a single rollout, was trained by an earlier version, its "
+        "state was removed, or its training cannot be copied, as its log then says"
+    )
+
+
+def check_replay(
+    configurations: Iterable[Configuration],
+    seeds: Sequence[int],
+    workspace: Workspace,
+    fresh: str,
+) -> None:
+    """Check that the states of the environments can be restored.
+
+    Each environment is played for some seconds in a separate process.
+
+    Args:
+        configurations: The configurations of the runs.
+        seeds: A seed for each configuration.
+        workspace: The workspace of the configurations.
+        fresh: How to start a fresh run of that length, for errors.
+
+    Raises:
+        ConfigError: The state of an environment cannot be restored; says why.
+    """
+    workspace.make_importable()
+    examined = set()
+    for configuration, seed in zip(configurations, seeds, strict=True):
+        key = canonical(configuration.environment)
+        if key in examined:
+            continue
+        examined.add(key)
+        plain = {**configuration.environment, "reference": configuration.reference}
+        environment = build(plain, "environment", workspace.allowed)
+        gamma = configuration.algorithm.get("gamma", 0.99)
+        reason = call_in_subprocess(
+            configuration.task, partial(_obstacle, environment, gamma, seed)
+        )
+        if reason is not None:
+            raise ConfigError(
+                f"the state of {configuration.task} cannot be restored, so its runs cannot be "
+                f"extended: {reason}; {fresh}"
+            )
+
+
+def _obstacle(environment: Environment, gamma: float, seed: int) -> str | None:
+    """The reason why the state of an environment cannot be restored; None without one."""
+    from rlexp.training.replay_check import check_round_trip
+
+    return check_round_trip(environment, gamma, seed)
+
+
+def take_over_parents(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    missing: Iterable[RunSpec],
+    launch: LaunchSettings,
+) -> None:
+    """Give every missing run of an extension the state and the events of its parent.
+
+    Args:
+        paths: The extension, whose lock the caller holds.
+        experiment: Its definition.
+        missing: The runs that are about to start.
+        launch: How they are executed.
+
+    Raises:
+        OSError: The disk is full or fails.
+        RecordError: A parent or its state is gone, damaged, or of other versions.
+    """
+    extended = [spec for spec in missing if spec.parent is not None]
+    if experiment.extends is None or not extended:
+        return
+    parents = Layout(paths.folder.parent).experiment(experiment.extends.experiment)
+    ledger = LedgerWriter(paths)
+    for spec in extended:
+        run = paths.run(spec.name)
+        if not run.attempts():
+            inherit(run, spec, parents)
+            ledger.enter(run, FIRST)
+    for name, reason in _refusals(paths, extended, allow_drift=launch.allow_drift):
+        command = launch.with_drift
+        way = f"; to continue it anyway: {command}" if command else ""
+        raise RecordError(f"run {name} cannot continue from its parent: {reason}{way}")
+
+
+def _refusals(
+    paths: ExperimentPaths, extended: Sequence[RunSpec], *, allow_drift: bool
+) -> Iterator[tuple[str, Any]]:
+    """The runs that have no usable state to begin from, with the reason."""
+    for name, beginning in find_beginnings(paths, extended, allow_drift=allow_drift).items():
+        if beginning.anew:
+            yield name, beginning.reason

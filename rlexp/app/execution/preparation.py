@@ -1,0 +1,100 @@
+"""Checks a plan before anything starts: parts that fit, memory that suffices, learners that build.
+
+`prepare` is the entry of `rlexp run`. A dry run leaves out the configurations that cannot be
+trained, and says why; a run with one of them is refused.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
+from rlexp.app.execution.memory_plan import check_memory
+from rlexp.app.execution.probes import Costs, find_costs
+from rlexp.app.execution.request import RunRequest
+from rlexp.app.observer import Observer
+from rlexp.app.plans import RefusedCell
+from rlexp.app.workspace import Workspace
+from rlexp.engine.source import Plan
+from rlexp.errors import ConfigError
+from rlexp.protocol.experiment import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan whose runs can start.
+
+    Attributes:
+        plan: The plan, without configurations that cannot be trained.
+        costs: What is known about the costs of its runs.
+        refused: The configurations that cannot be trained; only of a dry run.
+    """
+
+    plan: Plan
+    costs: Costs
+    refused: tuple[RefusedCell, ...] = ()
+
+
+def prepare(
+    request: RunRequest,
+    plan: Plan,
+    launch: LaunchSettings,
+    options: LaunchOptions,
+    workspace: Workspace,
+    observer: Observer,
+) -> Prepared:
+    """Check the configurations of a request, and find out what its missing runs cost.
+
+    Raises:
+        ConfigError: A configuration cannot be trained; in a dry run, none can.
+    """
+    spaces: dict[str, EnvironmentSpaces] = {}
+    configurations = request.experiment.configurations
+    if not options.dry_run or len(configurations) == 1:
+        check_compatibility(configurations, workspace, spaces, request.parts)
+        check_memory(plan.missing, launch, spaces)
+        costs = find_costs(
+            plan.missing, launch, workspace, observer, spaces, probing=options.probe
+        )
+        costs.check(plan.missing)
+        return Prepared(plan, costs)
+    refused = {
+        configuration.fingerprint: _cell(configuration, error)
+        for configuration, error in _failures(request, launch, workspace, spaces)
+    }
+    plan = _without(plan, refused)
+    check_memory(plan.missing, launch, spaces)
+    costs = find_costs(plan.missing, launch, workspace, observer, spaces, probing=options.probe)
+    for configuration in configurations:
+        if (reason := costs.refused.get(configuration.fingerprint)) is not None:
+            error = ConfigError(f"it cannot be built: {reason}")
+            refused[configuration.fingerprint] = _cell(configuration, error)
+    if len(refused) == len(configurations):
+        raise ConfigError(next(iter(refused.values())).reason)
+    return Prepared(_without(plan, refused), costs, tuple(refused.values()))
+
+
+def _failures(
+    request: RunRequest,
+    launch: LaunchSettings,
+    workspace: Workspace,
+    spaces: dict[str, EnvironmentSpaces],
+) -> Iterator[tuple[Configuration, ConfigError]]:
+    """The configurations that cannot be trained alone, and why."""
+    for configuration in request.experiment.configurations:
+        try:
+            check_compatibility([configuration], workspace, spaces, request.parts)
+            check_memory([configuration.spec(request.phase, 0, 0)], launch, spaces)
+        except ConfigError as error:
+            yield configuration, error
+
+
+def _cell(configuration: Configuration, error: ConfigError) -> RefusedCell:
+    return RefusedCell(label=configuration.label, task=configuration.task, reason=str(error))
+
+
+def _without(plan: Plan, refused: dict[str, RefusedCell]) -> Plan:
+    """The plan without the runs of refused configurations."""
+    return replace(
+        plan, missing=tuple(spec for spec in plan.missing if spec.fingerprint not in refused)
+    )

@@ -1,0 +1,197 @@
+"""A sweep as its Optuna study shows it: trials, and what was decided after the search.
+
+Optuna calls the best complete trial the best one. So a trial is complete in the study only if it
+could win, with its value over all tuning seeds. A trial that was screened and not promoted is
+pruned in the study, and its screening value is an attribute. While it may still be promoted, it is
+running, because Optuna changes no trial that has ended. Selection and test come after trials have
+ended, so they are attributes of the study.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from rlexp.engine.failure_streak import trial_reason
+from rlexp.engine.sweep_source import SweepSource, SweepStage, WinnerCandidate
+from rlexp.engine.trial_state import TrialProgress
+from rlexp.exchange.optuna_trials import MirroredSweep, MirroredTrial, OptunaTrialState
+from rlexp.protocol.seeds import Phase
+from rlexp.records.run import RunRecord
+from rlexp.records.selection import DEFAULT
+from rlexp.records.trial import TrialState
+
+ENDED: Mapping[TrialState, Literal["pruned", "failed"]] = {
+    TrialState.PRUNED: "pruned",
+    TrialState.FAILED: "failed",
+}
+UNDECIDED = (SweepStage.SEARCH, SweepStage.PROMOTION)
+"""Stages in which a screened trial may still be promoted."""
+
+
+def mirrored_sweep(sweeping: SweepSource) -> MirroredSweep:
+    """Every trial so far in the order of their numbers, and what was decided after the search."""
+    candidates = {candidate.number: candidate for candidate in sweeping.ranked()}
+    decided = sweeping.stage not in UNDECIDED
+    return MirroredSweep(
+        trials=tuple(
+            _trial(entry, sweeping, candidates.get(_owner(entry)), decided=decided)
+            for entry in sweeping.search.entries
+        ),
+        attributes=dict(_decisions(sweeping)),
+    )
+
+
+def _owner(entry: TrialProgress) -> int:
+    """The number of the trial whose runs these are: its own, or that of its twin."""
+    return (entry.twin or entry).proposal.number
+
+
+def _trial(
+    entry: TrialProgress,
+    sweeping: SweepSource,
+    candidate: WinnerCandidate | None,
+    *,
+    decided: bool,
+) -> MirroredTrial:
+    state = _state(entry, sweeping, candidate, decided=decided)
+    # Before the end of the trial, only the runs that its outcome was decided by.
+    every = state == "complete" or _failed_after_screening(entry)
+    records = _all_runs(entry) if every else entry.judged_runs()
+    return MirroredTrial(
+        number=entry.proposal.number,
+        parameters=entry.proposal.parameters,
+        state=state,
+        values=candidate.values if candidate is not None and state == "complete" else (),
+        intermediate=_intermediate(entry, sweeping) if entry.trial is not None else {},
+        attributes=dict(_attributes(entry, sweeping, records, state)),
+        started=min((r.started for r in records if r.started is not None), default=None),
+        ended=max((r.ended for r in records if r.ended is not None), default=None),
+    )
+
+
+def _intermediate(entry: TrialProgress, sweeping: SweepSource) -> dict[int, float]:
+    """The mean evaluations of a trial in their units, by environment steps."""
+    sign = sweeping.search.question.objectives.pruning_sign
+    return {step: sign * value for step, value in entry.intermediate.items()}
+
+
+def _state(
+    entry: TrialProgress,
+    sweeping: SweepSource,
+    candidate: WinnerCandidate | None,
+    *,
+    decided: bool,
+) -> OptunaTrialState:
+    """The state in the study; `complete` only for a trial that can win."""
+    if entry.trial is None:
+        return "running"
+    if entry.trial.state in ENDED:
+        return ENDED[entry.trial.state]
+    if candidate is not None:
+        return "complete"
+    if _failed_after_screening(entry):
+        return "failed"
+    # A trial with fewer steps than the full budget is never promoted.
+    full = entry.proposal.steps == sweeping.search.question.steps
+    return "running" if full and not decided else "pruned"
+
+
+def _failed_after_screening(entry: TrialProgress) -> bool:
+    """Whether a trial was screened, and failed when it was promoted to further seeds."""
+    screened = entry.trial is not None and entry.trial.state is TrialState.COMPLETE
+    return screened and any(record.score is None for record in entry.records.values())
+
+
+def _all_runs(entry: TrialProgress) -> list[RunRecord]:
+    return [entry.records[position] for position in sorted(entry.records)]
+
+
+def _attributes(
+    entry: TrialProgress,
+    sweeping: SweepSource,
+    records: Sequence[RunRecord],
+    state: OptunaTrialState,
+) -> Iterator[tuple[str, Any]]:
+    yield "steps", entry.proposal.steps
+    yield "seeds", [r.spec.seed for r in records]
+    yield "scores", [r.score for r in records]
+    yield "runs", [r.spec.name for r in records]
+    question, trial = sweeping.search.question, entry.trial
+    if trial is not None and trial.state is TrialState.COMPLETE:
+        screened = question.screening < question.seeds
+        if screened or state == "pruned":
+            # The values of a trial are stored so that greater is better.
+            yield "screening", _single_or_list(question.objectives.oriented(trial.values))
+            yield "promotion", _promotion(state)
+    if trial is not None and (reason := _reason(entry, sweeping, state)):
+        yield "reason", reason
+    if entry.proposal.parent is not None:
+        yield "continues", entry.proposal.parent
+
+
+def _promotion(state: OptunaTrialState) -> str:
+    """Whether a screened trial was promoted to all tuning seeds, in words."""
+    return {
+        "running": "undecided",
+        "complete": "promoted",
+        "failed": "promoted",
+        "pruned": "not promoted",
+    }[state]
+
+
+def _reason(entry: TrialProgress, sweeping: SweepSource, state: OptunaTrialState) -> str | None:
+    """Why a trial is pruned or failed in the study."""
+    if (reason := trial_reason(entry)) is not None:
+        return reason
+    question = sweeping.search.question
+    if _failed_after_screening(entry):
+        return "a run failed after the trial was promoted"
+    if state != "pruned":
+        return None
+    if entry.proposal.steps < question.steps:
+        return f"its {entry.proposal.steps:,} steps are fewer than the {question.steps:,} of a full run"
+    return f"not promoted: screened on {question.screening} of {question.seeds} tuning seeds"
+
+
+def _decisions(sweeping: SweepSource) -> Iterator[tuple[str, Any]]:
+    """The stage, and after the selection its rule, the finalists, the winner and the default."""
+    yield "stage", str(sweeping.stage)
+    selection = sweeping.selection
+    if selection is None:
+        return
+    yield "selection_rule", selection.rule
+    finalists = [finalist.number for finalist in selection.finalists]
+    yield "finalists", [_scored(n, (Phase.TUNING, Phase.SELECTION), sweeping) for n in finalists]
+    yield "winner", _scored(selection.winner, tuple(Phase), sweeping)
+    if selection.winner != DEFAULT:
+        yield "default", _scored(DEFAULT, tuple(Phase), sweeping)
+
+
+def _scored(number: int, phases: Sequence[Phase], sweeping: SweepSource) -> dict[str, Any]:
+    """The number of a trial, with the scores and the value of each phase in which it was run."""
+    scored: dict[str, Any] = {"trial": number}
+    for phase in phases:
+        specs = [
+            sweeping.configurations[number].spec(phase, sweeping.seeds.root, seed)
+            for seed in sweeping.seeds.seeds(phase)
+        ]
+        records = [sweeping.records[spec.id] for spec in specs if spec.id in sweeping.records]
+        scores = [record.score for record in records if record.score is not None]
+        if records:
+            whole = len(scores) == len(specs)
+            scored[str(phase)] = {
+                "value": _value(records, sweeping) if whole else None,
+                "scores": scores,
+                "planned": len(specs),
+            }
+    return scored
+
+
+def _value(records: Sequence[RunRecord], sweeping: SweepSource) -> float | list[float] | None:
+    """The objective over the runs of a phase, in its units; a list for several objectives."""
+    return _single_or_list(sweeping.search.question.objectives.values(records) or ())
+
+
+def _single_or_list(values: Sequence[float]) -> float | list[float] | None:
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else list(values)

@@ -1,0 +1,133 @@
+"""`rlexp best`: shows the best trial of a sweep, or writes its hyperparameters for reuse."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlexp.app.commands.best import BestTrialOfSweep
+    from rlexp.console import Console
+    from rlexp.reports.analysis.winner_assessment import PhaseScores
+
+
+def best(
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The name of a sweep in runs/.")],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="Print only the hyperparameters: yaml, args, json or rl-zoo.",
+        ),
+    ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save", metavar="NAME", help="Write conf/benchmark/NAME.yaml for +benchmark=NAME."
+        ),
+    ] = None,
+    allow_import: AllowImport = None,
+    as_json: Json = False,
+) -> None:
+    """Show the winner of a sweep with its hyperparameters and scores, or write it for reuse.
+
+    Before a winner is selected, the best trial so far is shown.
+    """
+    from rlexp.app.commands.best import BestRequest, read_format
+    from rlexp.app.commands.best import best as use_case
+
+    request = BestRequest(sweep=sweep, form=read_format(form), save=save)
+    result = use_case(request, current_workspace(allow_import))
+    render_result(result, console_for(as_json=as_json), show_best)
+
+
+def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
+    """Show the trial with its scores, or print the requested text only."""
+    from rlexp.cli.summaries import next_lines
+
+    if result.text is not None:
+        console.text(result.text)
+        if result.file is not None:
+            console.note(f"Wrote {result.file}")
+        return
+    for line in _head_lines(result):
+        console.line(line)
+    console.line()
+    _show_parameters(result, console)
+    console.line()
+    for measured in result.scores:
+        console.line(f"  {_score_line(measured)}")
+    for line in _comparison_lines(result):
+        console.line(line)
+    if result.file is not None:
+        console.line(f"Wrote {result.file}")
+    for line in next_lines(result.next):
+        console.line(line)
+
+
+def _head_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
+    if result.selected:
+        default = ", which is the default configuration" if result.trial == 0 else ""
+        yield (
+            f"{result.experiment}: the winner is trial {result.trial} of {result.trials}{default}"
+        )
+        yield f"Selection rule: {result.rule}."
+    if result.caution is not None:
+        yield result.caution
+
+
+def _show_parameters(result: "BestTrialOfSweep", console: "Console") -> None:
+    """A table of the searched hyperparameters, with all digits."""
+    trial = f"trial {result.trial}"
+    rows = [
+        {
+            "parameter": row.parameter,
+            "searched": row.searched,
+            "default": _exact(row.default),
+            trial: _exact(row.value),
+        }
+        for row in result.parameters
+    ]
+    columns = ["parameter", "searched", "default", *([trial] if result.trial else [])]
+    console.table(rows, columns)
+
+
+def _exact(value: object) -> str | None:
+    """A value with all its digits, so that it can be copied; None where it is not active."""
+    import json
+
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _score_line(measured: "PhaseScores") -> str:
+    """The mean score of a phase with its interval, and the number of its runs."""
+    from rlexp.metrics.estimate_text import sentence
+    from rlexp.text import format_count
+
+    name = f"trial {measured.trial}" if measured.trial else "default"
+    seeds = f"{len(measured.scores)} of {format_count(measured.planned, f'{measured.phase} seed')}"
+    if measured.mean is None:
+        return f"{name}, {seeds}: no score"
+    return f"{name}, {seeds}: {sentence('mean', measured.mean)}"
+
+
+def _comparison_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
+    from rlexp.metrics.estimate_text import with_ends
+    from rlexp.text import decimals_for_span
+
+    if result.optimism is not None:
+        digits = decimals_for_span(abs(result.optimism.estimate))
+        yield (
+            "Optimism of tuning (tuning score minus test score): "
+            f"{with_ends(result.optimism, digits)}"
+        )
+    if result.improvement is not None:
+        yield (
+            "Probability that a test run of the winner beats one of the default: "
+            f"{with_ends(result.improvement, 2)}"
+        )

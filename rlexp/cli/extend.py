@@ -1,0 +1,94 @@
+"""`rlexp extend`: trains finished runs further, and shows their scores."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlexp.cli.options import (
+    AllowDrift,
+    AllowImport,
+    Json,
+    Quiet,
+    TargetName,
+    console_for,
+    current_workspace,
+    observer_for,
+    show_result,
+)
+
+if TYPE_CHECKING:
+    from rlexp.app.commands.extend import ExtendOutcome
+
+
+def extend(
+    target: TargetName,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="budget.steps=STEPS, the new length of a run from its first step; "
+            "experiment=NAME; and overrides that change no number: executor.workers=2."
+        ),
+    ] = None,
+    restart_schedules: Annotated[
+        bool,
+        typer.Option(
+            "--restart-schedules",
+            help="Let schedules that depend on the length of training begin again.",
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    retry: Annotated[
+        bool,
+        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Exit once the runs are queued.")
+    ] = False,
+    allow_drift: AllowDrift = False,
+    allow_import: AllowImport = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train finished runs further, as an experiment of their own."""
+    from rlexp.app.commands.extend import ExtendOptions
+    from rlexp.app.commands.extend import extend as use_case
+
+    console = console_for(as_json=as_json, quiet=quiet)
+    options = ExtendOptions(
+        dry_run=dry_run,
+        retry=retry,
+        detach=detach,
+        allow_drift=allow_drift,
+        restart_schedules=restart_schedules,
+    )
+    workspace = current_workspace(allow_import)
+    outcome = use_case(target, overrides or [], options, workspace, observer_for(console))
+    show_result(outcome, console, extend_lines)
+    raise typer.Exit(extend_exit_code(outcome))
+
+
+def extend_lines(outcome: "ExtendOutcome") -> Iterator[str]:
+    """What the runs continue from, then the plan or the scores of each phase, as lines."""
+    from rlexp.cli.run import run_lines
+    from rlexp.text import format_count
+
+    distinct = sorted(set(outcome.begins.values()))
+    # Seeds begin at the same step, unless their rollouts end with episodes.
+    steps = f"{distinct[0]:,}" if len(distinct) == 1 else f"{distinct[0]:,} to {distinct[-1]:,}"
+    runs = format_count(len(outcome.begins), "run")
+    yield (
+        f"{outcome.experiment} extends {outcome.parent}: {runs} from step {steps}, "
+        f"up to {outcome.steps:,}"
+    )
+    if outcome.restarted:
+        yield f"  schedules that begin again there: {', '.join(outcome.restarted)}"
+    for part in outcome.parts:
+        yield from run_lines(part)
+
+
+def extend_exit_code(outcome: "ExtendOutcome") -> int:
+    """The exit code of the first phase that is not 0."""
+    from rlexp.cli.run import run_exit_code
+
+    return next((code for part in outcome.parts if (code := run_exit_code(part))), 0)

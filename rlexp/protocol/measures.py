@@ -1,0 +1,102 @@
+"""Measures as a configuration declares them, and the quantity that a score is the mean of.
+
+A measure is a number that an environment reports for each episode besides the return (`success`,
+`cost`). `budget.score` names a rule about returns, or a measure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from rlexp.errors import ConfigError
+
+RETURN = "return"
+"""The quantity of the scores `final`, `auc` and `last_window`."""
+SCORE_RULES = ("final", "auc", "last_window")
+"""Scores about the return; any other score names a measure."""
+CURVE_RULES = ("auc", "last_window")
+"""Scores that are computed from the evaluations during training."""
+CONTEXT = "context/"
+"""Prefix of the measures that record the context of an episode; none of them is a result."""
+Direction = Literal["maximise", "minimise"]
+ENDS = ("minimum", "maximum")
+"""Keys of the smallest and the largest possible value."""
+KNOWN_VALUES = ("random", "threshold", *ENDS, "source")
+"""Keys of the known values of a quantity, in `environment.reference` and of a measure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredMeasure:
+    """What is known about a measure before a run; never part of the identity of a run.
+
+    Attributes:
+        direction: Whether higher or lower values are better.
+        minimum: The smallest possible value.
+        maximum: The largest possible value.
+        random: The mean of a random policy.
+        threshold: The mean from which the task counts as solved.
+        source: Where these numbers come from.
+    """
+
+    direction: Direction = "maximise"
+    minimum: float | None = None
+    maximum: float | None = None
+    random: float | None = None
+    threshold: float | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are not finite, and bounds in the wrong order."""
+        for key in ("minimum", "maximum", "random", "threshold"):
+            value = getattr(self, key)
+            if value is not None and not isfinite(value):
+                raise ConfigError(
+                    f"environment.measures: {key}={value} must be a finite number or null"
+                )
+        least, greatest = self.minimum, self.maximum
+        if least is not None and greatest is not None and not least < greatest:
+            raise ConfigError(
+                f"environment.measures: minimum={least:g} must be less than maximum={greatest:g}"
+            )
+
+    def plain(self) -> dict[str, Any]:
+        """The declaration as JSON values, without the unknown numbers."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def quantity_of(score: str) -> str:
+    """The quantity that a score is made of: `return`, or the name of a measure."""
+    return RETURN if score in SCORE_RULES else score
+
+
+def known_values(
+    score: str, reference: Mapping[str, Any], measures: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The known values of a score, in its units.
+
+    Args:
+        score: The score of the budget.
+        reference: The known returns of the task (`environment.reference`).
+        measures: The declared measures by name, as `DeclaredMeasure.plain` gives them.
+    """
+    if score in SCORE_RULES:
+        return reference
+    declared = measures.get(score, {})
+    return {key: declared[key] for key in KNOWN_VALUES if key in declared}
+
+
+def is_minimised(quantity: str, measures: Mapping[str, Any]) -> bool:
+    """Whether lower values of a quantity are better: of a measure that is declared so."""
+    declared: Mapping[str, Any] = measures.get(quantity, {})
+    return quantity != RETURN and declared.get("direction") == "minimise"
+
+
+def declaration_key(score: str) -> str:
+    """The key of the configuration under which the known values of a score are declared."""
+    return "environment.reference" if score in SCORE_RULES else f"environment.measures.{score}"
+
+
+def results_among(names: Iterable[str]) -> list[str]:
+    """The measures that are results, by name: all but those that record contexts."""
+    return sorted(name for name in names if not name.startswith(CONTEXT))

@@ -1,0 +1,247 @@
+"""`rlexp best` shows the winner of a sweep and writes its hyperparameters for reuse."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import give, give_json, rlexp, typed
+from quick_parts import quick_parts
+from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
+
+from rlexp.api import best as best_in_python
+from rlexp.app.commands.best import BestFormat, BestRequest, best
+from rlexp.app.commands.import_hyperparameters import (
+    HyperparametersRequest,
+    import_hyperparameters,
+)
+from rlexp.app.execution.request import read_request
+from rlexp.app.reporting.build import make_report
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.config.report_settings import read_report
+from rlexp.engine.sweep_source import SweepStage
+from rlexp.errors import ConfigError
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.drawing.blocks import Table
+from rlexp.store.sweeps import read_selection, read_trials
+
+quick = pytest.fixture(autouse=True)(quick_parts)
+
+
+@pytest.fixture
+def stored(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
+    """A finished sweep."""
+    return finished_sweep(tmp_path, tmp_path_factory)
+
+
+@pytest.fixture
+def searching(tmp_path: Path) -> StoredSweep:
+    """A sweep that has not selected its winner."""
+    sweep = stored_sweep(tmp_path)
+    sweep.go_on(runs=5)
+    return sweep
+
+
+def winner(sweep: StoredSweep) -> Configuration:
+    """The configuration of the winner."""
+    selection = read_selection(sweep.paths)
+    assert selection is not None
+    configuration = read_trials(sweep.paths)[selection.winner].configuration
+    assert configuration is not None
+    return configuration
+
+
+def reached(sweep: StoredSweep, *overrides: str) -> Configuration:
+    """The configuration that overrides lead to."""
+    (configuration,) = read_request(overrides, sweep.study).experiment.configurations
+    return configuration
+
+
+def written(sweep: StoredSweep, form: BestFormat) -> str:
+    """The hyperparameters in a form."""
+    text = best(BestRequest(sweep="made_up", form=form), sweep.study).text
+    assert text is not None
+    return text
+
+
+def test_the_scores_are_those_of_the_report(stored: StoredSweep) -> None:
+    """Scores, intervals and optimism are the same numbers as in the report of the sweep."""
+    result = best(BestRequest(sweep="made_up"), stored.study)
+    evidence = collect_evidence(["made_up"], Phase.TEST, stored.study)
+    folder = stored.study.folder
+    report = make_report(evidence, read_report(["section=[winner]"], folder, ()))
+    tables = {b.name: b for part in report.parts for b in part.blocks if isinstance(b, Table)}
+    rows = [(m.label, m.trial, m.phase, len(m.scores), m.planned, m.mean) for m in result.scores]
+    assert rows == [row[:6] for row in tables["winner-scores"].rows]
+    assert ("optimism", result.optimism) == tables["winner-optimism"].rows[0][:2]
+    assert {"tuning", "selection", "test"} == {m.phase for m in result.scores}
+    assert (True, None) == (result.selected, result.caution)
+
+
+def test_the_hyperparameters_stand_beside_the_defaults(stored: StoredSweep) -> None:
+    """Each searched parameter has its exact value in the winner and in the default."""
+    result = best(BestRequest(sweep="made_up"), stored.study)
+    default = read_trials(stored.paths)[0].configuration
+    assert default is not None
+    rows = {row.parameter.removeprefix("algorithm."): row for row in result.parameters}
+    assert {"learning_rate", "n_epochs"} == set(rows)
+    for key, row in rows.items():
+        values = (default.algorithm[key], winner(stored).algorithm[key])
+        assert values == (row.default, row.value)
+    printed = give(stored.study.folder, "best", "made_up")
+    assert repr(rows["learning_rate"].value) in printed
+    assert f"the winner is trial {result.trial} of 8" in printed
+
+
+def test_before_the_selection_the_incumbent_is_called_no_result(searching: StoredSweep) -> None:
+    """The best trial so far has tuning scores only, which are called too optimistic."""
+    result = best(BestRequest(sweep="made_up"), searching.study)
+    assert (False, {"tuning"}) == (result.selected, {m.phase for m in result.scores})
+    assert result.caution is not None
+    for text in (
+        "not selected a winner",
+        "1 of 3 tuning seeds",
+        "too optimistic",
+        "no test scores",
+    ):
+        assert text in result.caution
+    assert (None, None) == (result.optimism, result.improvement)
+    assert result.caution in give(searching.study.folder, "best", "made_up")
+
+
+def test_a_winner_without_test_scores_is_no_result(tmp_path: Path) -> None:
+    """After the selection and before the test, the scores are called too optimistic."""
+    sweep = stored_sweep(tmp_path)
+    sweep.go_on(until=SweepStage.SELECTION)
+    result = best(BestRequest(sweep="made_up"), sweep.study)
+    assert result.selected
+    assert result.caution is not None
+    assert "has no test scores yet" in result.caution
+
+
+def test_the_arguments_lead_to_the_winner(stored: StoredSweep) -> None:
+    """The words of `--format args` compose the configuration of the winner."""
+    printed = give(stored.study.folder, "best", "made_up", "--format", "args")
+    words = shlex.split(printed)
+    assert winner(stored).fingerprint == reached(stored, *words).fingerprint
+    assert not any(word.startswith("seeds.") for word in words)
+
+
+def test_a_saved_benchmark_leads_to_the_winner(stored: StoredSweep) -> None:
+    """`+benchmark=NAME` composes the winner, and other words change it."""
+    result = best(BestRequest(sweep="made_up", save="mine"), stored.study)
+    target = stored.study.folder / "conf" / "benchmark" / "mine.yaml"
+    assert target == result.file
+    assert winner(stored).fingerprint == reached(stored, "+benchmark=mine").fingerprint
+    moved = reached(stored, "+benchmark=mine", "environment=acrobot", "algorithm.gamma=0.5")
+    assert ("Acrobot-v1", 0.5) == (moved.task, moved.algorithm["gamma"])
+    assert target.read_text() == written(stored, BestFormat.YAML)
+    assert "rlexp run +benchmark=mine" in [step.command for step in result.next]
+
+
+def test_a_benchmark_names_its_origin(stored: StoredSweep) -> None:
+    """The comment has the sweep, the trial, the scores with n, and the digest of the selection."""
+    result = best(BestRequest(sweep="made_up"), stored.study)
+    comment = [line for line in written(stored, BestFormat.YAML).splitlines() if line[0] == "#"]
+    assert "# @package _global_" == comment[0]
+    head = " ".join(comment)
+    for text in (f"trial {result.trial} of 8", "sweep made_up", "(n = 3)", "selection.json"):
+        assert text in head
+
+
+def test_an_identical_benchmark_is_kept_and_another_is_refused(stored: StoredSweep) -> None:
+    """Saving twice changes nothing; a changed file and a link are never overwritten."""
+    request = BestRequest(sweep="made_up", save="mine")
+    target = best(request, stored.study).file
+    assert target is not None
+    before = target.stat().st_mtime_ns
+    best(request, stored.study)
+    assert before == target.stat().st_mtime_ns
+    target.write_text("# mine\n")
+    with pytest.raises(ConfigError, match="already exists: remove it, or choose another --save"):
+        best(request, stored.study)
+    assert "# mine\n" == target.read_text()
+    link = target.with_name("link.yaml")
+    link.symlink_to(target)
+    with pytest.raises(ConfigError, match="already exists"):
+        best(BestRequest(sweep="made_up", save="link"), stored.study)
+
+
+def test_before_the_selection_reuse_keeps_the_test_seeds_unused(searching: StoredSweep) -> None:
+    """A benchmark and arguments of an incumbent have another root of seeds."""
+    best(BestRequest(sweep="made_up", save="early"), searching.study)
+    request = read_request(["+benchmark=early"], searching.study)
+    assert 1 == request.experiment.seeds.root
+    assert "seeds.root=1" in shlex.split(written(searching, BestFormat.ARGS))
+    assert "not selected yet" in written(searching, BestFormat.YAML)
+
+
+def test_the_zoos_form_is_imported_as_the_winner(stored: StoredSweep) -> None:
+    """`rlexp config import` reads what `--format rl-zoo` wrote, with the same hyperparameters."""
+    file = stored.study.folder / "ppo.yml"
+    file.write_text(written(stored, BestFormat.RL_ZOO))
+    import_hyperparameters(HyperparametersRequest(path=str(file), name="zoo"), stored.study)
+    tuned, again = winner(stored), reached(stored, "+benchmark=zoo")
+    assert (tuned.algorithm, tuned.agent) == (again.algorithm, again.agent)
+    assert (tuned.environment, tuned.budget.steps) == (again.environment, again.budget.steps)
+
+
+def test_json_and_yaml_hold_the_same_settings(stored: StoredSweep) -> None:
+    """The settings of `--format json` are those of `--format yaml`, by dotted keys."""
+    settings = json.loads(written(stored, BestFormat.JSON))["settings"]
+    nested = yaml.safe_load(written(stored, BestFormat.YAML))
+    assert winner(stored).algorithm["learning_rate"] == settings["algorithm.learning_rate"]
+    for key, value in settings.items():
+        section, _, name = key.partition(".")
+        assert value == nested[section][name]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "there is no experiment 'nothing'"),
+        (["made_up", "--format", "yml"], "did you mean 'yaml'"),
+        (["made_up", "--save", "../mine"], "is not a valid name"),
+        (["made_up", "--save", ""], "is not a valid name"),
+        (["made_up", "--save", "mine", "--format", "toml"], "there is no format 'toml'"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    stored: StoredSweep, words: list[str], message: str
+) -> None:
+    """A mistake ends with exit code 2 and one line, and no file is written."""
+    printed = typed(stored.study.folder, "best", *words)
+    assert (2, 1, "") == (printed.code, printed.err.count("\n"), printed.out)
+    assert message in printed.err
+    assert not (stored.study.folder / "conf").exists()
+
+
+def test_a_sweep_without_a_score_and_an_experiment_are_refused(tmp_path: Path) -> None:
+    """A folder without trials, and trials without a score, have no best trial."""
+    sweep = stored_sweep(tmp_path, score=lambda _: None)
+    sweep.go_on(runs=1)
+    assert "has a score yet" in typed(tmp_path, "best", "made_up").err
+    sweep.paths.trials.unlink()
+    printed = typed(tmp_path, "best", "made_up")
+    assert "it is not a sweep, or has not started; to see it: rlexp show made_up" in printed.err
+
+
+def test_json_and_python_have_the_same_result(stored: StoredSweep) -> None:
+    """The document of `--json` has the fields of the result of `rlexp.best`."""
+    document = give_json(stored.study.folder, "best", "best", "made_up")
+    result = best_in_python("made_up", folder=stored.study.folder)
+    assert (result.trial, result.rule) == (document["trial"], document["rule"])
+    assert [m.phase for m in result.scores] == [m["phase"] for m in document["scores"]]
+
+
+def test_suggested_commands_can_be_typed(stored: StoredSweep) -> None:
+    """Every command that is printed runs as it is."""
+    folder = stored.study.folder
+    commands = [
+        shlex.split(s.command)[1:] for s in best(BestRequest(sweep="made_up"), stored.study).next
+    ]
+    assert ["run", "best"] == [words[0] for words in commands]
+    for words in commands:
+        assert 0 == rlexp(folder, *words, *(["--dry-run"] if words[0] == "run" else [])).code
