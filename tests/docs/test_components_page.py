@@ -10,6 +10,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import yaml
+from last_words import last_words
 from pasted_commands import pasted
 
 from rlexp.app.execution.request import read_request
@@ -46,7 +47,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     (arguments,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
     short_training = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
-    process = pasted(shlex.join([*arguments, *short_training]), folder)
+    process = pasted(shlex.join(last_words(*arguments, *short_training)), folder)
     assert 0 == process.returncode, process.stdout + process.stderr
     return folder
 

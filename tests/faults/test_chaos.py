@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from chaos import FIRST, Chaos
 from in_full import IN_FULL
+from last_words import last_words
 from marked_commands import LONGEST, MarkedCommand
 from outcomes import check_done_once, check_same, continuations, outcome
 from studies import StudyFolder, new_study
@@ -93,7 +94,9 @@ SAC = (
 )
 
 
-CASES: dict[str, tuple[str, ...]] = {"pruned sweep": (*SWEEP, *PRUNED, *(() if LONG else SHORT))}
+CASES: dict[str, tuple[str, ...]] = {
+    "pruned sweep": tuple(last_words(*SWEEP, *PRUNED, *(() if LONG else SHORT)))
+}
 """Commands that are disturbed, one after the other."""
 if SECONDS > 300:
     CASES |= {"sweep": (*SWEEP, *UNPRUNED), "dqn": (*RUN, *DQN), "sac": (*RUN, *SAC)}

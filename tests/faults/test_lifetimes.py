@@ -140,7 +140,14 @@ def test_a_command_killed_while_the_server_warms_up_leaves_no_process(quick: Stu
 def test_a_server_killed_while_it_warms_up_is_named(quick: StudyFolder) -> None:
     """The command says by which signal its server ended, and what to do, on one line."""
     command = quick.start(*QUICK, variables=WARMING)
-    wait_until(lambda: servers(command.pid))[0].kill()
+
+    def kill_server() -> bool:
+        # A server that is killed before the command waits for it is started again.
+        for server in servers(command.pid):
+            server.kill()
+        return command.poll() is not None
+
+    wait_until(kill_server)
     output, _ = command.communicate(timeout=60)
     (line,) = [line for line in output.splitlines() if "the server that starts runs" in line]
     assert "was killed by signal 9 (Killed) before it was ready; give the same command" in line

@@ -65,12 +65,15 @@ class ConfigurationWords:
             overrides: The overrides of the command.
             kept: Keys that stay although their group is replaced, such as searched parameters.
         """
-        chosen = {parsed.key_or_group for parsed in parse_overrides(overrides)} & {*self.options}
+        typed = {parsed.key_or_group for parsed in parse_overrides(overrides)}
+        chosen = typed & {*self.options}
         left = {g: names for g, names in self.options.items() if g not in chosen}
         settings = {
             key: value
             for key, value in self.settings.items()
-            if key in kept or not any(_is_replaced(key, group) for group in chosen)
+            # Two values of one key would be refused.
+            if key not in typed
+            and (key in kept or not any(_is_replaced(key, group) for group in chosen))
         }
         return (*ConfigurationWords(left, settings).overrides(), *overrides)
 

@@ -28,6 +28,7 @@ from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.executors import Job, Session
+from rlexp.executors.devices import missing_device
 from rlexp.executors.local import Local
 from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.spec import RunSpec
@@ -117,7 +118,10 @@ def find_costs(
     guessed = [
         spec
         for key, spec in first.items()
-        if rates[key].basis is Basis.GUESS and not spec.external
+        if rates[key].basis is Basis.GUESS
+        and not spec.external
+        # Runs of a remote executor may use a device that this machine lacks.
+        and missing_device(spec.compute["device"]) is None
     ]
     expected = estimate_cost(specs, workers, rates=rates).seconds
     if not guessed or probing is False or (probing is None and expected < PROBE_FROM):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from command_line import give, give_json, rlexp, typed
+from last_words import last_words
 from quick_parts import quick_parts
 from shop_environment import SHOP, open_shop
 
@@ -133,7 +134,9 @@ def test_an_episode_without_the_measure_fails_its_run(tmp_path: Path) -> None:
     """A run whose episode lacks the measure fails with a reason, at its first evaluation."""
     folder = open_shop(tmp_path)
     words = (*SHOP, "environment.arguments.silent=2", "budget.score=success", "seeds.test=1")
-    printed = rlexp(folder, "run", *words, "experiment=silent", "budget.evaluation_episodes=12")
+    printed = rlexp(
+        folder, "run", *last_words(*words, "experiment=silent", "budget.evaluation_episodes=12")
+    )
     assert 1 == printed.code
     (row,) = give_json(folder, "listing", "ls", "silent")["rows"]
     assert ("failed", "user", None) == (row["state"], row["failure"], row["score"])

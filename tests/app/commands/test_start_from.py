@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from command_line import rlexp
 from finished_runs import finish, study
+from last_words import last_words
 from quick_parts import quick_parts
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
@@ -49,7 +50,9 @@ def folder(trained: Path, tmp_path: Path) -> Path:
 
 def request(folder: Path, *words: str, start: str = "tiny/ppo") -> RunRequest:
     """The request of a run that begins with a policy."""
-    return read_request([*SMALL, *NEXT, f"algorithm.start_from={start}", *words], study(folder))
+    return read_request(
+        last_words(*SMALL, *NEXT, f"algorithm.start_from={start}", *words), study(folder)
+    )
 
 
 def test_a_policy_is_known_by_its_digest(folder: Path) -> None:

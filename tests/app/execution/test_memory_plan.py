@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from finished_runs import study
+from last_words import last_words
 
 from rlexp.app.execution import memory_plan
 from rlexp.app.execution.compatibility import EnvironmentSpaces
@@ -26,7 +27,7 @@ WORDS = ("agent=cnn", "environment=cartpole", "budget.steps=10_000_000", "seeds.
 
 def request(folder: Path, *words: str) -> RunRequest:
     """The request of a command."""
-    return read_request([*WORDS, *words], study(folder))
+    return read_request(last_words(*WORDS, *words), study(folder))
 
 
 def check(folder: Path, *words: str) -> str:

@@ -120,7 +120,7 @@ def test_before_the_selection_no_word_uses_the_test_seeds(tmp_path: Path) -> Non
         (["+benchmark=cartpole"], "benchmark has no place here; leave +benchmark=cartpole out"),
         (["tuner=random"], "tuner has no place here"),
         (["sweep.trials=3"], "sweep has no place here"),
-        (["algorithm.gama=0.5"], "did you mean 'gamma'"),
+        (["algorithm.gama=0.5"], "did you mean 'algorithm.gamma"),
         (["environment=acrobat"], "did you mean 'acrobot'"),
     ],
 )
