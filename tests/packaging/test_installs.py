@@ -21,7 +21,7 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
     process = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
-        env={**variables, "RLEXP_HOME": str(folder)},
+        env={**variables, "RLEXP_HOME": str(folder.parent)},
         capture_output=True,
         text=True,
         timeout=200,
