@@ -9,6 +9,7 @@ from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
     Json,
+    Probe,
     Quiet,
     TargetName,
     console_for,
@@ -46,6 +47,7 @@ def extend(
         bool, typer.Option("--detach", help="Exit once the runs are queued.")
     ] = False,
     allow_drift: AllowDrift = False,
+    probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -61,6 +63,7 @@ def extend(
         detach=detach,
         allow_drift=allow_drift,
         restart_schedules=restart_schedules,
+        probe=probe,
     )
     workspace = current_workspace(allow_import)
     outcome = use_case(target, overrides or [], options, workspace, observer_for(console))

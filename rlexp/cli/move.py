@@ -37,7 +37,7 @@ def move_lines(moved: "Move") -> "Iterator[str]":
         yield f"its report under the old name stays: {moved.report}"
     if moved.referring:
         yield (
-            f"recorded commands of {join_names(moved.referring)} name {moved.before}: when you "
-            f"repeat them, write --from-sweep {moved.experiment}"
+            f"{moved.before} is named by {join_names(moved.referring)}: in commands that you repeat, "
+            f"write {moved.experiment}"
         )
     yield from next_lines(moved.next)

@@ -7,7 +7,7 @@ by this file.
 
 from rlexp.errors import RecordError
 from rlexp.store.files import publish_json, read_json
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, Layout
 
 
 def names_of(paths: ExperimentPaths) -> tuple[str, ...]:
@@ -26,6 +26,14 @@ def names_of(paths: ExperimentPaths) -> tuple[str, ...]:
     # copy that was given back its old name.
     last = len(names) - names[::-1].index(paths.name)
     return tuple(names[:last])
+
+
+def find_renamed(layout: Layout, name: str) -> ExperimentPaths:
+    """The experiment of a name, or else the one that had this name before `rlexp mv`."""
+    paths = layout.experiment(name)
+    if paths.definition.exists():
+        return paths
+    return next((e for e in layout.experiments() if name in names_of(e)[:-1]), paths)
 
 
 def add_name(paths: ExperimentPaths, name: str) -> None:

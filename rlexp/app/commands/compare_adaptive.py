@@ -345,6 +345,11 @@ def _experiment(request: AdaptiveRequest) -> str:
 
 
 def _check_seeds(experiment: Experiment) -> None:
+    if experiment.extends is not None:
+        raise ConfigError(
+            f"--adaptive adds seeds, and {experiment.name} has only runs that extend others: compare "
+            "without --adaptive, or add seeds to its parent and extend it again"
+        )
     if not isinstance(experiment.seeds.test, int):
         raise ConfigError(
             f"--adaptive needs a number of test seeds, and {experiment.name} has a list of them: "

@@ -33,6 +33,7 @@ from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment, Extension
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
+from rlexp.store.former_names import find_renamed, names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths, check_name
 from rlexp.store.runs import read_definition
 from rlexp.store.secrets import MASK
@@ -216,8 +217,20 @@ def _orphan(request: _Request) -> ExperimentPaths | None:
     if parent in names or name not in names:
         return None
     paths = layout.experiment(name)
-    extends = read_definition(paths).extends
-    return paths if extends is not None and extends.experiment == parent else None
+    existing = read_definition(paths)
+    if existing.extends is None or existing.extends.experiment != parent:
+        return None
+    if (renamed := find_renamed(layout, parent)).definition.exists():
+        raise ConfigError(f"{parent} is now {renamed.name}: give that name")
+    steps = {configuration.budget.steps for configuration in existing.configurations}
+    if steps != {request.steps}:
+        command = shlex.join(["rlexp", "extend", name, f"{STEPS}={request.steps}"])
+        raise ConfigError(
+            f"{name} extends {parent} to {max(steps):,} steps, and {parent} is gone: extend {name} "
+            f"itself: {command}",
+            key=STEPS,
+        )
+    return paths
 
 
 def extension_name(parent: str, steps: int) -> str:
@@ -395,8 +408,17 @@ class _Extending:
         if not paths.definition.exists():
             return {}
         existing = read_definition(paths).extends
-        known = existing is not None and existing.experiment == self.parent.name
+        known = existing is not None and existing.experiment == self._parent_name
         return dict(existing.parents) if existing is not None and known else {}
+
+    @property
+    def _parent_name(self) -> str:
+        """The name of the parent; an existing extension keeps the one that it was made with."""
+        paths = self.request.workspace.layout.experiment(self._name)
+        existing = read_definition(paths).extends if paths.definition.exists() else None
+        if existing is not None and existing.experiment in names_of(self.scan.paths):
+            return existing.experiment
+        return self.parent.name
 
     def _parent(self, run: FinishedRun) -> Parent:
         return parent_of(
@@ -426,6 +448,6 @@ class _Extending:
             name=self._name,
             configurations=tuple(c.after for c in longer),
             allotted={},
-            extends=Extension(experiment=self.parent.name, parents=parents),
+            extends=Extension(experiment=self._parent_name, parents=parents),
         )
         return _Extended.of(experiment, (f"algorithm.{s}" for c in longer for s in c.restarted))

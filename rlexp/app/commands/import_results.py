@@ -362,7 +362,8 @@ def _groups(settled: ImportPlan) -> Iterator[ImportedGroup]:
     if settled.trials:
         # Every trial is a configuration, and a row for each would be the list of all trials.
         configuration = settled.runs[0].configuration
-        yield replace(_group(configuration, settled.runs), seeds=())
+        group, study = _group(configuration, settled.runs), configuration.algorithm["name"]
+        yield replace(group, label=study, seeds=())
         return
     for configuration in settled.experiment.configurations:
         runs = [run for run in settled.runs if run.configuration is configuration]

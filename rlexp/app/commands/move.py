@@ -19,6 +19,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import abandon, hold, holder, is_held
 from rlexp.store.ledger import publish_document
 from rlexp.store.run_queue import queued_runs
+from rlexp.store.runs import read_definition
 from rlexp.store.schemas import EXPERIMENT
 from rlexp.store.tracker_positions import experiment_identity, keep_identity
 from rlexp.text import format_count
@@ -36,7 +37,8 @@ class Move:
         before: Its name before.
         folder: The folder of its records.
         name_in_services: The name under which trackers continue it; null if no tracker has it.
-        referring: The experiments whose recorded commands name it by the name before.
+        referring: The experiments that extend its runs, or whose recorded commands name it by the name
+            before.
         report: The folder of its report under the name before; null if there is none.
         next: Commands for what follows.
     """
@@ -184,14 +186,15 @@ def _result(paths: ExperimentPaths, target: ExperimentPaths, workspace: Workspac
 
 
 def _referring(name: str, workspace: Workspace) -> Iterator[str]:
-    """The experiments whose recorded commands train a trial of the sweep of this name."""
+    """The experiments that extend runs of this name, or whose recorded commands hold it."""
     for other in workspace.layout.experiments():
         try:
-            words = _command(other)
+            words, extends = _command(other), read_definition(other).extends
         except (RlexpError, *READ_ERRORS):
             continue
-        pairs = set(pairwise(words))
-        if (FROM_SWEEP, name) in pairs or f"{FROM_SWEEP}={name}" in words:
+        named = (FROM_SWEEP, name) in set(pairwise(words)) or f"{FROM_SWEEP}={name}" in words
+        started = any(word.startswith(f"algorithm.start_from={name}/") for word in words)
+        if named or started or (extends is not None and extends.experiment == name):
             yield other.name
 
 

@@ -32,6 +32,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
+from rlexp.store.former_names import find_renamed
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.runs import read_run
 
@@ -163,7 +164,8 @@ def _refuse_extended(original: Original) -> None:
     """
     inherited = original.record.inherited
     if inherited is not None:
-        parent = f"{inherited.experiment}/{inherited.run}"
+        layout = Layout(original.paths.folder.parent.parent)
+        parent = f"{find_renamed(layout, inherited.experiment).name}/{inherited.run}"
         command = shlex.join(["rlexp", "reproduce", parent])
         raise RecordError(
             f"run {original.name} continues run {parent} from step {inherited.step:,}, and only runs "

@@ -19,6 +19,7 @@ from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.run import RunRecord, State
+from rlexp.store.former_names import find_renamed
 from rlexp.store.inheritance import FIRST, find_copy, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.ledger_writer import LedgerWriter
@@ -281,7 +282,7 @@ def take_over_parents(
     extended = [spec for spec in missing if spec.parent is not None]
     if experiment.extends is None or not extended:
         return
-    parents = Layout(paths.folder.parent).experiment(experiment.extends.experiment)
+    parents = find_renamed(Layout(paths.folder.parent), experiment.extends.experiment)
     ledger = LedgerWriter(paths)
     for spec in extended:
         run = paths.run(spec.name)

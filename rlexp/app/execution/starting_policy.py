@@ -17,6 +17,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.run import State
+from rlexp.store.former_names import find_renamed
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.policies import START_FROM, final_policy, keep_policy
 from rlexp.store.runs import read_run
@@ -76,8 +77,11 @@ def with_policies(
 
 
 def _trained_policy(name: str, workspace: Workspace) -> TrainedPolicy:
+    experiment, slash, run = name.partition("/")
     try:
-        paths: RunPaths = workspace.run(name)
+        # `rlexp mv` may have renamed the experiment of the run.
+        renamed = find_renamed(workspace.layout, experiment).name if slash else experiment
+        paths: RunPaths = workspace.run(f"{renamed}{slash}{run}")
         record = read_run(paths).record
         refuse_imported_run(record.spec)
     except RlexpError as error:

@@ -240,7 +240,8 @@ def _configuration(
     unknown: dict[str, Any] = {"threads": None, "device": None}
     settings = {"settings": dict(trial.parameters)} if trial.parameters else {}
     return Configuration(
-        label=read.label,
+        # Each trial has a label of its own, as in a sweep of rlexp.
+        label=f"trial {number}",
         task=read.task,
         agent={},
         algorithm={"name": read.label, "imported": imported, **settings},

@@ -12,17 +12,20 @@ from finished_runs import finish
 from quick_parts import quick_parts
 from stored_runs import stored
 
-from rlexp.app.commands.extend import ExtendOptions, extend
+from rlexp.app.commands.extend import ExtendOptions, _Extending, _read_request, _scan, extend
+from rlexp.app.commands.resume import readable_experiment
 from rlexp.app.execution import extension
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RlexpError
+from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending
 from rlexp.store.files import read_json
+from rlexp.store.former_names import find_renamed
 from rlexp.store.inheritance import FIRST, find_copy, inherit
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
-from rlexp.store.runs import read_definition, read_run, read_spec
+from rlexp.store.runs import read_definition, read_run, read_spec, write_experiment
 
 SMALL = ("algorithm.n_steps=16", "algorithm.batch_size=16", "agent.network=[4]")
 OFF_POLICY = ("algorithm.learning_starts=8", "algorithm.buffer_size=100", "agent.network=[4]")
@@ -280,3 +283,54 @@ def test_an_algorithm_that_names_no_settings_is_refused(
     assert "object has no method 'length_settings'" in refusal(object())
     silent = SimpleNamespace(length_settings=lambda: ("ent_coef",))
     assert "SimpleNamespace has no method 'restarted'" in refusal(silent)
+
+
+@pytest.fixture
+def longer(folder: Path) -> ExperimentPaths:
+    """An extension of the run to 200 steps, of which no run has begun."""
+    words = ("budget.steps=200", "experiment=longer")
+    request = _read_request("tiny", words, dry(), workspace(folder))
+    scan, only = _scan(request)
+    extension_of_tiny = _Extending(request, scan, readable_experiment(scan), only).extension()
+    paths = Layout(folder / "runs").experiment("longer")
+    write_experiment(paths, extension_of_tiny.experiment)
+    return paths
+
+
+@pytest.mark.usefixtures("replayable")
+def test_a_renamed_parent_stays_the_parent(folder: Path, longer: ExperimentPaths) -> None:
+    """After `rlexp mv` of the parent, the extension keeps its definition and finds its parent."""
+    moved = give_json(folder, "move", "mv", "tiny", "renamed")
+    assert ["longer"] == moved["referring"]
+    before = read_definition(longer).fingerprint
+    words = ("budget.steps=200", "experiment=longer", "--dry-run")
+    plan = give_json(folder, "extend-outcome", "extend", "renamed", *words)
+    assert ("longer", 200) == (plan["experiment"], plan["steps"])
+    assert before == read_definition(longer).fingerprint
+    ((_, spec),) = read_definition(longer).specs(Phase.TEST)
+    inherit(longer.run(spec.name), spec, find_renamed(Layout(folder / "runs"), "tiny"))
+    assert 48 == read_run(longer.run(spec.name)).record.step
+    with pytest.raises(ConfigError, match="tiny is now renamed: give that name"):
+        rlexp(folder, "extend", "tiny", *words)
+
+
+@pytest.mark.usefixtures("replayable")
+def test_an_extension_whose_parent_is_gone_keeps_its_length(
+    folder: Path, longer: ExperimentPaths
+) -> None:
+    """Other steps are refused with the command that extends the extension itself."""
+    shutil.rmtree(folder / "runs" / "tiny")
+    with pytest.raises(
+        ConfigError, match="longer extends tiny to 200 steps, and tiny is gone"
+    ) as e:
+        rlexp(folder, "extend", "tiny", "budget.steps=300", "experiment=longer")
+    assert str(e.value).endswith("extend longer itself: rlexp extend longer budget.steps=300")
+    assert longer.definition.exists()
+
+
+@pytest.mark.usefixtures("replayable")
+def test_an_extension_is_not_compared_adaptively(folder: Path, longer: ExperimentPaths) -> None:
+    """A sequential comparison adds seeds, which an extension cannot have; no design is frozen."""
+    with pytest.raises(ConfigError, match="longer has only runs that extend others"):
+        rlexp(folder, "compare", "longer", "--adaptive")
+    assert not (longer.folder / "adaptive.json").exists()

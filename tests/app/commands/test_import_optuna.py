@@ -106,6 +106,7 @@ def test_a_study_becomes_a_sweep_to_look_at(store: str) -> None:
     assert before == Path(store).read_bytes()
     rows = json.loads(give("ls", "alpha", "--json"))["rows"]
     assert {"tuning"} == {row["phase"] for row in rows}
+    assert 5 == len({(row["label"], row["parameters"]) for row in rows})
     assert [10.0, 20.0, 30.0] == sorted(row["score"] for row in rows if row["score"] is not None)
     assert {"completed", "failed", "pruned"} == {row["state"] for row in rows}
     for command in ("show", "status"):

@@ -255,7 +255,7 @@ def test_experiments_that_refer_to_it_are_named(alpha: Stored, tmp_path: Path) -
     other = stored(Layout(tmp_path / "runs"), "retrained")
     command = ["rlexp", "run", "--from-sweep", "alpha"]
     other.complete(0, 1.0, provenance={**PROVENANCE, "command": command})
-    assert "recorded commands of retrained name alpha" in give(tmp_path, "mv", "alpha", "beta")
+    assert "alpha is named by retrained: in commands" in give(tmp_path, "mv", "alpha", "beta")
 
 
 def test_the_same_command_under_the_new_name_does_nothing_more(

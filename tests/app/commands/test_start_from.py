@@ -12,6 +12,7 @@ from last_words import last_words
 from quick_parts import quick_parts
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from rlexp.app.commands.move import move
 from rlexp.app.execution import starting_policy
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble, execute
@@ -58,8 +59,10 @@ def request(folder: Path, *words: str, start: str = "tiny/ppo") -> RunRequest:
 def test_a_policy_is_known_by_its_digest(folder: Path) -> None:
     """The identity holds the digest: renaming the experiment of the policy changes no run."""
     (first,) = request(folder).specs()
-    (folder / "runs" / "tiny").rename(folder / "runs" / "other")
+    move("tiny", "other", study(folder))
     (second,) = request(folder, start="other/ppo").specs()
+    (renamed,) = request(folder).specs()
+    assert first.id == renamed.id
     (without,) = read_request([*SMALL, *NEXT], study(folder)).specs()
     assert first.id == second.id != without.id
     assert len(first.algorithm["start_from"]) == 64
