@@ -8,9 +8,12 @@ import typer
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
+    Detach,
+    DryRun,
     Json,
     Probe,
     Quiet,
+    Retry,
     TargetName,
     console_for,
     current_workspace,
@@ -38,14 +41,9 @@ def extend(
             help="Let schedules that depend on the length of training begin again.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
-    ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Exit once the runs are queued.")
-    ] = False,
+    dry_run: DryRun = False,
+    retry: Retry = False,
+    detach: Detach = False,
     allow_drift: AllowDrift = False,
     probe: Probe = None,
     allow_import: AllowImport = None,

@@ -25,6 +25,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")
 Yes = Annotated[
     bool, typer.Option("--yes", help="Remove it; without --yes, only show what would be removed.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")]
+Retry = Annotated[
+    bool,
+    typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Exit once the runs are queued.")]
 AllowImport = Annotated[
     list[str] | None,
     typer.Option(

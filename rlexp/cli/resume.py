@@ -9,9 +9,11 @@ import typer
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
+    DryRun,
     Json,
     Probe,
     Quiet,
+    Retry,
     console_for,
     current_workspace,
 )
@@ -33,11 +35,8 @@ def resume(
             "change no number: executor.workers=2 budget.checkpoint_minutes=5.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
-    ] = False,
+    dry_run: DryRun = False,
+    retry: Retry = False,
     allow_drift: AllowDrift = False,
     probe: Probe = None,
     allow_import: AllowImport = None,

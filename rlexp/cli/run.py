@@ -1,17 +1,20 @@
 """`rlexp run`: trains configurations on seeds and shows their scores."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
+    Detach,
+    DryRun,
     FromSweep,
     Json,
     Overrides,
     Probe,
     Quiet,
+    Retry,
     TrialNumber,
     console_for,
     current_workspace,
@@ -57,16 +60,11 @@ def words_help() -> str:
 
 def run(
     overrides: Overrides = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
-    ] = False,
+    dry_run: DryRun = False,
+    retry: Retry = False,
     from_sweep: FromSweep = None,
     trial: TrialNumber = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Exit once the runs are queued.")
-    ] = False,
+    detach: Detach = False,
     allow_drift: AllowDrift = False,
     probe: Probe = None,
     allow_import: AllowImport = None,

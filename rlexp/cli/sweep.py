@@ -10,9 +10,11 @@ import typer
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
+    DryRun,
     Json,
     Probe,
     Quiet,
+    Retry,
     console_for,
     current_workspace,
     observer_for,
@@ -39,11 +41,8 @@ NOTABLE_SHARE = 0.05
 
 def sweep(
     arguments: Definition = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Also repeat failed runs that are not repeated by default."),
-    ] = False,
+    dry_run: DryRun = False,
+    retry: Retry = False,
     until: Annotated[
         str, typer.Option("--until", help="Stop after this stage: search, selection or test.")
     ] = "test",

@@ -132,13 +132,12 @@ def run_missing(
     if plan.missing or options.dry_run:
         check_policies(request.experiment.configurations, request.policies, workspace)
         prepared = prepare(request, plan, launch, options, workspace, observer)
-    # After the checks: a refused command leaves no folder.
-    if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
         code = read_code(workspace.folder, workspace.layout.root)
         planned = make_run_plan(paths, request.phase, prepared.plan, launch, code, prepared.costs)
         return replace(planned, refused=prepared.refused)
+    # After the checks: a refused command leaves no folder.
+    probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
             # Another command may have changed the experiment before this one got the lock, so it
