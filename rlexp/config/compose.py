@@ -403,14 +403,17 @@ def unknown_key(key: str, config: Any, value: str | None = None) -> ConfigError:
                 # `_target_` names a class, which nobody sets by hand.
                 named = names_near(part, [name for name in allowed if name != "_target_"])
                 where = f"{path} has" if path else "there are"
-                text = f"unknown key {key!r}{_hint(part, path, config, allowed, value)} ({where}: {named})"
+                hint = _hint(key, part, path, config, allowed, value)
+                text = f"unknown key {key!r}{hint} ({where}: {named})"
             return ConfigError(text, code="unknown_setting", key=key, allowed=allowed)
         node, path = node[part], f"{path}.{part}".lstrip(".")
     return ConfigError(f"cannot set {key!r} to this value", code="wrong_type", key=key)
 
 
-def _hint(part: str, path: str, config: Any, allowed: Sequence[str], value: str | None) -> str:
-    """The words to type instead of an unknown key; empty if no key is near."""
+def _hint(
+    unknown: str, part: str, path: str, config: Any, allowed: Sequence[str], value: str | None
+) -> str:
+    """The words to type instead of a key with an unknown part; empty if no key is near."""
     meant = meant_key(part)
     nested = _nested_keys(config, part)
     if meant is not None and _has_key(config, meant):
@@ -420,6 +423,10 @@ def _hint(part: str, path: str, config: Any, allowed: Sequence[str], value: str 
     else:
         close = get_close_matches(part, allowed, n=1)
         key, certain = f"{path}.{close[0]}".lstrip(".") if close else "", False
+        # The parts after the unknown one may be right: `seed.test` means `seeds.test`.
+        after = unknown.removeprefix(f"{path}.{part}".lstrip("."))
+        if close and after and _has_key(config, f"{key}{after}"):
+            key = f"{key}{after}"
     if not key:
         return ""
     if certain and value is not None:

@@ -120,6 +120,22 @@ def test_words_of_hydra_are_refused(tmp_path: Path, word: str, advice: str) -> N
     assert advice in message
 
 
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("seed.test=1", "seeds.test=1"),
+        ("algoritm.gamma=0.9", "algorithm.gamma=0.9"),
+        ("environment.vectr.count=3", "environment.vector.count=3"),
+    ],
+)
+def test_a_near_word_keeps_the_parts_after_the_mistake(
+    tmp_path: Path, typed: str, near: str
+) -> None:
+    """The word that is suggested for a dotted key with one wrong part composes."""
+    assert f"did you mean '{near}'?" in refusal(tmp_path, typed)
+    assert 1 == len(compose([near], tmp_path))
+
+
 def test_all_first_words_are_named_at_once(tmp_path: Path) -> None:
     """Several wrong words are reported on one line."""
     message = refusal(tmp_path, "lr=0.1", "seeds=2", "ppo", "hydra.verbose=true", "n_envs=2")
