@@ -384,7 +384,12 @@ def _outline(
     # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
     saved = {spec.name: sum(steps_done(begun).values()) // max(runs, 1)}
     expected = estimate_cost(
-        [spec] * max(runs, 1), workers, rates=costs.rates, continued=saved, replay=replay
+        [spec] * max(runs, 1),
+        workers,
+        rates=costs.rates,
+        continued=saved,
+        replay=replay,
+        load=costs.load,
     )
     return SweepOutline(
         experiment=experiment.name,

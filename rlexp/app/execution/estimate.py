@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.machine_load import MachineLoad, waiting_processes
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.workspace import cache_folder
 from rlexp.protocol.identity import canonical, digest
@@ -28,7 +29,7 @@ from rlexp.store.files import publish
 from rlexp.store.provenance import machine
 
 START_UP = 4.0
-"""Seconds that a command takes before its first run trains."""
+"""Seconds that a command takes before its first run trains, on an idle machine."""
 ROUGH_BYTES = 1_000_000
 """First guess of the bytes that a run fills."""
 ROUGH_STEP = 0.0004
@@ -47,8 +48,13 @@ ROUGH_IMAGE_ROLLOUT = 0.025
 """The same where observations are images."""
 OBSERVED_SHARE = 0.5
 """Share of its steps that the events of a run must cover, so that its rate is that of training."""
-LEAST_SPREAD = 1.15
+LEAST_SPREAD = 1.25
 """Factor by which the rates of two equal runs on one machine differ at least."""
+LEAST_PROBE_SPREAD = 1.45
+"""Factor by which the rates of a run differ at least from those of a probe of some seconds.
+
+With it, the ranges of 18 of 19 plans held the true duration (`benchmarks/README.md`).
+"""
 
 
 class Basis(StrEnum):
@@ -78,6 +84,7 @@ class Rates:
         episode_spread: Factor, at least 1, by which the length of episodes may be wrong.
         bytes: Bytes on disk.
         basis: Where the rates come from.
+        others: Processes of other programs that wanted to compute meanwhile, as a mean.
     """
 
     start: float
@@ -89,6 +96,7 @@ class Rates:
     episode_spread: float
     bytes: int
     basis: Basis
+    others: float = 0.0
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -245,6 +253,7 @@ def estimate_cost(
     rates: Mapping[str, Rates] | None = None,
     continued: Mapping[str, int] | None = None,
     replay: int = 0,
+    load: MachineLoad | None = None,
 ) -> CostEstimate:
     """Estimate the duration and the disk space of runs.
 
@@ -254,16 +263,21 @@ def estimate_cost(
         rates: What runs cost, by their fingerprints; all others are guessed.
         continued: The step from which a run continues, by its name; all others start at step 0.
         replay: Bytes that the replay buffer of a run fills on disk until the run has ended.
+        load: The present load of the machine that executes the runs; None if it is unknown, which
+            leaves it out of the range.
     """
     rates, continued = rates or {}, continued or {}
     known = [rates.get(spec.fingerprint) or guess_rates(spec) for spec in specs]
     every = [
-        _run_seconds(s, r, continued.get(s.name, 0)) for s, r in zip(specs, known, strict=True)
+        _run_seconds(s, r, continued.get(s.name, 0), load)
+        for s, r in zip(specs, known, strict=True)
     ]
     basis = min((r.basis for r in known), key=lambda basis: basis.rank, default=Basis.RUNS)
+    starts = _start_seconds(load)
+    of_runs = zip(*every, strict=True) if every else ((), (), ())
     low, expected, high = (
-        START_UP + _last_end(durations, workers)
-        for durations in (zip(*every, strict=True) if every else ([], [], []))
+        start + _last_end(durations, workers)
+        for start, durations in zip(starts, of_runs, strict=True)
     )
     # Replay buffers are removed when a run ends, so only those of parallel runs exist together.
     total = sum(r.bytes for r in known) + replay * min(workers, len(specs))
@@ -271,6 +285,14 @@ def estimate_cost(
     return CostEstimate(
         expected, total, None if guessed else low, None if guessed else high, basis
     )
+
+
+def _start_seconds(load: MachineLoad | None) -> tuple[float, float, float]:
+    """Least, expected and longest seconds that a command takes before its first run trains."""
+    others = load.others if load else 0.0
+    expected = START_UP * (load.slowdown(others) if load else 1.0)
+    faster, slower = _factors(LEAST_SPREAD, others, load)
+    return expected / faster, expected, expected * slower
 
 
 def _last_end(durations: Sequence[float], workers: int) -> float:
@@ -281,7 +303,9 @@ def _last_end(durations: Sequence[float], workers: int) -> float:
     return max(ends)
 
 
-def _run_seconds(spec: RunSpec, rates: Rates, begun: int) -> tuple[float, float, float]:
+def _run_seconds(
+    spec: RunSpec, rates: Rates, begun: int, load: MachineLoad | None
+) -> tuple[float, float, float]:
     """Least, expected and longest seconds of a run that continues from step `begun`."""
     steps, every = int(spec.budget["steps"]), spec.budget.get("evaluation_every")
     starts = spec.algorithm.get("learning_starts") or 0
@@ -290,12 +314,25 @@ def _run_seconds(spec: RunSpec, rates: Rates, begun: int) -> tuple[float, float,
     evaluations = steps // every - begun // every if every else 0
     evaluated = evaluations * _rounds(spec.budget["evaluation_episodes"]) * rates.episode
     evaluated += _rounds(spec.budget["final_episodes"]) * rates.final_episode
-    spread, episodes = rates.spread, rates.episode_spread
+    faster, slower = _factors(rates.spread, rates.others, load)
     return (
-        trained / spread + evaluated / spread / episodes,
+        (trained + evaluated / rates.episode_spread) / faster,
         trained + evaluated,
-        trained * spread + evaluated * spread * episodes,
+        (trained + evaluated * rates.episode_spread) * slower,
     )
+
+
+def _factors(spread: float, others: float, load: MachineLoad | None) -> tuple[float, float]:
+    """The factors by which something may become faster and slower than it was measured.
+
+    Args:
+        spread: The factor on an unchanged machine.
+        others: Processes of other programs while it was measured.
+        load: The present load of the machine; None if it is unknown.
+    """
+    if load is None:
+        return spread, spread
+    return spread * load.speed_up_later(others), spread * load.slowdown_later(others)
 
 
 def _rounds(episodes: int) -> int:
@@ -312,9 +349,14 @@ def store_rates(done: Sequence[tuple[RunRecord, int]], workers: int) -> None:
     """
     measured: dict[str, list[Rates]] = {}
     specs = {record.spec.fingerprint: record.spec for record, _ in done}
+    waiting = waiting_processes()
     for record, size in done:
         if rates := rates_of_run(record, size):
-            measured.setdefault(record.spec.fingerprint, []).append(rates)
+            # The runs themselves are among the processes of the last minute.
+            threads = workers * int(record.spec.compute["threads"])
+            measured.setdefault(record.spec.fingerprint, []).append(
+                replace(rates, others=max(waiting - threads, 0.0))
+            )
     if measured:
         RateCache(workers).store(
             [(specs[key], combine(values)) for key, values in measured.items()]
@@ -350,17 +392,28 @@ def rates_of_run(record: RunRecord, size: int) -> Rates | None:
         len(final.returns)
     )
     rounds = sum(_rounds(len(e.returns)) for e in record.evaluations)
+    typical = seconds / rounds if episodes else last
     return Rates(
         start=max(first - begun - earlier - at * step, 0.0),
         step=step,
         update=0.0,
-        episode=seconds / rounds if episodes else last,
+        episode=typical,
         final_episode=last,
         spread=LEAST_SPREAD,
-        episode_spread=1.0,
+        episode_spread=_episode_spread(record, typical),
         bytes=size,
         basis=Basis.RUNS,
     )
+
+
+def _episode_spread(record: RunRecord, typical: float) -> float:
+    """The largest factor between the seconds of an episode in an evaluation and the mean of all.
+
+    Episodes change while a policy learns, so those of a longer or shorter run differ from the mean.
+    """
+    every = [e.seconds / _rounds(len(e.returns)) for e in record.evaluations if e.returns]
+    factors = [max(each / typical, typical / each) for each in every if each > 0 < typical]
+    return max(factors, default=1.0)
 
 
 def combine(several: Sequence[Rates]) -> Rates:
@@ -382,4 +435,5 @@ def combine(several: Sequence[Rates]) -> Rates:
         episode_spread=middle("episode_spread"),
         spread=max([middle("spread"), *factors]),
         bytes=int(middle("bytes")),
+        others=middle("others"),
     )

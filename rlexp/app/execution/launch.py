@@ -352,6 +352,7 @@ def make_run_plan(
         rates=costs.rates,
         continued=steps_done(beginning_of),
         replay=replay,
+        load=costs.load,
     )
     return RunPlan(
         experiment=paths.name,

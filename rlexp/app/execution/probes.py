@@ -15,7 +15,7 @@ from typing import Any
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.estimate import (
-    LEAST_SPREAD,
+    LEAST_PROBE_SPREAD,
     Basis,
     RateCache,
     Rates,
@@ -24,10 +24,11 @@ from rlexp.app.execution.estimate import (
     guess_rates,
 )
 from rlexp.app.execution.launch_settings import PRELOAD, LaunchSettings
+from rlexp.app.execution.machine_load import MachineLoad
 from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
-from rlexp.executors import Job, Session
+from rlexp.executors import Job, Remote, Session
 from rlexp.executors.devices import missing_device
 from rlexp.executors.local import Local
 from rlexp.protocol.identity import canonical, short_name
@@ -61,11 +62,13 @@ class Costs:
         spaces: Spaces of the environments that were examined, by canonical configuration.
         rates: What runs cost, by their fingerprints; also first guesses.
         refused: Why runs cannot be built, by their fingerprints.
+        load: The present load of the machine that executes the runs; None if it is unknown.
     """
 
     spaces: Mapping[str, EnvironmentSpaces] = field(default_factory=dict)
     rates: Mapping[str, Rates] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    load: MachineLoad | None = None
 
     def check(self, specs: Sequence[RunSpec]) -> None:
         """Refuse runs that a probe could not build, before anything starts.
@@ -110,6 +113,8 @@ def find_costs(
     spaces = spaces or {}
     first = {spec.fingerprint: spec for spec in reversed(specs)}
     workers = parallel_runs(launch, len(specs))
+    load = MachineLoad.now(workers * launch.threads)
+    of_the_runs = None if isinstance(launch.executor, Remote) else load
     cache = RateCache(workers)
     rates = {
         key: cache.find(spec) or guess_rates(spec, spaces.get(canonical(spec.environment)))
@@ -125,21 +130,21 @@ def find_costs(
     ]
     expected = estimate_cost(specs, workers, rates=rates).seconds
     if not guessed or probing is False or (probing is None and expected < PROBE_FROM):
-        return Costs(spaces, rates)
+        return Costs(spaces, rates, load=of_the_runs)
     observer.note("Measuring for some seconds what a run costs (--no-probe leaves this out)")
     # The longest part of the plan first: all probes together have a limit.
     longest_first = sorted(
         guessed, key=lambda spec: -spec.budget["steps"] * rates[spec.fingerprint].training
     )
     measured = _probe(longest_first, workers, launch, workspace)
-    found = {key: _rates(results) for key, results in measured.items()}
+    found = {key: _rates(results, load.others) for key, results in measured.items()}
     known = {key: found_rates for key, found_rates in found.items() if found_rates is not None}
     cache.store([(first[key], found_rates) for key, found_rates in known.items()])
     refused = {key: why for key, results in measured.items() if (why := _refusal(results))}
     for key, results in measured.items():
         if key not in known and key not in refused:
             observer.note(f"No cost of {describe_cell(first[key])} was measured: {_why(results)}")
-    return Costs(spaces, {**rates, **known}, refused)
+    return Costs(spaces, {**rates, **known}, refused, of_the_runs)
 
 
 def parallel_runs(launch: LaunchSettings, runs: int) -> int:
@@ -219,23 +224,24 @@ def _read(folder: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _rates(results: Results) -> Rates | None:
+def _rates(results: Results, others: float) -> Rates | None:
     """The rates that the probes of a configuration measured; None if none measured any."""
-    measured = [_of_document(document) for document in results if "step" in document]
+    measured = [_of_document(document, others) for document in results if "step" in document]
     return combine(measured) if measured else None
 
 
-def _of_document(document: Mapping[str, Any]) -> Rates:
+def _of_document(document: Mapping[str, Any], others: float) -> Rates:
     return Rates(
         start=document["start"],
         step=document["step"],
         update=document["update"],
         episode=document["episode"],
         final_episode=document["episode"],
-        spread=max(document["spread"], LEAST_SPREAD),
+        spread=max(document["spread"], LEAST_PROBE_SPREAD),
         episode_spread=document["episode_spread"],
         bytes=MODEL_FILES * document["model"] + JOURNAL_BYTES,
         basis=Basis.PROBE,
+        others=others,
     )
 
 
