@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium as gym
@@ -15,6 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments import Environment
 from rlexp.errors import RlexpError
+from rlexp.temporary_folders import scratch
 from rlexp.training.episode_log import Array, NotReplayable, digest
 from rlexp.training.rng_state import seed_globals, undisturbed_globals
 from rlexp.training.subprocess_vec_env import EnvironmentDied
@@ -66,8 +66,8 @@ def check_round_trip(
     Returns:
         The reason why a state cannot be restored, in one line, or None.
     """
-    with undisturbed_globals(), TemporaryDirectory(prefix="rlexp-probe-") as folder:
-        check = _ReplayCheck(environment, gamma, seed, Path(folder), beat)
+    with undisturbed_globals(), scratch("rlexp-probe-") as (folder, _):
+        check = _ReplayCheck(environment, gamma, seed, folder, beat)
         try:
             return check.difference()
         except NotReplayable as error:

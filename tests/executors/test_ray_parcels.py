@@ -2,7 +2,6 @@
 
 import io
 import os
-import stat
 import tarfile
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from rlexp.errors import RecordError
 from rlexp.executors.ray.messages import OFFSET, Piece, pack, read_below, unpack, write_below
 from rlexp.executors.ray.session import uploaded_files
-from rlexp.executors.ray.temporary_folders import scratch
 from rlexp.store.layout import ExperimentPaths
 
 
@@ -149,15 +147,3 @@ def test_baggage_is_what_a_worker_needs(tmp_path: Path) -> None:
         *("experiment.json", "orders/a.json", "a/spec.json", "a/attempts/1/events.jsonl"),
         "a/checkpoints/100/manifest.json",
     } == {piece.name for piece in uploaded_files(paths, [paths.run("a")])}
-
-
-def test_abandoned_temporary_folders_are_removed(tmp_path: Path) -> None:
-    """A temporary folder that no process holds is removed; a held folder and a link stay."""
-    (tmp_path / "rlexp-x-dead").mkdir()
-    (tmp_path / "rlexp-x-dead" / ".lock").touch()
-    (tmp_path / "rlexp-x-link").symlink_to(tmp_path)
-    with scratch("rlexp-x-", tmp_path) as (first, _), scratch("rlexp-x-", tmp_path) as (second, _):
-        names = {path.name for path in tmp_path.iterdir()}
-        assert {first.name, second.name, "rlexp-x-link"} == names
-        assert stat.S_IMODE(os.stat(first).st_mode) == 0o700  # noqa: PTH116
-    assert ["rlexp-x-link"] == [path.name for path in tmp_path.iterdir()]

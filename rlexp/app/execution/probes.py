@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces
@@ -33,6 +32,7 @@ from rlexp.executors.devices import missing_device
 from rlexp.executors.local import Local
 from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.spec import RunSpec
+from rlexp.temporary_folders import scratch
 
 ENTRY = "rlexp.app.execution.probe_process:execute"
 """The function that a process forked for one probe calls, as module and name."""
@@ -164,7 +164,7 @@ def _probe(
     measured: dict[str, Results] = {}
     deadline = time.monotonic() + ALL_PROBES_LIMIT
     with (
-        TemporaryDirectory(prefix="rlexp-probe-", ignore_cleanup_errors=True) as folder,
+        scratch("rlexp-probe-") as (folder, _),
         _executor(launch, at_a_time).open(
             ENTRY, PRELOAD, threads=launch.threads, folder=workspace.folder
         ) as session,
@@ -173,7 +173,7 @@ def _probe(
             if measured and time.monotonic() > deadline:
                 break
             folders = [
-                _write_request(Path(folder) / f"{number}-{position}", spec, workspace)
+                _write_request(folder / f"{number}-{position}", spec, workspace)
                 for position, spec in enumerate(batch)
             ]
             _execute(session, folders)

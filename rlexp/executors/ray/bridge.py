@@ -20,7 +20,7 @@ from typing import Any
 
 from rlexp.executors.ray import node_task
 from rlexp.executors.ray.messages import Mailbox, Message, Wire
-from rlexp.executors.ray.temporary_folders import scratch
+from rlexp.temporary_folders import scratch
 
 PREFIX = "rlexp-ray-"
 SHORT = 30

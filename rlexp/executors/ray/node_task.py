@@ -21,11 +21,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlexp.executors.ray.messages import Message, Piece, pack, read_below, unpack, write_below
-from rlexp.executors.ray.temporary_folders import scratch
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.records.events import RunEnded
 from rlexp.store.bundles import bundle_step
 from rlexp.store.manifest import MANIFEST, is_chunk
+from rlexp.temporary_folders import scratch
 
 JOURNAL, PROGRESS = "events.jsonl", "progress.bin"
 ENDED = f'"event":"{RunEnded.tag}"'.encode()

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from rlexp.app.execution.probes import Costs, find_costs
 from rlexp.app.execution.request import read_request
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError
+from rlexp.executors.local import Local
 from rlexp.protocol.spec import RunSpec
 
 MEASURED = {"start": 1.0, "step": 0.01, "update": 0.02, "episode": 0.5, "spread": 1.3}
@@ -116,6 +120,29 @@ def test_a_real_probe_measures_and_refuses(
     with pytest.raises(ConfigError, match=r"dqn on CartPole-v1 cannot be built: .*fast"):
         rlexp(tmp_path, "run", *words, "--probe")
     assert [] == list(tmp_path.glob("runs/*"))
+
+
+def test_the_folder_of_a_killed_command_is_removed_by_the_next_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed while it probes leaves a folder, which does not stay for ever."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    words = ["run", *SHORT, "--dry-run", "--probe", "--quiet"]
+    command = subprocess.Popen([sys.executable, "-m", "rlexp", *words], cwd=tmp_path)
+    while not (abandoned := list(temporary.glob("rlexp-probe-*/0-0/request.json"))):
+        assert command.poll() is None
+        time.sleep(0.02)
+    command.kill()
+    command.wait()
+    assert abandoned[0].exists()
+    # The next probe: its processes are left out, which takes most of its time.
+    monkeypatch.setattr(Local, "open", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(probes, "_execute", lambda *_: None)
+    costs(tmp_path, *SHORT, probing=True)
+    assert [] == list(temporary.glob("rlexp-probe-*"))
 
 
 def test_the_command_itself_imports_no_learning_library() -> None:

@@ -22,10 +22,13 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[tuple[Path, int
         with suppress(OSError):
             _remove_if_abandoned(folder)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    unlocked = folder / f"{LOCK}.new"
+    descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     # A `flock` lasts as long as any process has the descriptor open: a worker that outlives this
     # process for a moment keeps its folder.
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    # Another process must never see the lock file without the lock.
+    unlocked.rename(folder / LOCK)
     try:
         yield folder, descriptor
     finally:
