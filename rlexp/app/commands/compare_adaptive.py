@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from signal import Signals
 from typing import ClassVar
 
@@ -24,10 +24,13 @@ from rlexp.app.comparison.sequential import (
     restart_design,
 )
 from rlexp.app.execution.checkpoints import drift_command
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchSettings
-from rlexp.app.execution.probes import find_costs
+from rlexp.app.execution.preparation import find_checked_costs
+from rlexp.app.execution.probes import Costs
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported
@@ -37,6 +40,7 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
+from rlexp.config.overrides import parse_overrides
 from rlexp.config.report_settings import read_report
 from rlexp.config.validate import validate
 from rlexp.engine.source import Plan, make_plan
@@ -64,7 +68,7 @@ class AdaptiveRequest:
             `maxt`.
         dry_run: Whether to return the runs of the next look and start nothing.
         restart: Whether to replace a frozen design by this one.
-        overrides: Changed settings of `conf/report.yaml`.
+        overrides: Changed settings of `conf/report.yaml`, and of executor and trackers.
         command: The command as the user typed it.
         probe: Whether to measure what runs cost before the first one starts; None measures plans
             that seem to take a minute or longer.
@@ -148,8 +152,11 @@ def compare_adaptively(
     """
     workspace.make_allowed_importable()
     # Only the settings are needed: without sections, none of their classes is imported.
-    overrides = ["section=[]", *request.overrides]
-    settings = read_report(overrides, workspace.folder, workspace.allowed).settings
+    of_execution = _overrides_of_execution(request)
+    of_report = [word for word in request.overrides if word not in of_execution]
+    settings = read_report(
+        ["section=[]", *of_report], workspace.folder, workspace.allowed
+    ).settings
     paths = workspace.experiment(_experiment(request))
     experiment = read_experiment(paths)
     refuse_imported(experiment)
@@ -160,6 +167,14 @@ def compare_adaptively(
     design = make_design(evidence, settings, request.group, request.interims, request.family)
     if request.dry_run:
         return _dry_run(design, paths, request, workspace, observer)
+    if not request.restart:
+        read_matching_design(paths, design)
+    preparation = _Preparation(request, workspace, observer)
+    # Runs that cannot start are refused before the design is frozen.
+    looked = analyse(design, evidence)
+    if not looked.finished:
+        _check_scores(looked, design, evidence, paths)
+        preparation.prepare(*_plan(looked, evidence, design))
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         scores = sum(member.score is not None for member in evidence.members)
         ledger = (restart_design if request.restart else freeze_design)(paths, design, scores)
@@ -167,7 +182,41 @@ def compare_adaptively(
         LedgerWriter(paths).enter_late()
         for text in _warnings(ledger, design):
             observer.note(f"Warning: {text}")
-        return _until_decided(design, paths, request, workspace, observer)
+        return _until_decided(design, paths, preparation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preparation:
+    """Checks the runs of each look before they start, as `rlexp run` does.
+
+    Attributes:
+        request: The request of the command.
+        workspace: The workspace.
+        observer: Receives remarks.
+        spaces: Spaces of the environments that were examined, by canonical configuration.
+    """
+
+    request: AdaptiveRequest
+    workspace: Workspace
+    observer: Observer
+    spaces: dict[str, EnvironmentSpaces] = field(default_factory=dict)
+
+    def prepare(self, experiment: Experiment, plan: Plan) -> tuple[LaunchSettings, Costs]:
+        """The launch settings of the missing runs, and what these runs cost.
+
+        Raises:
+            ConfigError: A device is missing, the runs do not fit into the memory, or a learner
+                cannot be built.
+        """
+        launch = _launch_settings_of(experiment, self.request, self.workspace)
+        check_devices((spec.compute["device"] for spec in plan.missing), launch.executor)
+        missing = {spec.fingerprint for spec in plan.missing}
+        configurations = [c for c in experiment.configurations if c.fingerprint in missing]
+        check_compatibility(configurations, self.workspace, self.spaces)
+        costs = find_checked_costs(
+            plan, launch, self.request.probe, self.workspace, self.observer, self.spaces
+        )
+        return launch, costs
 
 
 def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
@@ -187,12 +236,10 @@ def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
 def _until_decided(
     design: FrozenDesign,
     paths: ExperimentPaths,
-    request: AdaptiveRequest,
-    workspace: Workspace,
-    observer: Observer,
+    preparation: _Preparation,
 ) -> AdaptiveComparison:
     """Make looks and launch the runs of the next look until the comparison is finished."""
-    launch = _launch_settings_of(read_experiment(paths), request, workspace)
+    request, workspace = preparation.request, preparation.workspace
     while True:
         evidence = collect_evidence([paths.name], Phase.TEST, workspace)
         looked = analyse(design, evidence)
@@ -205,10 +252,10 @@ def _until_decided(
         experiment, plan = _plan(looked, evidence, design)
         if not plan.missing:
             raise RecordError(_without_score([], paths))
-        costs = find_costs(plan.missing, launch, workspace, observer, probing=request.probe)
-        costs.check(plan.missing)
+        launch, costs = preparation.prepare(experiment, plan)
         interrupted, _ = launch_experiment(
-            paths, experiment, Phase.TEST, plan, launch, workspace, observer, costs
+            *(paths, experiment, Phase.TEST, plan, launch, workspace, preparation.observer),
+            costs,
         )
         if interrupted is not None:
             evidence = collect_evidence([paths.name], Phase.TEST, workspace)
@@ -233,9 +280,8 @@ def _dry_run(
         return _next_look(paths, design, None, None, ())
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
-    launch = _launch_settings_of(experiment, request, workspace)
+    launch, costs = _Preparation(request, workspace, observer).prepare(experiment, plan)
     code = read_code(workspace.folder, workspace.layout.root)
-    costs = find_costs(plan.missing, launch, workspace, observer, probing=request.probe)
     planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
 
@@ -318,11 +364,18 @@ def _grown(experiment: Experiment, looked: InterimAnalysis, design: FrozenDesign
     return replace(experiment, seeds=replace(experiment.seeds, test=most), allotted=fewer)
 
 
+def _overrides_of_execution(request: AdaptiveRequest) -> list[str]:
+    """The overrides that say how runs are executed: those of executor and trackers."""
+    keys = [parsed.key_or_group for parsed in parse_overrides(request.overrides)]
+    words = zip(request.overrides, keys, strict=True)
+    return [word for word, key in words if key.partition(".")[0] in {"executor", "tracker"}]
+
+
 def _launch_settings_of(
     experiment: Experiment, request: AdaptiveRequest, workspace: Workspace
 ) -> LaunchSettings:
-    """The launch settings of the workspace's present configuration."""
-    settings = compose([], workspace.folder)[0].plain
+    """The launch settings of the workspace's present configuration and the request."""
+    settings = compose(_overrides_of_execution(request), workspace.folder)[0].plain
     root, parts = validate(settings, workspace.allowed)
     return LaunchSettings(
         executor=parts.executor,
@@ -331,6 +384,8 @@ def _launch_settings_of(
         command=request.command,
         with_drift=drift_command(["rlexp", "resume", experiment.name], workspace),
         trackers=ChosenTrackers.of(settings, parts),
+        changeable=False,
+        override_option="--set",
     )
 
 

@@ -194,6 +194,8 @@ def _launch_settings_of(
         with_drift=drift_command(command, workspace, *(["--retry"] if options.retry else [])),
         trackers=request.trackers,
         detach=options.detach,
+        # `resume` and `extend` execute what records define.
+        changeable=command[1] == "run",
     )
 
 

@@ -61,6 +61,8 @@ class LaunchSettings:
         with_drift: The same command with `--allow-drift`.
         trackers: The trackers that receive the records.
         detach: Whether remote runs continue after this command has ended.
+        changeable: Whether overrides of the command may change the configurations of its runs.
+        override_option: The option before each override of the command; empty without one.
     """
 
     executor: Executor | Remote
@@ -70,6 +72,8 @@ class LaunchSettings:
     with_drift: str | None = None
     trackers: ChosenTrackers = field(default_factory=ChosenTrackers)
     detach: bool = False
+    changeable: bool = True
+    override_option: str = ""
 
     @property
     def allow_drift(self) -> bool:

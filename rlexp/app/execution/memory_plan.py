@@ -86,7 +86,11 @@ def check_memory(
     buffers = sum(need.buffers for need in together)
     if _total(together) <= room or buffers < PROCESS_BYTES * len(together):
         return
-    words = list(_words(together, room, launch, alike=all(need.row for need in needs)))
+    alike = launch.changeable and all(need.row for need in needs)
+    words = [
+        f"{launch.override_option} {word}".lstrip()
+        for word in _words(together, room, launch, alike=alike)
+    ]
     raise ConfigError(f"{_problem(together, limit, whose)}: {_remedy(together[0], words)}")
 
 
@@ -159,7 +163,7 @@ def _words(
         together: The largest runs that are executed at a time, the largest first.
         room: Bytes that they may take.
         launch: How the runs are executed.
-        alike: Whether every run has a replay buffer, so that one override fits all.
+        alike: Whether one override can change the replay buffer of every run.
     """
     fitting = [n for n in range(1, len(together)) if _total(together[:n]) <= room]
     if fitting:

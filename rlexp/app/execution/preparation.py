@@ -1,10 +1,11 @@
 """Checks a plan before anything starts: parts that fit, memory that suffices, learners that build.
 
 `prepare` is the entry of `rlexp run`. A dry run leaves out the configurations that cannot be
-trained, and says why; a run with one of them is refused.
+trained, and says why; a run with one of them is refused. `find_checked_costs` is for commands whose
+configurations are known to fit their tasks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
@@ -52,11 +53,7 @@ def prepare(
     configurations = request.experiment.configurations
     if not options.dry_run or len(configurations) == 1:
         check_compatibility(configurations, workspace, spaces, request.parts)
-        check_memory(plan.missing, launch, spaces)
-        costs = find_costs(
-            plan.missing, launch, workspace, observer, spaces, probing=options.probe
-        )
-        costs.check(plan.missing)
+        costs = find_checked_costs(plan, launch, options.probe, workspace, observer, spaces)
         return Prepared(plan, costs)
     refused = {
         configuration.fingerprint: _cell(configuration, error)
@@ -72,6 +69,33 @@ def prepare(
     if len(refused) == len(configurations):
         raise ConfigError(next(iter(refused.values())).reason)
     return Prepared(_without(plan, refused), costs, tuple(refused.values()))
+
+
+def find_checked_costs(
+    plan: Plan,
+    launch: LaunchSettings,
+    probing: bool | None,
+    workspace: Workspace,
+    observer: Observer,
+    spaces: Mapping[str, EnvironmentSpaces],
+) -> Costs:
+    """What the missing runs of a plan cost; refuses runs that do not fit or cannot be built.
+
+    Args:
+        plan: The plan.
+        launch: How its runs are executed.
+        probing: Whether to probe; None probes plans that seem to take a minute or longer.
+        workspace: The workspace.
+        observer: Receives remarks.
+        spaces: Spaces of the environments, as `check_compatibility` collects them.
+
+    Raises:
+        ConfigError: The runs need more memory than there is, or a learner cannot be built.
+    """
+    check_memory(plan.missing, launch, spaces)
+    costs = find_costs(plan.missing, launch, workspace, observer, spaces, probing=probing)
+    costs.check(plan.missing)
+    return costs
 
 
 def _failures(

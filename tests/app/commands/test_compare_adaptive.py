@@ -1,7 +1,8 @@
 """A sequential comparison adds seeds only for undecided pairs, with one frozen design."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ from stored_runs import Stored, configuration, failed, stored
 
 from rlexp.app.commands.compare import CompareRequest, compare
 from rlexp.app.commands.compare_adaptive import AdaptiveRequest
+from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.workspace import Workspace
 from rlexp.cli.compare_adaptive import compare_adaptively
 from rlexp.console import Console
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import Phase
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import Layout
@@ -45,6 +49,22 @@ def empty_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspac
     """An empty workspace with a separate cache of run speeds."""
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
     return Workspace(tmp_path, Layout(tmp_path / "runs"))
+
+
+@pytest.fixture(autouse=True)
+def spaces(monkeypatch: pytest.MonkeyPatch) -> dict[str, EnvironmentSpaces]:
+    """Spaces of tasks, by label; the plug-ins of stored configurations are not built."""
+    by_label: dict[str, EnvironmentSpaces] = {}
+
+    def examine(
+        configurations: Sequence[Configuration], _: Workspace, into: dict[str, EnvironmentSpaces]
+    ) -> None:
+        for configured in configurations:
+            if configured.label in by_label:
+                into[canonical(configured.environment)] = by_label[configured.label]
+
+    monkeypatch.setattr("rlexp.app.commands.compare_adaptive.check_compatibility", examine)
+    return by_label
 
 
 @pytest.fixture
@@ -324,6 +344,66 @@ def test_a_look_with_a_finally_failed_run_trains_nothing(
     with pytest.raises(RecordError, match="the next look needs 1 run that ended without a score"):
         compare_adaptively(REQUEST, empty_workspace, Console())
     assert {} == trained["runs"]
+
+
+def with_part(configured: Configuration, name: str, **settings: Any) -> Configuration:
+    """A configuration with further settings of its algorithm, or another device."""
+    if name == "compute":
+        return replace(configured, compute=replace(configured.compute, **settings))
+    return replace(configured, algorithm={**configured.algorithm, **settings})
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            with_part(DQN, "algorithm", buffer_size=150),
+            r"need 4\.3 GB of memory \(dqn .* this machine has 4 GB: add --set executor\.workers=1$",
+        ),
+        (with_part(DQN, "compute", device="cuda:77"), "compute.device=cuda:77"),
+    ],
+)
+def test_runs_that_cannot_start_are_refused_before_the_design_is_frozen(
+    empty_workspace: Workspace,
+    trained: dict[str, Any],
+    spaces: dict[str, EnvironmentSpaces],
+    monkeypatch: pytest.MonkeyPatch,
+    changed: Configuration,
+    expected: str,
+    *,
+    dry_run: bool,
+) -> None:
+    """Runs that need more memory or another device are refused, and no design is written."""
+    huge = EnvironmentSpaces(
+        ("Box",), "Discrete", 1, masked=False, frame=10**7, transition=2 * 10**7
+    )
+    spaces["dqn"] = huge
+    monkeypatch.setattr("rlexp.app.execution.memory_plan.memory_limit", lambda: 4 * 10**9)
+    experiment = stored(empty_workspace.layout, "alpha", PPO, changed, test=1)
+    two = replace(REQUEST, overrides=(*QUICK, "executor.workers=2"), dry_run=dry_run)
+    with pytest.raises(ConfigError, match=expected):
+        compare_adaptively(two, empty_workspace, Console())
+    assert not experiment.paths.adaptive.exists()
+    assert {} == trained["runs"]
+
+
+def test_the_offered_word_makes_the_runs_fit(
+    empty_workspace: Workspace,
+    trained: dict[str, Any],
+    spaces: dict[str, EnvironmentSpaces],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With one worker, runs start that do not fit into the memory together."""
+    spaces["dqn"] = EnvironmentSpaces(
+        ("Box",), "Discrete", 1, masked=False, frame=10**7, transition=2 * 10**7
+    )
+    monkeypatch.setattr("rlexp.app.execution.memory_plan.memory_limit", lambda: 4 * 10**9)
+    changed = with_part(DQN, "algorithm", buffer_size=150)
+    stored(empty_workspace.layout, "alpha", PPO, changed, test=1)
+    fewer = replace(REQUEST, overrides=(*QUICK, "executor.workers=1"))
+    assert compare_adaptively(fewer, empty_workspace, Console()) == 0
+    assert {"ppo", "dqn"} == set(trained["runs"])
 
 
 @pytest.mark.parametrize("content", ["[]", "garb", '{"schema": 1, "design": {"group": 0}}'])

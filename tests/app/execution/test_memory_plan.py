@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from finished_runs import study
@@ -30,11 +31,11 @@ def request(folder: Path, *words: str) -> RunRequest:
     return read_request(last_words(*WORDS, *words), study(folder))
 
 
-def check(folder: Path, *words: str) -> str:
+def check(folder: Path, *words: str, **settings: Any) -> str:
     """The refusal of a command's runs; empty if they fit."""
     asked = request(folder, *words)
     launch = LaunchSettings(
-        executor=asked.executor, threads=1, operational={}, command=("rlexp", "run")
+        executor=asked.executor, threads=1, operational={}, command=("rlexp", "run"), **settings
     )
     spaces = {canonical(spec.environment): PONG for spec in asked.specs()}
     try:
@@ -96,6 +97,14 @@ def test_learners_without_a_replay_buffer_get_no_word_for_one(tmp_path: Path) ->
     assert refusal.endswith("an experiment of its own, with a smaller algorithm.buffer_size")
     huge = check(tmp_path, "algorithm=ppo", "algorithm.n_steps=1_000_000", "executor.workers=1")
     assert huge.endswith("choose a smaller algorithm.n_steps or environment.vector.count")
+
+
+def test_recorded_runs_get_no_word_that_would_change_them(tmp_path: Path) -> None:
+    """`rlexp resume` takes fewer workers, and no other size of a buffer."""
+    words = ("algorithm=dqn", "algorithm.buffer_size=100_000", "executor.workers=4")
+    assert check(tmp_path, *words, changeable=False).endswith(": add executor.workers=2")
+    refusal = check(tmp_path, *words, changeable=False, override_option="--set")
+    assert refusal.endswith(": add --set executor.workers=2")
 
 
 def test_only_what_is_written_counts_unless_the_array_is_too_large(tmp_path: Path) -> None:
