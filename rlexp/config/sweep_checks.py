@@ -1,6 +1,6 @@
 """Checks of a composed sweep: settings that cannot work are refused before any training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rlexp.config.search_space import SearchedGroups
@@ -148,18 +148,58 @@ def check_values(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
     Raises:
         ConfigError: A value is invalid. The error names the parameter, the value and the reason.
     """
-    space, names = request.space, request.configurations.groups
-    chosen = [p for p in space.parameters if p.key in names and isinstance(p.domain, Choice)]
-    groups = SearchedGroups(
+    groups = _searched_groups(request)
+    for options in groups.combinations():
+        _check_combination(request, options, allowed)
+        for parameter in _parameters_with(request, groups, options):
+            _check_parameter(request, parameter, options, allowed)
+
+
+def _searched_groups(request: SweepRequest) -> SearchedGroups:
+    """The configuration groups of which the sweep searches the option."""
+    names = request.configurations.groups
+    chosen = [p for p in request.space.parameters if p.key in names]
+    return SearchedGroups(
         {p.key: p.domain for p in chosen if isinstance(p.domain, Choice)},
         {p.key: {k: tuple(v) for k, v in p.when.items()} for p in chosen},
     )
+
+
+def _parameters_with(
+    request: SweepRequest, groups: SearchedGroups, options: Mapping[str, str]
+) -> Iterator[Parameter]:
+    """The keys of the configuration that are searched with these options of the groups."""
+    for parameter in request.space.parameters:
+        whole = groups.admits(options, {k: tuple(v) for k, v in parameter.when.items()})
+        is_group = parameter.key in request.configurations.groups
+        if whole and not is_group and not parameter.is_switch:
+            yield parameter
+
+
+def largest_trials(request: SweepRequest, keys: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Parameters of trials with the largest values of some keys.
+
+    For each combination of groups: all of these keys at their largest values together, and each key
+    alone, because together they may be invalid, or never active in one trial.
+
+    Args:
+        request: The sweep.
+        keys: Searched keys with numbers.
+    """
+    groups = _searched_groups(request)
     for options in groups.combinations():
-        _check_combination(request, options, allowed)
-        for parameter in space.parameters:
-            whole = groups.admits(options, {k: tuple(v) for k, v in parameter.when.items()})
-            if whole and parameter.key not in names and not parameter.is_switch:
-                _check_parameter(request, parameter, options, allowed)
+        counting = [p for p in _parameters_with(request, groups, options) if p.key in keys]
+        largest = {p.key: _largest(p.domain) for p in counting}
+        yield _example(request, {**largest, **options})
+        for parameter in counting:
+            forced = {**_ancestors(parameter, request.space), **options}
+            yield _example(request, {**largest, **forced})
+            yield _example(request, {**forced, parameter.key: largest[parameter.key]})
+
+
+def _largest(domain: Domain) -> Any:
+    numbers = [value for value in extreme_values(domain) if isinstance(value, int | float)]
+    return max(numbers, default=extreme_values(domain)[0])
 
 
 def _check_combination(

@@ -272,19 +272,43 @@ def _costs(
     """What the runs of a sweep cost, by those of its default configuration.
 
     Raises:
-        ConfigError: The default configuration cannot be built, or does not fit into the memory.
+        ConfigError: The default configuration cannot be built; or it, or a trial with the largest
+            searched values, does not fit into the memory.
     """
     if not has_work(sweeping):
         return Costs(configurer.spaces)
     spec = experiment.default.spec(Phase.TUNING, experiment.seeds.root, 0)
     runs = max(ceil(remaining_steps(sweeping) / sweeping.search.question.steps), 1)
     specs = [spec] * runs
-    check_memory(specs, launch, configurer.spaces)
+    _check_memory(specs, launch, configurer)
     costs = find_costs(
         specs, launch, workspace, observer, configurer.spaces, probing=options.probe
     )
     costs.check([spec])
     return costs
+
+
+def _check_memory(
+    specs: Sequence[RunSpec], launch: LaunchSettings, configurer: Configurer
+) -> None:
+    """Check the memory of the default configuration, and of trials with the largest values.
+
+    Args:
+        specs: Runs of the default configuration, as many as the sweep needs at most.
+        launch: How the runs are executed.
+        configurer: Makes the configurations of trials.
+
+    Raises:
+        ConfigError: They do not fit; names the words that make them fit.
+    """
+    keys = configurer.asked.request.space.keys
+    default = "the default configuration"
+    check_memory(specs, launch, configurer.spaces, which=default, searched=keys)
+    # Every run at a time may be one of the largest.
+    largest = configurer.largest_specs() * parallel_runs(launch, len(specs))
+    check_memory(
+        largest, launch, configurer.spaces, which="the largest searched values", searched=keys
+    )
 
 
 def _launch_settings_of(

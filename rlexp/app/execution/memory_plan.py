@@ -5,7 +5,7 @@ words that make it fit.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -27,6 +27,17 @@ ROLLOUT_COPIES = 2
 """Copies of a rollout: as it was collected, and flattened for minibatches."""
 SCALARS_OF_ROLLOUT = 24
 """Bytes of the reward, value, return, advantage, log-probability and start of a transition."""
+MINIBATCH_FRAMES = 2
+"""Observations of a transition in a minibatch."""
+NUMBERS_OF_PIXEL = 4
+"""Bytes of a pixel in a minibatch, where it is a number for the network."""
+SIZE = "algorithm.buffer_size"
+"""The setting with the transitions of a replay buffer."""
+MEMORY_KEYS = (
+    *(SIZE, "algorithm.n_steps", "algorithm.batch_size"),
+    *("environment.vector.count", "environment.vector.frame_stack"),
+)
+"""Settings that enlarge the memory of a run with their value."""
 UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 """Bytes of the units in which Slurm takes an amount of memory; none means megabytes."""
 
@@ -59,7 +70,12 @@ class RunMemory:
 
 
 def check_memory(
-    specs: Iterable[RunSpec], launch: LaunchSettings, spaces: Mapping[str, EnvironmentSpaces]
+    specs: Iterable[RunSpec],
+    launch: LaunchSettings,
+    spaces: Mapping[str, EnvironmentSpaces],
+    *,
+    which: str = "",
+    searched: Collection[str] = (),
 ) -> None:
     """Refuse runs that need more memory together than there is.
 
@@ -67,6 +83,8 @@ def check_memory(
         specs: The missing runs.
         launch: How the runs are executed.
         spaces: Spaces of their environments, as `check_compatibility` collects them.
+        which: What kind of runs these are, for the message.
+        searched: The keys that differ between trials of a sweep.
 
     Raises:
         ConfigError: The runs do not fit; names the words that make them fit.
@@ -91,7 +109,8 @@ def check_memory(
         f"{launch.override_option} {word}".lstrip()
         for word in _words(together, room, launch, alike=alike)
     ]
-    raise ConfigError(f"{_problem(together, limit, whose)}: {_remedy(together[0], words)}")
+    problem = _problem(together, limit, whose, f", {which}" if which else "")
+    raise ConfigError(f"{problem}: {_remedy(together[0], words, searched)}")
 
 
 def _limit(launch: LaunchSettings) -> tuple[int | None, int, str]:
@@ -123,34 +142,50 @@ def memory_of(spec: RunSpec, spaces: EnvironmentSpaces | None, limit: int) -> Ru
     size = settings.get("buffer_size")
     if spaces is None:
         return RunMemory(spec, 0, 0, PROCESS_BYTES)
+    steps = int(spec.budget["steps"])
     if isinstance(size, int):
         row = spaces.transition - (spaces.frame if settings.get("optimize_memory_usage") else 0)
         whole = size * spaces.frame > limit
-        rows = size if whole else min(size, int(spec.budget["steps"]))
-        return RunMemory(spec, row, rows, PROCESS_BYTES)
+        rows = size if whole else min(size, steps)
+        return RunMemory(spec, row, rows, PROCESS_BYTES + _minibatch_bytes(spec, spaces))
     rollout = settings.get("n_steps")
-    rows = rollout * spaces.environments if isinstance(rollout, int) else 0
+    # A rollout above the budget is refused elsewhere.
+    rows = min(rollout * spaces.environments, steps) if isinstance(rollout, int) else 0
     rollout_bytes = ROLLOUT_COPIES * rows * (spaces.frame + SCALARS_OF_ROLLOUT)
-    return RunMemory(spec, 0, 0, PROCESS_BYTES + rollout_bytes)
+    minibatch_bytes = _minibatch_bytes(spec, spaces, rows)
+    return RunMemory(spec, 0, 0, PROCESS_BYTES + rollout_bytes + minibatch_bytes)
 
 
-def _problem(together: Sequence[RunMemory], limit: int, whose: str) -> str:
-    """Which memory runs need, and which there is."""
+def _minibatch_bytes(spec: RunSpec, spaces: EnvironmentSpaces, rollout: int | None = None) -> int:
+    """Bytes of the observations in a minibatch, of at most `rollout` transitions."""
+    size = spec.algorithm.get("batch_size")
+    if not isinstance(size, int):
+        return 0
+    pixels = NUMBERS_OF_PIXEL if "Image" in spaces.observation else 1
+    rows = size if rollout is None else min(size, rollout)
+    return rows * MINIBATCH_FRAMES * spaces.frame * pixels
+
+
+def _problem(together: Sequence[RunMemory], limit: int, whose: str, which: str) -> str:
+    """Which memory runs need, and which there is; `which` says which runs these are."""
     largest, total = together[0], _total(together)
     size = largest.spec.algorithm.get("buffer_size")
-    buffer = f", most of it for algorithm.buffer_size={size}" if largest.row else ""
+    buffer = f", most of it for {SIZE}={size}" if largest.row * largest.rows > largest.rest else ""
     runs = f"{len(together)} runs at a time need" if len(together) > 1 else "a run needs"
     return (
-        f"{runs} {format_bytes(total)} of memory ({describe_cell(largest.spec)}: "
+        f"{runs} {format_bytes(total)} of memory ({describe_cell(largest.spec)}{which}: "
         f"{format_bytes(largest.total)}{buffer}), and {whose} {format_bytes(limit)}"
     )
 
 
-def _remedy(largest: RunMemory, words: Sequence[str]) -> str:
+def _remedy(largest: RunMemory, words: Sequence[str], searched: Collection[str]) -> str:
     if words:
-        return f"add {', or '.join(words)}"
+        fixed = any(SIZE in word for word in words) and SIZE in searched
+        return f"add {', or '.join(words)}{' (then it is not searched)' if fixed else ''}"
+    if largest.row and largest.rest > largest.row * largest.rows:
+        return "choose a smaller algorithm.batch_size"
     if largest.row:
-        return "train it in an experiment of its own, with a smaller algorithm.buffer_size"
+        return f"train it in an experiment of its own, with a smaller {SIZE}"
     return "choose a smaller algorithm.n_steps or environment.vector.count"
 
 
@@ -170,7 +205,7 @@ def _words(
         yield f"executor.workers={fitting[-1]}"
     rows = _fitting_rows(together, room) if alike else 0
     if rows:
-        yield f"algorithm.buffer_size={rows}"
+        yield f"{SIZE}={rows}"
     amount = getattr(launch.executor, "memory", None)
     if isinstance(launch.executor, Remote):
         gigabytes = ceil(together[0].total / KEPT_SHARE / UNITS["G"])

@@ -7,11 +7,13 @@ and the choice.
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.external import keep_files
+from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.request import (
     configuration_of,
     derive_name,
@@ -28,7 +30,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
 from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_checks import check_sweep
+from rlexp.config.sweep_checks import check_sweep, largest_trials
 from rlexp.config.validate import PlugIns, build, validate
 from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
@@ -36,6 +38,8 @@ from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.redefinition import redefinition
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
@@ -136,6 +140,26 @@ class Configurer:
         except (ConfigError, ProtocolError) as error:
             return None, str(error)
         return replace(configuration, label=label), ""
+
+    def largest_specs(self) -> list[RunSpec]:
+        """Runs of trials with the largest searched values that count for the memory.
+
+        The environments of these runs are examined, and added to `spaces`.
+        """
+        experiment, request = self.asked.experiment, self.asked.request
+        specs: dict[str, RunSpec] = {}
+        for parameters in largest_trials(request, MEMORY_KEYS):
+            # What cannot run takes no memory. A rollout above the budget is refused after its
+            # environment was examined, and counts up to the budget.
+            with suppress(ConfigError, ProtocolError):
+                settings = request.configure(parameters)
+                root, parts = validate(settings, self.workspace.allowed)
+                configuration = configuration_of(ComposedConfiguration(settings, ()), root, parts)
+                spec = configuration.spec(Phase.TUNING, experiment.seeds.root, 0)
+                specs[spec.fingerprint] = spec
+                built = {configuration.fingerprint: parts}
+                check_compatibility([configuration], self.workspace, self.spaces, built)
+        return list(specs.values())
 
 
 @dataclass(slots=True)
