@@ -8,9 +8,9 @@ needs it.
 import os
 import shlex
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from signal import SIGHUP
 from signal import Signals as SignalNumber
 
@@ -39,15 +39,21 @@ from rlexp.engine.loop import Loop
 from rlexp.engine.remote_loop import Dispatch
 from rlexp.engine.run_in_flight import Watcher
 from rlexp.engine.source import Plan, RunList, Source
+from rlexp.errors import RecordError
 from rlexp.executors import Executor, Remote, Site
 from rlexp.executors.pull import Pull
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import RunRecord
 from rlexp.store.file_systems import VARIABLE as SHARED
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import Code, read_code
-from rlexp.store.runs import folder_size, read_experiment, write_experiment
+from rlexp.store.runs import folder_size, read_experiment, read_run, write_experiment
+
+MEASURED_RUNS = 10
+"""Runs of each configuration whose costs are stored after a command: reading more takes longer."""
 
 
 def launch_experiment(
@@ -80,7 +86,7 @@ def launch_experiment(
     take_over_parents(paths, experiment, plan.missing, launch)
     interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, costs)
     entries = read_entries(paths, experiment, phase)
-    _remember_rates(entries, plan, launch)
+    _remember_rates(paths, plan, launch)
     return interrupted, entries
 
 
@@ -372,17 +378,25 @@ def make_run_plan(
     )
 
 
-def _remember_rates(entries: Sequence[StoredEntry], plan: Plan, launch: LaunchSettings) -> None:
+def _remember_rates(paths: ExperimentPaths, plan: Plan, launch: LaunchSettings) -> None:
     """Store what the executed runs cost, for later estimates."""
     # The runs of workers elsewhere say nothing about this machine.
     if isinstance(launch.executor, Remote):
         return
-    ran = {spec.id for spec in plan.missing}
-    store_rates(
-        [
-            (stored.record, folder_size(stored.paths.folder))
-            for _, stored in entries
-            if stored.record.spec.id in ran
-        ],
-        parallel_runs(launch, len(plan.missing)),
-    )
+    done: list[tuple[RunRecord, int]] = []
+    for spec in _some_of_each_configuration(plan.missing):
+        # A damaged run is reported elsewhere.
+        with suppress(OSError, RecordError):
+            # The entries of a summary are without the events that show the rate.
+            stored = read_run(paths.run(spec.name), spec, measurements=True)
+            done.append((stored.record, folder_size(stored.paths.folder)))
+    store_rates(done, parallel_runs(launch, len(plan.missing)))
+
+
+def _some_of_each_configuration(specs: Iterable[RunSpec]) -> Iterator[RunSpec]:
+    """The first runs of each configuration: a median of a few needs no more."""
+    counts: Counter[str] = Counter()
+    for spec in specs:
+        counts[spec.fingerprint] += 1
+        if counts[spec.fingerprint] <= MEASURED_RUNS:
+            yield spec

@@ -122,6 +122,20 @@ def test_a_real_probe_measures_and_refuses(
     assert [] == list(tmp_path.glob("runs/*"))
 
 
+def test_finished_runs_replace_the_first_guess(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a run, a plan of the same configuration is measured, with another budget and seed."""
+    monkeypatch.chdir(tmp_path)
+    words = ["algorithm=ppo", "algorithm.n_steps=64", "budget.final_episodes=8", "seeds.test=1"]
+    evaluated = ["budget.evaluation_every=128", "budget.evaluation_episodes=8"]
+    plan = ["run", *words, *evaluated, "budget.steps=2560", "seeds.root=7", "--dry-run", "--json"]
+    before = rlexp(tmp_path, *plan, "--no-probe").document("run-plan")
+    rlexp(tmp_path, "run", *words, *evaluated, "budget.steps=512")
+    after = rlexp(tmp_path, *plan, "--no-probe").document("run-plan")
+    assert ("guess", "runs") == (before["basis"], after["basis"])
+
+
 def test_the_folder_of_a_killed_command_is_removed_by_the_next_probe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
