@@ -6,7 +6,8 @@ words that make it fit.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from math import ceil
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces
@@ -14,6 +15,7 @@ from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.probes import describe_cell
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
+from rlexp.executors.local import Local
 from rlexp.executors.memory import memory_limit
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
@@ -111,6 +113,32 @@ def check_memory(
     ]
     problem = _problem(together, limit, whose, f", {which}" if which else "")
     raise ConfigError(f"{problem}: {_remedy(together[0], words, searched)}")
+
+
+def with_fitting_workers(
+    specs: Sequence[RunSpec], launch: LaunchSettings, spaces: Mapping[str, EnvironmentSpaces]
+) -> LaunchSettings:
+    """Launch settings with as many runs at a time as fit into the memory; this changes no number.
+
+    Args:
+        specs: The missing runs.
+        launch: How the runs are executed.
+        spaces: Spaces of their environments; the buffers of others are not counted.
+
+    Raises:
+        ConfigError: A single run does not fit.
+    """
+    executor = launch.executor
+    if not isinstance(executor, Local):
+        return launch
+    for workers in range(executor.workers_for(launch.threads), 1, -1):
+        fewer = replace(launch, executor=replace(executor, workers=workers))
+        with suppress(ConfigError):
+            check_memory(specs, fewer, spaces)
+            return fewer
+    alone = replace(launch, executor=replace(executor, workers=1))
+    check_memory(specs, alone, spaces)
+    return alone
 
 
 def _limit(launch: LaunchSettings) -> tuple[int | None, int, str]:

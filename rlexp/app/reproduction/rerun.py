@@ -3,13 +3,17 @@
 import os
 import time
 from collections.abc import Sequence
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import replace
 from signal import Signals
 
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.environment_variables import temporary_environment
+from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.execution.launch import execute_missing_runs
 from rlexp.app.execution.launch_settings import LaunchSettings
+from rlexp.app.execution.memory_plan import with_fitting_workers
+from rlexp.app.execution.probes import find_costs
 from rlexp.app.observer import Observer
 from rlexp.app.reading.experiment_scan import configuration_of
 from rlexp.app.reproduction.checkout import Checkout
@@ -18,6 +22,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.engine.source import Plan
+from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL
 from rlexp.protocol.experiment import Experiment
@@ -56,6 +61,7 @@ def run_again(
         threads=max(spec.compute["threads"] for spec in specs),
         operational={**dict.fromkeys(OPERATIONAL), "keep_last": False},
         command=command,
+        changeable=False,
     )
     rebuilt_workspace = replace(workspace, folder=checkout.folder)
     with (
@@ -64,9 +70,27 @@ def run_again(
         chdir(checkout.folder),
         temporary_environment(_imports(checkout)),
     ):
+        spaces = _spaces(originals, workspace)
+        launch = with_fitting_workers(specs, launch, spaces)
+        costs = find_costs(specs, launch, rebuilt_workspace, observer, spaces, probing=False)
         return execute_missing_runs(
-            paths, phase, Plan(specs, (), ()), launch, rebuilt_workspace, observer
+            paths, phase, Plan(specs, (), ()), launch, rebuilt_workspace, observer, costs
         )
+
+
+def _spaces(originals: Sequence[Original], workspace: Workspace) -> dict[str, EnvironmentSpaces]:
+    """The spaces of the environments of runs that execute installed packages only.
+
+    Other code may exist in several versions, of which this process could import only one.
+    """
+    spaces: dict[str, EnvironmentSpaces] = {}
+    for original in originals:
+        spec = original.record.spec
+        if not spec.external and not foreign_modules(spec):
+            # What cannot be trained any more fails in its own process, with a verdict.
+            with suppress(ConfigError):
+                check_compatibility([configuration_of(original.paths, spec)], workspace, spaces)
+    return spaces
 
 
 def _executor(workspace: Workspace) -> Executor:

@@ -1,6 +1,7 @@
 """A plan that needs more memory than there is gets refused, with words that make it fit."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ from last_words import last_words
 from rlexp.app.execution import memory_plan
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.launch_settings import LaunchSettings
-from rlexp.app.execution.memory_plan import PROCESS_BYTES, check_memory, memory_of
+from rlexp.app.execution.memory_plan import (
+    PROCESS_BYTES,
+    check_memory,
+    memory_of,
+    with_fitting_workers,
+)
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.errors import ConfigError
 from rlexp.executors.memory import memory_limit
 from rlexp.protocol.identity import canonical
+from rlexp.protocol.spec import RunSpec
 
 GB = 10**9
 FRAME = 4 * 84 * 84
@@ -31,15 +38,21 @@ def request(folder: Path, *words: str) -> RunRequest:
     return read_request(last_words(*WORDS, *words), study(folder))
 
 
-def check(folder: Path, *words: str, **settings: Any) -> str:
-    """The refusal of a command's runs; empty if they fit."""
+def planned(
+    folder: Path, *words: str, **settings: Any
+) -> tuple[Sequence[RunSpec], LaunchSettings, dict[str, EnvironmentSpaces]]:
+    """The runs of a command, how they are executed, and the spaces of their environments."""
     asked = request(folder, *words)
     launch = LaunchSettings(
         executor=asked.executor, threads=1, operational={}, command=("rlexp", "run"), **settings
     )
-    spaces = {canonical(spec.environment): PONG for spec in asked.specs()}
+    return asked.specs(), launch, {canonical(spec.environment): PONG for spec in asked.specs()}
+
+
+def check(folder: Path, *words: str, **settings: Any) -> str:
+    """The refusal of a command's runs; empty if they fit."""
     try:
-        check_memory(asked.specs(), launch, spaces)
+        check_memory(*planned(folder, *words, **settings))
     except ConfigError as error:
         return str(error)
     return ""
@@ -105,6 +118,22 @@ def test_recorded_runs_get_no_word_that_would_change_them(tmp_path: Path) -> Non
     assert check(tmp_path, *words, changeable=False).endswith(": add executor.workers=2")
     refusal = check(tmp_path, *words, changeable=False, override_option="--set")
     assert refusal.endswith(": add --set executor.workers=2")
+
+
+@pytest.mark.parametrize(("size", "workers"), [(10_000, 4), (100_000, 2), (200_000, 1)])
+def test_a_reproduction_takes_as_many_workers_as_fit(
+    tmp_path: Path, size: int, workers: int
+) -> None:
+    """Fewer runs at a time change no number, so `rlexp reproduce` needs no word for that."""
+    words = ("algorithm=dqn", f"algorithm.buffer_size={size}", "executor.workers=4")
+    fitting = with_fitting_workers(*planned(tmp_path, *words))
+    assert workers == fitting.executor.workers_for(1)
+
+
+def test_a_reproduction_that_cannot_fit_is_refused(tmp_path: Path) -> None:
+    """A run that needs more than the machine has is refused before it starts."""
+    with pytest.raises(ConfigError, match="a run needs 57 GB of memory"):
+        with_fitting_workers(*planned(tmp_path, "algorithm=dqn"))
 
 
 def test_only_what_is_written_counts_unless_the_array_is_too_large(tmp_path: Path) -> None:
