@@ -16,7 +16,7 @@ from rlexp.config.first_words import STUDY_FILE, check_words
 from rlexp.config.overrides import format_override, split_override
 from rlexp.config.yaml_mistakes import describe_yaml_error
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.protocol.budget import Budget
+from rlexp.protocol.budget import RESTARTS, Budget
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.sweep import SweepPlan
 
@@ -26,7 +26,8 @@ DEFINITION, SPACE = "definition", "space"
 """Keys of the section `sweep` beside those of a `SweepPlan`."""
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "seeds": tuple(f.name for f in fields(SeedPlan)),
-    "budget": tuple(f.name for f in fields(Budget)),
+    # Only `rlexp extend` sets the lengths of earlier parts.
+    "budget": tuple(f.name for f in fields(Budget) if f.name != RESTARTS),
     "sweep": (DEFINITION, SPACE, *(f.name for f in fields(SweepPlan))),
 }
 """The keys of each section."""
