@@ -114,7 +114,7 @@ def _means(name: str, events: Sequence[Final | None]) -> list[float]:
 
 
 Array = NDArray[np.float64]
-SHARES: Ends = (0.0, 1.0)
+SHARE: Ends = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def robustness(
         tail=over_all_runs(lambda means: tail_mean(means, tail), ends),
         mastered=None
         if mastery is None
-        else over_all_runs(lambda m: (m >= mastery).mean(), SHARES),
+        else over_all_runs(lambda m: (m >= mastery).mean(), SHARE),
         remark=runs_left_out_text(tests.cell, len(tests.runs), "without contexts"),
     )
 
