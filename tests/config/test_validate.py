@@ -57,7 +57,7 @@ def test_a_whole_number_may_be_written_with_an_exponent(
 
 def test_earlier_parts_of_a_training_are_refused(settings: dict[str, Any]) -> None:
     """Nobody but `rlexp extend` says where schedules began again: a new run has no earlier part."""
-    with pytest.raises(ConfigError, match="budget.restarts is set by rlexp extend alone"):
+    with pytest.raises(ConfigError, match=r"budget\.restarts is set by rlexp extend alone"):
         validate(apply_changes(settings, {"budget.restarts": [1000]}))
 
 
