@@ -113,7 +113,7 @@ class Measured:
     metrics: Mapping[str, float]
 
 
-class Episodes:
+class EpisodeValues:
     """What evaluations and examinations have in common: episodes of one policy."""
 
     __slots__ = ()
@@ -152,7 +152,7 @@ class Episodes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated(Episodes):
+class Evaluated(EpisodeValues):
     """All episodes of an evaluation: undiscounted returns, lengths in steps, other measures."""
 
     tag: ClassVar[str] = "evaluated"
@@ -170,7 +170,7 @@ class Evaluated(Episodes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined(Episodes):
+class Examined(EpisodeValues):
     """Additional episodes of the final policy on another distribution; they are not in the score.
 
     `distribution` is `in_distribution` for episodes on the training distribution, if the

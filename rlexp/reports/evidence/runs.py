@@ -179,11 +179,6 @@ class LabelTaskRuns:
         return [m for m in self.members if m.record.state is State.FAILED]
 
     @property
-    def unscored(self) -> list[PlannedRun]:
-        """Completed runs without a finite score."""
-        return [m for m in self.members if m.score is None and m.record.state is State.COMPLETED]
-
-    @property
     def missing(self) -> list[PlannedRun]:
         """Runs that neither completed nor failed: planned, running, interrupted, lost."""
         ended = {State.FAILED, State.COMPLETED}
