@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rlexp.components.spaces import require_box
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, EnvironmentFault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,25 @@ class Constraint:
 
         Raises:
             ConfigError: The info dictionary lacks the key.
+            EnvironmentFault: The number is NaN, of which nobody knows whether it is within them.
         """
         value = self._value(observation, action, info)
+        if math.isnan(value):
+            raise EnvironmentFault(f"a constraint is about {self._selected}, which is NaN")
         upper = 0.0 if self.above is None and self.below is None else self.above
         # A missing bound is never violated.
         excess = -math.inf if upper is None else value - upper
         lack = -math.inf if self.below is None else self.below - value
         return max(0.0, excess, lack)
+
+    @property
+    def _selected(self) -> str:
+        """The number that is bounded, in words."""
+        if self.key is not None:
+            return f"'{self.key}' of info"
+        if self.action is not None:
+            return f"entry {self.action} of the action"
+        return f"entry {self.entry} of the observation"
 
     def _value(self, observation: Any, action: Any, info: Mapping[str, Any]) -> float:
         if self.entry is not None:

@@ -81,11 +81,8 @@ def _default_text(value: Any) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
-
     check_yaml(path)
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}
+    return parse_mapping(path.read_text(encoding="utf-8"), path)
 
 
 def _description(path: Path) -> str:
@@ -254,6 +251,26 @@ def _parsed_size_if_too_large(text: str) -> tuple[int, int] | None:
         if nodes > MAX_NODES or depth > MAX_DEPTH:
             return nodes, depth
     return None
+
+
+def parse_mapping(text: str, path: Path) -> dict[str, Any]:
+    """The mapping in a text of yaml; empty where the text is anything else.
+
+    Args:
+        text: The text, which `check_yaml` has checked.
+        path: The file that it comes from, for the error.
+
+    Raises:
+        InvalidYamlError: A value cannot be read, such as a tag of another program or an impossible
+            date.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidYamlError(f"{path} is not yaml: {describe_yaml_error(error)}") from error
+    return content if isinstance(content, dict) else {}
 
 
 def check_yaml(path: Path) -> None:

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.config_files import check_yaml, group_options, search_path
+from rlexp.config.config_files import check_yaml, group_options, parse_mapping, search_path
 
 REQUIRED = "???"
 """The value of a setting without a default, which every command must give."""
@@ -57,22 +57,19 @@ def read_option(group: str, option: str, folder: Path) -> Mapping[str, Any]:
     """The content of an option's file, without that of its defaults list; empty if it has none.
 
     Raises:
-        ConfigError: The file exceeds a limit of size or depth.
+        ConfigError: The file is not yaml, or exceeds a limit of size or depth.
     """
     for root in search_path(folder):
         path = root / group / f"{option}.yaml"
         if path.is_file():
             check_yaml(path)
-            return _parsed(path.read_text(encoding="utf-8"))
+            return _parsed(path.read_text(encoding="utf-8"), path)
     return {}
 
 
 @cache
-def _parsed(text: str) -> Mapping[str, Any]:
-    import yaml
-
-    content = yaml.safe_load(text)
-    return content if isinstance(content, dict) else {}
+def _parsed(text: str, path: Path) -> Mapping[str, Any]:
+    return parse_mapping(text, path)
 
 
 def _target_at(settings: Any) -> Any:

@@ -16,7 +16,7 @@ from rlexp.config.first_words import STUDY_FILE, check_words
 from rlexp.config.overrides import format_override, split_override
 from rlexp.config.yaml_mistakes import describe_yaml_error
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.protocol.budget import Budget
+from rlexp.protocol.budget import RESTARTS, Budget
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.sweep import SweepPlan
 
@@ -26,7 +26,8 @@ DEFINITION, SPACE = "definition", "space"
 """Keys of the section `sweep` beside those of a `SweepPlan`."""
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "seeds": tuple(f.name for f in fields(SeedPlan)),
-    "budget": tuple(f.name for f in fields(Budget)),
+    # Only `rlexp extend` sets the lengths of earlier parts.
+    "budget": tuple(f.name for f in fields(Budget) if f.name != RESTARTS),
     "sweep": (DEFINITION, SPACE, *(f.name for f in fields(SweepPlan))),
 }
 """The keys of each section."""
@@ -219,7 +220,10 @@ class _Reader:
             return
         yield StudyWord(f"tracker=[{','.join(names)}]", self._line(("trackers",)))
         for name, inside in settings.items():
-            for key, inner in (inside if isinstance(inside, Mapping) else {}).items():
+            if not isinstance(inside, Mapping | None):
+                self._wrong(("trackers", name), "write settings of the tracker: {timeout: 30}")
+                continue
+            for key, inner in (inside or {}).items():
                 yield self._word(f"tracker.{name}.{key}", inner, ("trackers", name, key))
 
     def _sweep(self, value: Any) -> Iterator[StudyWord]:
@@ -235,6 +239,8 @@ class _Reader:
                 yield from self._space(inner, ("sweep", SPACE), "sweep.space")
             elif key != DEFINITION:
                 yield self._word(f"sweep.{key}", inner, ("sweep", key))
+            elif not isinstance(inner, str | None):
+                self._wrong(("sweep", key), "write the name of a sweep definition, such as quick")
 
     def _space(self, value: Any, at: Location, key: str) -> Iterator[StudyWord]:
         """One word for each parameter of a search space."""
@@ -332,8 +338,9 @@ def read_study(path: str, folder: Path) -> StudyFile:
     text = file.read_text(encoding="utf-8")
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     try:
-        # OmegaConf reads 1e5 as a number, like Hydra and unlike yaml 1.1.
-        content = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+        # OmegaConf reads 1e5 as a number, like Hydra and unlike yaml 1.1. It takes no single value.
+        is_single = isinstance(root, yaml.ScalarNode)
+        content = None if is_single else OmegaConf.to_container(OmegaConf.create(text))
     except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {describe_yaml_error(error)}") from error
     if not isinstance(content, Mapping) or not content:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.config_files import check_yaml, search_path
+from rlexp.config.config_files import check_yaml, parse_mapping, search_path
 from rlexp.errors import ConfigError
 
 MERGE = "<<"
@@ -86,14 +86,12 @@ def environment_options(folder: Path) -> dict[str, str]:
     Args:
         folder: The study's folder, whose `conf/` wins over the packaged one.
     """
-    import yaml
-
     options: dict[str, str] = {}
     for root in search_path(folder):
         for path in sorted(root.glob("environment/*.yaml")):
             check_yaml(path)
-            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-            if isinstance(settings, dict) and isinstance(settings.get("id"), str):
+            settings = parse_mapping(path.read_text(encoding="utf-8"), path)
+            if isinstance(settings.get("id"), str):
                 # The study's folder stands first in the path, so its option stays.
                 options.setdefault(settings["id"], path.stem)
     return options

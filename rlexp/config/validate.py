@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
-from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.budget import RESTARTS, Budget, Compute
 from rlexp.protocol.experiment import Failures
 from rlexp.protocol.identity import without_names
 from rlexp.protocol.seeds import SeedPlan
@@ -89,6 +89,8 @@ def validate(
     """
     mistakes = _secret_errors(settings)
     root = _validate_into(mistakes, ValidatedSettings, settings, "")
+    if root is not None and root.budget.restarts is not None:
+        mistakes.append(_restarts_error())
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
     if mistakes or root is None:
@@ -153,6 +155,12 @@ def validate_settings(kind: type[T], settings: Mapping[str, Any], prefix: str = 
     if validated is None:
         raise _combined(mistakes)
     return validated
+
+
+def _restarts_error() -> ConfigError:
+    key = f"budget.{RESTARTS}"
+    text = f"{key} is set by rlexp extend alone: leave it out, or type rlexp extend EXPERIMENT"
+    return ConfigError(text, code="not_allowed", key=key)
 
 
 def _secret_errors(settings: Mapping[str, Any]) -> list[ConfigError]:

@@ -156,7 +156,19 @@ def _node_settings(
         if isinstance(value, yaml.MappingNode) and value.value:
             yield from _node_settings(value, f"{prefix}{key.value}.", names, lines)
             continue
-        content = yaml.safe_load(yaml.serialize(value))
+        content = _content(value)
         line = lines[value.end_mark.line] if value.end_mark.line < len(lines) else ""
         meaning = line[value.end_mark.column :].partition("#")[2].strip()
         yield SettingEntry(f"{prefix}{key.value}", content, names, meaning)
+
+
+def _content(node: Any) -> Any:
+    """The value of a node; its text if it cannot be read, such as a tag of another program."""
+    import yaml
+
+    text = yaml.serialize(node)
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        # One wrong value hides no other setting. The command that uses the file refuses it.
+        return text.strip()

@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.config_files import check_yaml, search_path
+from rlexp.config.config_files import check_yaml, parse_mapping, search_path
 from rlexp.errors import ConfigError
 
 
@@ -16,8 +16,6 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
         task: The id of a Gymnasium environment.
         folder: The study's folder, whose `conf/` wins over the packaged one.
     """
-    import yaml
-
     for root in search_path(folder):
         for path in sorted(root.glob("environment/*.yaml")):
             try:
@@ -26,11 +24,11 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
                 if task not in text:
                     continue
                 check_yaml(path)
-                settings = yaml.safe_load(text)
+                settings = parse_mapping(text, path)
             # A damaged file of another environment must not stop the command.
-            except (ConfigError, yaml.YAMLError, OSError, ValueError):
+            except (ConfigError, OSError, ValueError):
                 continue
-            if isinstance(settings, dict) and settings.get("id") == task:
+            if settings.get("id") == task:
                 reference = settings.get("reference")
                 return reference if isinstance(reference, dict) else {}
     return {}

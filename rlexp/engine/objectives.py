@@ -88,10 +88,12 @@ class Objectives:
     def judged(self, record: RunRecord) -> float | None:
         """The value by which a pruner judges a whole run; greater is better."""
         first = self.names[0]
-        value = record.score if first in OBJECTIVES else self._of_run(first, record)
+        # The mean return of a run that is scored by a measure is an objective of its own.
+        by_score = first in OBJECTIVES and self.pruned_by == self.score_quantity
+        value = record.score if by_score else self._of_run(first, record)
         if not _is_value(value):
             return None
-        minimised = self._scores_low if first in OBJECTIVES else first in self.minimised
+        minimised = self._scores_low if by_score else first in self.minimised
         return -value if minimised else value
 
     def combine(self, values: Sequence[float]) -> float:

@@ -14,6 +14,8 @@ from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout", "keep_last")
 """Settings that change no number of a run, and are therefore not part of its identity."""
+RESTARTS = "restarts"
+"""The setting that only `rlexp extend` makes; a training that extends none has no earlier parts."""
 
 TENTH = "tenth"
 """Value of `evaluation_every` in a configuration that means a tenth of `steps`."""
@@ -79,6 +81,9 @@ class Budget:
     def __post_init__(self) -> None:
         """Refuse a score that lacks its evaluations, and more evaluations than have seeds."""
         self._check_score()
+        if self.restarts is not None:
+            # Records hold a list, and JSON knows no tuples.
+            object.__setattr__(self, RESTARTS, tuple(self.restarts))
         if self.evaluation_every is None:
             if self.reads_curve:
                 raise ConfigError(
@@ -126,8 +131,8 @@ class Budget:
         """The settings that determine the numbers of a run."""
         settings = {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
         # JSON knows no tuples, and records without restarts keep the form that they always had.
-        restarts = settings.pop("restarts")
-        return settings if restarts is None else {**settings, "restarts": list(restarts)}
+        restarts = settings.pop(RESTARTS)
+        return settings if restarts is None else {**settings, RESTARTS: list(restarts)}
 
     def operational(self) -> dict[str, Any]:
         """The settings that change no number: checkpoints, the copy that is kept, time limit."""

@@ -10,7 +10,7 @@ from rlexp.protocol.measures import declaration_key, is_minimised, known_values
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import Parent, RunSpec, described
-from rlexp.protocol.sweep import MINIMISED, Sweep
+from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Sweep
 
 Failures = Literal["missing", "worst"]
 """Treatment of failed runs: as a missing score, or as the declared minimum of the task."""
@@ -45,7 +45,7 @@ class Configuration:
     @property
     def lower_is_better(self) -> bool:
         """Whether the score is a measure that is declared as minimised."""
-        return is_minimised(self.budget.score, self.measures)
+        return is_minimised(self.budget.quantity, self.measures)
 
     @property
     def worst_key(self) -> str:
@@ -264,10 +264,14 @@ class Experiment:
         if self.sweep is None:
             return frozenset()
         default = self.default
+        # An environment may report a measure with the name of an objective, such as `final`.
+        quantities = {"score": default.budget.quantity} | {
+            name: name for name in self.sweep.plan.objectives if name not in OBJECTIVES
+        }
         by_direction = {
             name
             for name in self.sweep.plan.objectives
-            if is_minimised(default.budget.score if name == "score" else name, default.measures)
+            if name in quantities and is_minimised(quantities[name], default.measures)
         }
         return MINIMISED.intersection(self.sweep.plan.objectives) | by_direction
 

@@ -4,10 +4,10 @@ A measure is a number that an environment reports for each episode besides the r
 `cost`). `budget.score` names a rule about returns, or a measure.
 """
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rlexp.errors import ConfigError
 
@@ -47,10 +47,16 @@ class DeclaredMeasure:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are not finite, and bounds in the wrong order."""
+        """Refuse unknown directions, numbers that are not finite, and bounds in the wrong order."""
+        if self.direction not in get_args(Direction):
+            raise ConfigError(
+                f"environment.measures: direction={self.direction!r} must be "
+                f"{' or '.join(get_args(Direction))}"
+            )
         for key in ("minimum", "maximum", "random", "threshold"):
             value = getattr(self, key)
-            if value is not None and not isfinite(value):
+            # Also false for NaN, and for integers that no float can hold.
+            if value is not None and not abs(value) <= sys.float_info.max:
                 raise ConfigError(
                     f"environment.measures: {key}={value} must be a finite number or null"
                 )

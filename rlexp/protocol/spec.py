@@ -28,7 +28,7 @@ def scored_quantity(algorithm: Plain, score: str) -> str:
         algorithm: The settings of the algorithm; those of an imported run hold its metric.
         score: The score of the budget.
     """
-    source = algorithm.get("imported")
+    source = algorithm.get("imported") if isinstance(algorithm, Mapping) else None
     metric = source.get("metric") if isinstance(source, Mapping) else None
     return quantity_of(score) if metric is None else str(metric)
 

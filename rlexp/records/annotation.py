@@ -10,6 +10,8 @@ from rlexp.errors import ConfigError
 TAG = re.compile(r"\w[\w.+@:/-]{0,49}")
 LONGEST_NOTE = 10_000
 """Most characters of a note."""
+YEAR_10_000 = 253402300800
+"""Seconds since 1970 at which the years of dates end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,8 @@ class Annotation:
             TypeError: A field has a wrong type.
             ValueError: A field has an invalid value.
         """
-        notes = tuple(Note(float(note["time"]), _text(note["text"])) for note in mapping["notes"])
-        return cls(tags=tuple(_text(tag) for tag in mapping["tags"]), notes=notes)
+        notes = tuple(Note(_time(n["time"]), _text(n["text"])) for n in _list(mapping["notes"]))
+        return cls(tags=tuple(map(_text, _list(mapping["tags"]))), notes=notes)
 
 
 def check_tag(tag: str) -> str:
@@ -100,6 +102,19 @@ def check_note(text: str) -> str:
             f"the note has {len(stripped):,} characters; at most {LONGEST_NOTE:,} are allowed"
         )
     return stripped
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
+
+
+def _time(value: Any) -> float:
+    # The comparison is false for NaN; a date needs a time within its years.
+    if not isinstance(value, int | float) or not 0 <= value < YEAR_10_000:
+        raise ValueError(f"{value!r:.50} is no time")
+    return float(value)
 
 
 def _text(value: Any) -> str:

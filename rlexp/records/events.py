@@ -113,22 +113,13 @@ class Measured:
     metrics: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """All episodes of an evaluation: undiscounted returns, lengths in steps, other measures."""
+class EpisodeValues:
+    """What evaluations and examinations have in common: episodes of one policy."""
 
-    tag: ClassVar[str] = "evaluated"
-    time: float
-    step: int
+    __slots__ = ()
+
     returns: tuple[float, ...]
-    lengths: tuple[int, ...]
-    seconds: float
-    final: bool = False
-    measures: Measures | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse an evaluation without episodes, which would have no mean."""
-        _check_episodes(self.returns, self.measures)
+    measures: Measures | None
 
     @property
     def mean(self) -> float:
@@ -161,7 +152,25 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class Evaluated(EpisodeValues):
+    """All episodes of an evaluation: undiscounted returns, lengths in steps, other measures."""
+
+    tag: ClassVar[str] = "evaluated"
+    time: float
+    step: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    seconds: float
+    final: bool = False
+    measures: Measures | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an evaluation without episodes, which would have no mean."""
+        _check_episodes(self.returns, self.measures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined(EpisodeValues):
     """Additional episodes of the final policy on another distribution; they are not in the score.
 
     `distribution` is `in_distribution` for episodes on the training distribution, if the

@@ -7,8 +7,9 @@ from math import isfinite
 from rlexp.records.events import Evaluated, Measured
 
 MEAN_RETURN = "eval/mean_reward"
-"""Name of the mean return of an evaluation in training; the other names of stable-baselines3
-stand beside it."""
+"""Name of the mean return of an evaluation in training."""
+OF_EVALUATIONS = ("mean_reward", "std_reward", "mean_ep_length")
+"""Values of every evaluation, by the names of stable-baselines3."""
 
 
 def logged_values(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
@@ -30,7 +31,12 @@ def logged_values(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
     for name in event.measures or {}:
         # An episode without the measure does not hide those of the others.
         if (mean := event.mean_of_reported(name)) is not None:
-            yield f"{prefix}/{name}", mean
+            yield f"{prefix}/{_apart(name)}", mean
+
+
+def _apart(measure: str) -> str:
+    """The name of a measure, which never replaces a value of the return or the length."""
+    return f"measure/{measure}" if measure in OF_EVALUATIONS else measure
 
 
 def _standard_deviation(event: Evaluated) -> float:

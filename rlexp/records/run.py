@@ -150,11 +150,6 @@ class RunRecord:
         return score if score is not None and abs(score) <= LARGEST_SCORE else None
 
     @property
-    def quantity(self) -> str:
-        """What the score is made of: `return`, or the name of a measure."""
-        return quantity_of(self.spec.budget["score"])
-
-    @property
     def measures(self) -> Mapping[str, float]:
         """Mean of each measure over the episodes of the final evaluation that report it.
 
@@ -224,7 +219,8 @@ class RunRecord:
             case "last_window":
                 return last_window(self.evaluations, self.spec.budget["steps"])
             case _:
-                return self.final.mean_of(self.quantity) if self.final else None
+                quantity = quantity_of(self.spec.budget["score"])
+                return self.final.mean_of(quantity) if self.final else None
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Reads configurations from JSON documents and checks their values."""
 
+import sys
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from rlexp.errors import ConfigError
@@ -24,6 +24,7 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         ValueError: A field has an invalid value.
     """
     _check_names(document["label"], document["task"])
+    _check_parts(document)
     _check_reference(document["reference"])
     measures = document.get("measures", {})
     _check_measures(measures)
@@ -48,11 +49,18 @@ def _check_names(*names: object) -> None:
             raise ValueError(f"{name!r} is not a name: names are non-empty printable text")
 
 
+def _check_parts(document: Mapping[str, Any]) -> None:
+    for part in ("agent", "algorithm", "environment"):
+        if not isinstance(document[part], Mapping):
+            raise TypeError(f"{part}={document[part]!r} must be a mapping of settings")
+
+
 def _check_reference(reference: object) -> None:
     if not isinstance(reference, Mapping):
         raise TypeError(f"reference={reference!r} must be a mapping of reference scores")
     for key, value in reference.items():
-        number = isinstance(value, int | float) and isfinite(value)
+        # Also false for NaN, and for integers that no float can hold.
+        number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
         if key != "source" and value is not None and not number:
             raise ValueError(f"reference.{key}={value!r} must be a finite number or null")
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from rlexp.errors import RecordError
@@ -49,8 +50,9 @@ def keep_policy(
         OSError: The disk is full or fails.
     """
     folder = experiment.policies / policy.digest
-    # The model comes last: a policy is complete when it is there.
-    if (folder / MODEL).exists():
+    # A policy that is missing or damaged is stored again.
+    with suppress(RecordError):
+        read_policy(experiment, policy.digest)
         return
     publish(folder / ORIGIN, json_bytes(origin, PROVENANCE))
     if policy.normalisation is not None:

@@ -221,6 +221,8 @@ class TrackerPositions:
                 self._cursors[str(document["run"])] = TrackerPosition(
                     step=int(document["step"]),
                     attempt=int(document["attempt"]),
+                    lost=int(document.get("lost", 0)),
+                    begun=int(document.get("begun", 1)),
                     kept=dict(document["kept"]),
                 )
             except (ValueError, KeyError, TypeError, RecursionError):

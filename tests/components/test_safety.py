@@ -1,5 +1,6 @@
 """Safety measures constraints in evaluations, compared with results by hand."""
 
+from math import nan
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from scripted import Scripted, array, play
 from rlexp.components.constraints import Constraint
 from rlexp.components.safety import Safety
 from rlexp.environments import MEASURES, Stage
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, EnvironmentFault
 
 TRACK = Constraint(entry=0, above=1.0, below=-1.0)
 PUSH = Constraint(action=0, above=0.5)
@@ -59,6 +60,20 @@ def test_a_violation_is_the_distance_to_the_bounds(
     violation = Constraint(entry=0, above=above, below=below).violation(array(value), None, {})
     assert (violation == 0.0) == (below <= value <= above)
     assert max(value - above, below - value, 0.0) == violation
+
+
+@pytest.mark.parametrize(
+    ("constraint", "number"),
+    [
+        (Constraint(entry=0, above=1.0), "entry 0 of the observation"),
+        (Constraint(action=0, below=1.0), "entry 0 of the action"),
+        (Constraint(key="cost"), "'cost' of info"),
+    ],
+)
+def test_a_number_that_is_nan_is_refused(constraint: Constraint, number: str) -> None:
+    """NaN is neither within bounds nor beyond them, so it is an error and not a cost of 0."""
+    with pytest.raises(EnvironmentFault, match=f"{number}, which is NaN"):
+        constraint.violation(array(nan), array(nan), {"cost": nan})
 
 
 @pytest.mark.parametrize(

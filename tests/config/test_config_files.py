@@ -16,6 +16,8 @@ from rlexp.config.config_files import (
     packaged_root,
     search_path,
 )
+from rlexp.config.option_lookup import read_option
+from rlexp.config.third_party_yaml import environment_options
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)
@@ -149,3 +151,16 @@ def test_no_folder_is_searched_twice() -> None:
     """A study in the checkout of rlexp has no folder twice in its search path."""
     paths = search_path(packaged_root())
     assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize("value", ["!mine 3", "2020-13-45", "!!int abc", "="])
+def test_a_value_that_cannot_be_read_is_one_line(tmp_path: Path, value: str) -> None:
+    """A tag of another program and an impossible date are refused with the name of the file."""
+    write_tree(tmp_path, {"conf/environment/mine.yaml": f"id: Mine-v0\nlimit: {value}\n"})
+    for read in (
+        lambda: environment_options(tmp_path),
+        lambda: read_option("environment", "mine", tmp_path),
+    ):
+        with pytest.raises(ConfigError, match=r"mine.yaml is not yaml: ") as caught:
+            read()
+        assert "\n" not in str(caught.value)

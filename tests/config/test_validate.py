@@ -55,6 +55,12 @@ def test_a_whole_number_may_be_written_with_an_exponent(
     assert (expected, type(expected)) == (actual, type(actual))
 
 
+def test_earlier_parts_of_a_training_are_refused(settings: dict[str, Any]) -> None:
+    """Nobody but `rlexp extend` says where schedules began again: a new run has no earlier part."""
+    with pytest.raises(ConfigError, match=r"budget\.restarts is set by rlexp extend alone"):
+        validate(apply_changes(settings, {"budget.restarts": [1000]}))
+
+
 def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
     """Whole floats become integers inside plug-ins, schedules and lists."""
     changes = {

@@ -79,6 +79,12 @@ def test_pruners_judge_whole_runs_by_the_objective() -> None:
     assert 20.0 == Objectives(names=("auc",), aggregate="mean").judged(run(2.0, score="final"))
 
 
+def test_pruners_judge_whole_runs_by_their_return_if_that_is_the_objective() -> None:
+    """Where runs are scored by a cost, the objective `final` is still their mean return."""
+    final = replace(COST, names=("final",), minimised=frozenset())
+    assert (20.0, 20.0) == (final.height(run(2.0).evaluations[0]), final.judged(run(2.0)))
+
+
 def test_a_minimised_score_reaches_its_threshold_from_above() -> None:
     """A task with a cost counts as solved at the first evaluation at or below the threshold."""
     steps = replace(COST, names=("steps_to_threshold",), minimised=frozenset())

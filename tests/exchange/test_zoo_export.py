@@ -138,6 +138,7 @@ def test_every_agent_has_its_policy(agent: dict[str, Any], policy: str) -> None:
         ({"agent": {**AGENT, "actor": [8]}}, "actor and critic"),
         ({"agent": part("mine")}, "no policy for the agent mine"),
         ({"algorithm": part("external", command="x")}, "training script"),
+        ({"algorithm": {**PPO, "start_from": "0" * 64}}, "--trained-agent"),
         (
             {
                 "algorithm": {

@@ -1,5 +1,6 @@
 """Hyperparameters of rl-baselines3-zoo are parsed and translated or refused, never executed."""
 
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ HOSTILE = [
     "b'a'",
     "1j",
     "1e999",
+    "-1e999",
+    "-True",
     "-'a'",
     "nn.ReLU()",
     "().__class__",
@@ -79,6 +82,7 @@ def test_literals_are_read() -> None:
     [
         ({"n_timesteps": 20_000.0}, PPO, {"budget.steps": 20_000, "budget.evaluation_every": 1000}),
         ({"n_envs": 8}, PPO, {"environment.vector.count": 8}),
+        ({"batch_size": "1_024"}, PPO, {"algorithm.batch_size": 1024}),
         ({"frame_stack": 4}, PPO, {"environment.vector.frame_stack": 4}),
         ({"policy": "MlpPolicy"}, PPO, {}),
         ({"policy": "CnnLstmPolicy"}, PPO, {"agent": "lstm", "agent.input": "cnn"}),
@@ -171,6 +175,11 @@ def test_each_key_becomes_the_equivalent_setting(
         ({"n_timesteps": 1.5}, "1.5 is not a whole number"),
         ({"n_envs": True}, "True is not a number"),
         ({"gamma": "1" + "0" * 400}, "is not a finite number"),
+        ({"gamma": 10**400}, "is not a number, a word"),
+        ({"gamma": -math.inf}, "is not a number, a word"),
+        ({"learning_rate": 10**400}, "is not a finite number"),
+        ({"gamma": "1__0"}, "'1__0' is not a number"),
+        ({"n_timesteps": "10_"}, "'10_' is not a number"),
         ({"gamma": "__import__('os').system('x')"}, "is not a number, a word, a list"),
         (
             {"gamma": {"python": "object/apply:os.system", "value": ["x"]}},

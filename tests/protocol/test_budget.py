@@ -1,5 +1,6 @@
 """Budgets of runs, and the refusal of budgets that contradict themselves."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from samples import SETTINGS, budget
 
 from rlexp.errors import ConfigError
-from rlexp.protocol.budget import OPERATIONAL
+from rlexp.protocol.budget import OPERATIONAL, Budget
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 
@@ -23,6 +24,12 @@ def test_operational_settings_never_matter(interval: int | None, timeout: float 
     """Any operational settings leave the defining part unchanged."""
     changed = budget(checkpoint_every=interval, checkpoint_minutes=timeout, timeout=timeout)
     assert budget().defining() == changed.defining()
+
+
+def test_a_recorded_budget_is_the_same_budget() -> None:
+    """The defining settings of an extended training, as JSON values, give an equal budget."""
+    extended = budget(restarts=(50,))
+    assert extended == Budget(**json.loads(json.dumps(extended.defining())))
 
 
 @pytest.mark.parametrize("score", ["auc", "last_window"])

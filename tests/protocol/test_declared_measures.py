@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from samples import configuration, experiment
+from sweep_samples import sweep
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
@@ -50,6 +51,16 @@ def test_only_a_scored_direction_changes_a_definition() -> None:
     assert {"direction": "minimise"}.items() <= experiment(declared).defined()[0][1].items()
     others = scored_by("final"), scored_by("final", cost=COST)
     assert experiment(others[0]).fingerprint == experiment(others[1]).fingerprint
+
+
+def test_only_measures_and_the_score_have_declared_directions() -> None:
+    """A measure with the name of an objective, such as `final`, does not turn the objective round."""
+    study = experiment(replace(configuration(), measures={"final": COST, "cost": COST}))
+    plan = sweep(objective=("final", "score", "cost", "spread"))
+    assert {"cost", "spread"} == replace(study, sweep=plan).minimised
+    assert {"score"} == replace(
+        experiment(scored_by("cost", cost=COST)), sweep=sweep(objective="score")
+    ).minimised
 
 
 def test_known_values_can_be_left_out_without_the_direction() -> None:

@@ -1,6 +1,7 @@
 """The positions of trackers on disk; a damaged file only gives an earlier position."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
     assert TrackerPosition(step=10, attempt=2, kept={"run": "x"}) == cursors(paths).of("a")
     assert TrackerPosition() == cursors(paths).of("b")
     assert TrackerPosition() == cursors(paths, "there").of("a")
+
+
+def test_every_field_of_a_position_is_read_again(paths: ExperimentPaths) -> None:
+    """The next process also knows the reported loss, and the attempt that the data begins with."""
+    with cursors(paths).holding(0.0):
+        pass
+    position = TrackerPosition(step=10, attempt=2, lost=3, begun=2, kept={"run": "x"})
+    cursors(paths).move("a", **asdict(position))
+    assert position == cursors(paths).of("a")
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))

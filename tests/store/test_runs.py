@@ -74,12 +74,17 @@ def test_an_experiment_has_the_name_of_its_folder(experiment_paths: ExperimentPa
         {"reference": "x"},
         {"reference": {"random": float("nan")}},
         {"reference": {"threshold": "high"}},
+        {"reference": {"minimum": 10**400}},
+        {"algorithm": 5},
+        {"environment": None},
+        {"measures": {"cost": {"minimum": -(10**400)}}},
+        {"measures": {"cost": {"direction": "down"}}},
     ],
 )
 def test_a_damaged_configuration_is_named(
     experiment_paths: ExperimentPaths, changes: dict[str, Any]
 ) -> None:
-    """An invalid label, task or reference score in a definition is refused."""
+    """An invalid label, task, plug-in, reference score or measure in a definition is refused."""
     write_experiment(experiment_paths, experiment())
     document = json.loads(experiment_paths.definition.read_text())
     change_json(

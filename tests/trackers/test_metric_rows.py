@@ -49,6 +49,15 @@ def test_an_evaluation_with_a_nan_return() -> None:
     assert math.isnan(row.metrics["eval/std_reward"])
 
 
+def test_a_measure_never_replaces_the_return() -> None:
+    """A measure with the name of the mean return gets another name."""
+    (row,) = rows_of([replace(evaluated(10, 4.0), measures={"mean_reward": (7.0,)})])
+    assert (4.0, 7.0) == (
+        row.metrics["eval/mean_reward"],
+        row.metrics["eval/measure/mean_reward"],
+    )
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc"), st.floats(-1, 1))), st.data())
 def test_rows_in_two_parts_are_those_of_the_whole(
     values: list[tuple[int, str, float]], data: st.DataObject

@@ -119,12 +119,12 @@ def train_external(
 
 
 def _scalars_in(folder: Path) -> Callable[[bool], list[tuple[int, dict[str, float]]]]:
-    """A function that returns new scalars of the event files in a folder, by rising step."""
+    """A function that returns new scalars of the event files in a folder, in the order of writing."""
     tail = EventFilesTail(folder)
 
     def read(last: bool) -> list[tuple[int, dict[str, float]]]:
         by_step: dict[int, dict[str, float]] = {}
-        for scalar in tail.read(search=last):
+        for scalar in tail.read(last=last):
             by_step.setdefault(scalar.step, {})[scalar.tag] = scalar.value
         for problem in tail.problems():
             # This is the process of a run, whose standard error is its log.

@@ -18,6 +18,7 @@ from os import environ
 from pathlib import Path
 from platform import python_version
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
 
@@ -129,7 +130,7 @@ def editable_folder(name: str) -> Path | None:
         url = origin["url"] if origin.get("dir_info", {}).get("editable") else None
     except (PackageNotFoundError, ValueError, KeyError, AttributeError, TypeError):
         return None
-    return Path(str(url).removeprefix("file://")) if url else None
+    return Path(unquote(urlsplit(str(url)).path)) if url else None
 
 
 def _recorded_packages(provenance: Mapping[str, Any]) -> dict[str, str]:

@@ -24,6 +24,8 @@ BUFFER = "buffer_size"
 """A setting that only algorithms with a replay buffer have."""
 AS_TEXT = ("replay_buffer_kwargs",)
 """Settings of an algorithm that the zoo reads as Python expressions."""
+START_FROM = "start_from"
+"""The setting of an algorithm that names the policy with which the training begins."""
 UNKNOWN_TO_ZOO = {
     "components": "the zoo has no components",
     "max_episode_steps": "the zoo cannot set the length of episodes",
@@ -160,6 +162,8 @@ def _algorithm(algorithm: Mapping[str, Any], explicit: Collection[str]) -> Pairs
     for key, value in algorithm.items():
         if key in {PLUG_IN, TARGET} or (value is None and key not in explicit):
             continue
+        if key == START_FROM:
+            raise Untranslatable(f"{key}: the zoo begins with a trained agent by --trained-agent")
         if key == "action_noise" and value is not None:
             yield "noise_type", {ours: zoo for zoo, ours in NOISES.items()}[value["kind"]]
             yield "noise_std", value["sigma"]

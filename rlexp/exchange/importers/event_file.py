@@ -9,9 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rlexp.exchange.importers.imported_study import malformed_error
 from rlexp.exchange.importers.sources import LoadedFile
 
@@ -59,8 +56,9 @@ def checksums(texts: Sequence[bytes]) -> list[int]:
 
 def _together(texts: Sequence[bytes], length: int) -> list[int]:
     """Checksums of texts of one length, with one vectorised step for each byte position."""
-    columns: NDArray[np.uint8] = np.frombuffer(b"".join(texts), dtype=np.uint8)
-    columns = columns.reshape(len(texts), length)
+    import numpy as np
+
+    columns = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(len(texts), length)
     table = np.array(_table(), dtype=np.uint32)
     value = np.full(len(texts), WHOLE, dtype=np.uint32)
     for position in range(length):

@@ -57,8 +57,10 @@ def _constant(node: ast.expr) -> Any:
             return node.value
         case ast.Constant(value=float() as number) if isfinite(number):
             return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as unsigned):
+            number = _constant(unsigned)
+            if type(number) in {int, float}:
+                return -number
     raise NotLiteral(f"{_shown(ast.unparse(node))} would have to be executed")
 
 

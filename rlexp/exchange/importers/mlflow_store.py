@@ -12,12 +12,11 @@ from urllib.parse import quote
 from rlexp.errors import did_you_mean
 from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions, malformed_error
 from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
-from rlexp.exchange.importers.optuna_store import is_optuna_database
+from rlexp.exchange.importers.optuna_store import MAGIC, is_optuna_database
 from rlexp.exchange.importers.series import Value
 from rlexp.exchange.importers.sources import SourceFile, unused_files
 
 Identity = TypeVar("Identity", int, str)
-MAGIC = b"SQLite format 3\0"
 TABLES = ("experiments", "runs", "metrics", "params", "tags")
 """The tables that are read."""
 LARGEST_STORE = 1 << 30

@@ -11,7 +11,7 @@ from typing import Any
 from rlexp.errors import did_you_mean
 from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
 
-NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+(_\d+)*\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 PYTHON = frozenset({"python", "value"})
 """Keys of the mapping that replaces an object with a `!!python` tag."""
 
@@ -22,7 +22,7 @@ class Untranslatable(ValueError):  # noqa: N818
 
 def plain(value: Any) -> Any:
     """A value of the algorithm: a number, a word such as `auto`, or a list or mapping of these."""
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or (isinstance(value, int | float) and _is_finite(value)):
         return value
     if isinstance(value, list):
         return [plain(item) for item in value]
@@ -36,6 +36,14 @@ def plain(value: Any) -> Any:
         if value.startswith(("dict(", "{", "[", "(")):
             return plain(parse_literal(value))
     raise Untranslatable(f"{shown_value(value)} is not a number, a word, a list or a mapping")
+
+
+def _is_finite(value: float) -> bool:
+    """Whether a float can hold the number; an integer may have too many digits."""
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -58,10 +66,10 @@ def number(value: Any) -> float:
     text = isinstance(value, str) and NUMBER.fullmatch(value)
     if not (text or isinstance(value, int | float)) or isinstance(value, bool):
         raise Untranslatable(f"{shown_value(value)} is not a number")
-    result = float(value)
-    if not isfinite(result):
+    exact = value if isinstance(value, int) else float(value)
+    if not _is_finite(exact):
         raise Untranslatable(f"{shown_value(value)} is not a finite number")
-    return result
+    return float(exact)
 
 
 def whole(value: Any) -> int:

@@ -70,7 +70,7 @@ SCORE_BY_SECONDS = CurveView(
 
 def score_metric(evidence: Evidence) -> str:
     """The name of the metric that scores are made of; that of returns if tasks differ in it."""
-    quantities = set(evidence.quantities)
+    quantities = {member.recorded_quantity for member in evidence.members}
     return (
         f"eval/{quantities.pop()}"
         if len(quantities) == 1 and RETURN not in quantities

@@ -2,21 +2,19 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import Ends, Estimate, Estimator, largest_difference, measure_ends
+from rlexp.records.run import LARGEST_SCORE
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
     Final,
     FinalEpisodes,
     everything,
     final_episodes,
-    mean_return,
     measure_names,
-    measured,
     why_not_comparable,
 )
 from rlexp.reports.analysis.report_context import ReportSettings
@@ -107,14 +105,13 @@ def _measured(
 
 
 def _means(name: str, events: Sequence[Final | None]) -> list[float]:
-    by_run = [measured(event, name) for event in events]
     # Runs are the units of the interval: episodes of one run are not independent.
-    # The exact sum, as in the records: every surface shows the same number.
-    return [fsum(values.tolist()) / len(values) for values in by_run if len(values)]
+    means = [event.mean_of_reported(name) for event in events if event is not None]
+    return [mean for mean in means if mean is not None and abs(mean) <= LARGEST_SCORE]
 
 
 Array = NDArray[np.float64]
-SHARES: Ends = (0.0, 1.0)
+SHARE: Ends = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +162,13 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
     Without episodes in distribution, only the held-out return is estimated.
     """
     runs = final_episodes(cell)
-    pairs = [
-        (mean_return(run.in_distribution), mean_return(run.held_out))
-        for run in runs
-        if run.in_distribution
-    ]
+    pairs = [(run.in_distribution.mean, run.held_out.mean) for run in runs if run.in_distribution]
     remark = runs_left_out_text(cell, len(pairs), "not played in distribution")
     if reason := why_not_comparable(runs):
         return GeneralisationGap(cell, 0, remark=reason)
     ends = possible_scores([cell], None)
     if not pairs:
-        alone = [mean_return(run.held_out) for run in runs]
+        alone = [run.held_out.mean for run in runs]
         held_out = mean_over_runs(alone, settings, ends) if alone else None
         return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
     # Differences within each run, so that effects which a run has in both places cancel.
@@ -209,7 +202,7 @@ def robustness(
         tail=over_all_runs(lambda means: tail_mean(means, tail), ends),
         mastered=None
         if mastery is None
-        else over_all_runs(lambda m: (m >= mastery).mean(), SHARES),
+        else over_all_runs(lambda m: (m >= mastery).mean(), SHARE),
         remark=runs_left_out_text(tests.cell, len(tests.runs), "without contexts"),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.protocol.identity import canonical
+from rlexp.protocol.measures import CONTEXT, results_among
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
@@ -143,10 +144,6 @@ def _difference(first: ContextTests, second: ContextTests) -> str | None:
     return None
 
 
-CONTEXT = "context/"
-"""Prefix of the measures that record the context of an episode."""
-
-
 IN_DISTRIBUTION = "in_distribution"
 
 
@@ -172,8 +169,7 @@ def context_names(events: Iterable[Final]) -> tuple[str, ...]:
 
 def measure_names(events: Iterable[Final]) -> set[str]:
     """Names of the measures of episodes other than contexts."""
-    names = {name for event in events for name in event.measures or {}}
-    return {name for name in names if not name.startswith(CONTEXT)}
+    return set(results_among(name for event in events for name in event.measures or {}))
 
 
 def measured(event: Final | None, name: str) -> NDArray[np.float64]:
@@ -182,11 +178,6 @@ def measured(event: Final | None, name: str) -> NDArray[np.float64]:
     # The comparison is false for NaN, so it removes NaN as well.
     finite: NDArray[np.float64] = values[np.abs(values) <= LARGEST_SCORE]
     return finite
-
-
-def mean_return(event: Final) -> float:
-    """Mean return over the episodes."""
-    return math.fsum(event.returns) / len(event.returns)
 
 
 def has_contexts(evidence: Evidence) -> bool:

@@ -56,8 +56,11 @@ class PlannedRun:
         return self.configuration.task
 
     @property
-    def quantity(self) -> str:
-        """What the score is made of: `return`, or the name of a measure."""
+    def recorded_quantity(self) -> str:
+        """What the score is made of, by its name in evaluations: `return`, or a measure.
+
+        The values of an imported metric are recorded as returns.
+        """
         return self.configuration.budget.quantity
 
     @property
@@ -82,12 +85,6 @@ class PlannedRun:
         return np.asarray([e.step for e in self.record.evaluations], dtype=np.float64)
 
     @cached_property
-    def returns(self) -> NDArray[np.float64]:
-        """Mean return of each evaluation, of shape (T,); NaN where it is out of range."""
-        means = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
-        return _in_range(means)
-
-    @cached_property
     def logged(self) -> Mapping[str, LoggedSeries]:
         """What was logged in training, by the name of the metric.
 
@@ -104,9 +101,8 @@ class PlannedRun:
     @cached_property
     def heights(self) -> NDArray[np.float64]:
         """Mean of the score's quantity in each evaluation, of shape (T,); NaN out of range."""
-        means = [e.mean_of(self.quantity) for e in self.record.evaluations]
-        heights = np.asarray(means, dtype=np.float64)
-        return np.where(np.abs(heights) <= LARGEST_SCORE, heights, np.nan)
+        means = [e.mean_of(self.recorded_quantity) for e in self.record.evaluations]
+        return _in_range(np.asarray(means, dtype=np.float64))
 
     @cached_property
     def is_evaluated(self) -> bool:
@@ -181,11 +177,6 @@ class LabelTaskRuns:
     def failed(self) -> list[PlannedRun]:
         """Runs that failed, finally or with attempts left."""
         return [m for m in self.members if m.record.state is State.FAILED]
-
-    @property
-    def unscored(self) -> list[PlannedRun]:
-        """Completed runs without a finite score."""
-        return [m for m in self.members if m.score is None and m.record.state is State.COMPLETED]
 
     @property
     def missing(self) -> list[PlannedRun]:

@@ -138,9 +138,9 @@ def _has_curve(member: PlannedRun) -> bool:
 
 def _is_final(member: PlannedRun) -> bool:
     final = member.record.final
-    if final is None or final.lacking(member.quantity):
+    if final is None or final.lacking(member.recorded_quantity):
         return False
-    return bool((np.abs(final.values_of(member.quantity)) <= LARGEST_SCORE).all())
+    return bool((np.abs(final.values_of(member.recorded_quantity)) <= LARGEST_SCORE).all())
 
 
 def _scaled(report: ReportContext, task: str) -> tuple[Callable[[Array], Array], float | None]:
@@ -179,7 +179,11 @@ def _rollouts(
     report: ReportContext, task: str, members: Sequence[PlannedRun]
 ) -> tuple[Metric, ...]:
     normalised, baseline = _scaled(report, task)
-    finals = [np.asarray(m.record.final.values_of(m.quantity)) for m in members if m.record.final]
+    finals = [
+        np.asarray(m.record.final.values_of(m.recorded_quantity))
+        for m in members
+        if m.record.final
+    ]
     returns = [normalised(final) for final in finals]
     return rollout_reliability(
         returns,

@@ -73,3 +73,11 @@ def test_a_word_without_a_match_is_refused(tmp_path: Path, word: str, near: str)
     with pytest.raises(ConfigError, match="to see all groups: rlexp config list") as caught:
         written(tmp_path, word)
     assert (f"did you mean '{near}'?" in str(caught.value)) == bool(near)
+
+
+@pytest.mark.parametrize("value", ["!mine 3", "2020-13-45", "!!int abc", "="])
+def test_a_value_that_cannot_be_read_hides_no_setting(tmp_path: Path, value: str) -> None:
+    """A wrong value in a file of the study is shown as its text, and the search goes on."""
+    option = f"# Mine.\n_target_: rlexp.algorithms.ppo.PPO\nlearning_rate: {value}\n"
+    write_tree(tmp_path, {"conf/algorithm/mine.yaml": option})
+    assert "algorithm.learning_rate=…" == written(tmp_path, "learning_rate")[0]

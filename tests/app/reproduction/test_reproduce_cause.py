@@ -1,5 +1,6 @@
 """The likely cause of a different result is taken from the strongest evidence."""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 from quick_parts import quick_parts
-from samples import completed, failed, spec
+from samples import completed, failed, spec, write_tree
 
 from rlexp.app.reproduction.comparison import (
     DECIDING,
@@ -16,6 +17,7 @@ from rlexp.app.reproduction.comparison import (
     EnvironmentDifference,
     ReproductionVerdict,
     compare_environments,
+    editable_folder,
     judge_reproduction,
 )
 from rlexp.app.reproduction.original import Original, RecordedCode
@@ -212,3 +214,21 @@ def test_missing_or_senseless_records_show_no_difference(
         differences.others,
         differences.known,
     )
+
+
+def test_the_folder_of_an_editable_installation_may_have_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installer records the folder as a URL, in which a space is written %20."""
+    source = tmp_path / "my projects" / "tool"
+    write_tree(
+        tmp_path / "site",
+        {
+            "edited_tool-1.0.dist-info/METADATA": "Name: edited-tool\nVersion: 1.0\n",
+            "edited_tool-1.0.dist-info/direct_url.json": json.dumps(
+                {"url": source.as_uri(), "dir_info": {"editable": True}}
+            ),
+        },
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert source == editable_folder("edited-tool")

@@ -201,7 +201,7 @@ def test_out_of_range_returns_are_no_scores() -> None:
     """A run with an out-of-range return counts as a run without a score."""
     sample = of_scores({("ppo", CARTPOLE): [1e120, 1.0], ("a2c", CARTPOLE): [1.0, 2.0]})
     cell = sample.cells["ppo", CARTPOLE]
-    assert (1, 1, 2) == (cell.n, len(cell.unscored), cell.planned)
+    assert (1, 2) == (cell.n, cell.planned)
     pair = pairs(inquiry(sample))[0]
     assert pair.decision is not None
     assert ((1,), (2,)) == pair.decision.member.comparison.sizes

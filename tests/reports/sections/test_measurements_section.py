@@ -56,6 +56,15 @@ def test_each_metric_has_a_figure_with_a_band() -> None:
     assert part.folded
 
 
+def test_an_imported_metric_is_drawn_once() -> None:
+    """The values of an imported metric are in the learning curves already, and no mean return."""
+    member = logging(0, loss=[1.0, 2.0])
+    source = {"kind": "csv", "returns": "evaluations", "metric": "win rate"}
+    spec = replace(member.record.spec, algorithm={"name": "ppo", "imported": source})
+    part = part_of(replace(member, record=replace(member.record, spec=spec)))
+    assert "eval/mean_reward" not in {*figures(part), *texts(part).split()}
+
+
 def test_returns_and_clocks_are_left_out() -> None:
     """The mean return is in the learning curves already, and counters of time are no results."""
     member = logging(0, loss=[1.0, 2.0])

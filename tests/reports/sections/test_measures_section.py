@@ -130,15 +130,17 @@ def test_runs_that_lack_a_measure_are_counted() -> None:
 
 
 def test_non_finite_measures_are_left_out() -> None:
-    """A measure without values keeps its row, and out-of-range values are left out."""
-    measures_table = table(part_of(MeasuresSection(), odd_measures()), "measures")
+    """A measure without values keeps its row, and so does one with an out-of-range value.
+
+    A mean of the other episodes would look better than the run was. `rlexp show` has none, either.
+    """
+    sample = odd_measures()
+    measures_table = table(part_of(MeasuresSection(), sample), "measures")
     values = dict(
         zip(column(measures_table, "measure"), column(measures_table, "mean"), strict=True)
     )
-    assert None is values["cost"]
-    huge = values["huge"]
-    assert isinstance(huge, Interval)
-    assert 2.0 == huge.estimate
+    assert (None, None) == (values["cost"], values["huge"])
+    assert all(dict(member.record.measures).keys() == {"success"} for member in sample.members)
 
 
 def test_reports_without_measures_have_no_part() -> None:
