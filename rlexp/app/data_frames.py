@@ -1,6 +1,6 @@
 """Rows of results as data frames of pandas, an optional package."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError
@@ -14,19 +14,22 @@ DataRow = Mapping[str, Any]
 """The cells of a row by column."""
 
 
-def data_frame(rows: Iterable[DataRow], columns: Sequence[str] = ()) -> "DataFrame":
+def data_frame(
+    rows: Iterable[DataRow], columns: Sequence[str] = (), *, mixed: Collection[str] = ()
+) -> "DataFrame":
     """A data frame of rows; a row without a column has an empty cell there.
 
     Args:
         rows: The rows.
         columns: The first columns, which exist even if there is no row. Other columns follow in
             the order in which rows have them.
+        mixed: Columns whose values have different types, which they keep.
 
     Raises:
         ConfigError: pandas is not installed.
     """
     try:
-        from pandas import DataFrame
+        from pandas import DataFrame, Series
     except ImportError as error:
         raise ConfigError(
             f"a data frame needs pandas, which is not installed; to install it: {INSTALL}",
@@ -35,4 +38,7 @@ def data_frame(rows: Iterable[DataRow], columns: Sequence[str] = ()) -> "DataFra
         ) from error
     kept = list(rows)
     names = dict.fromkeys([*columns, *(name for row in kept for name in row)])
-    return DataFrame({name: [row.get(name) for row in kept] for name in names})
+    cells = {name: [row.get(name) for row in kept] for name in names}
+    # In a column of numbers, an integer beside a fraction would become a fraction.
+    typed_cells = {name: Series(cells[name], dtype=object) for name in names if name in mixed}
+    return DataFrame({**cells, **typed_cells})

@@ -170,6 +170,11 @@ def _text(key: str, text: Any) -> str:
     """A text, in which OmegaConf will see no reference to another key."""
     if not isinstance(text, str) or text == MISSING:
         raise ConfigError(_refusal(key, text), code="wrong_type", key=key)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        reason = f"{key}: {text!a} is no text: it holds half of a surrogate pair"
+        raise ConfigError(reason, code="wrong_type", key=key) from error
     # Backslashes before the sign are doubled, because the last one would escape it.
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(text))
 
@@ -180,5 +185,5 @@ def _refusal(key: str, value: Any) -> str:
     if isinstance(value, str):
         return f"{key}: {value!r} stands for a missing value: write another text"
     kind = type(value).__name__
-    hint = "; write value.tolist()" if kind == "ndarray" else ""
-    return f"{key}: a value of the type {kind} is not allowed{hint}: write {ALLOWED}"
+    instead = "value.tolist()" if kind == "ndarray" else ALLOWED
+    return f"{key}: a value of the type {kind} is not allowed: write {instead}"

@@ -192,7 +192,7 @@ def test_a_sweep_has_a_row_for_each_trial(
     (winner,) = frame[frame["winner"]].to_dict("records")
     assert best.trial == winner["trial"]
     parameters = best.to_pandas().set_index("parameter")["value"].to_dict()
-    assert parameters
+    assert [type(row.value) for row in best.parameters] == [*map(type, parameters.values())]
     assert parameters == {name: winner[name] for name in parameters}
     (test,) = shown(folder, "show", "made_up")["phases"]
     assert "test" == test["phase"]

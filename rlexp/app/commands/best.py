@@ -132,7 +132,7 @@ class BestTrialOfSweep:
         """
         names = [f.name for f in fields(ParameterRow)]
         rows = [{name: getattr(row, name) for name in names} for row in self.parameters]
-        return data_frame(rows, names)
+        return data_frame(rows, names, mixed=("default", "value"))
 
 
 def read_format(word: str | None) -> BestFormat | None:
