@@ -1,12 +1,16 @@
 """The Python API: functions that do the same as the commands of the same name.
 
-Every function works in the current folder, or in `folder`, and returns the result that the command
-shows: a frozen dataclass. Nothing is printed unless an observer is given. A mistake raises
+Every function works in the current folder, or in `workspace`, and returns the result that the
+command shows: a frozen dataclass. Nothing is printed unless an observer is given. A mistake raises
 `rlexp.errors.RlexpError`. The functions do not change signal handlers, so they can be called in a
 notebook: an interrupt stops the runs gracefully and is raised as `KeyboardInterrupt`.
+
+Settings are words as on the command line (`"budget.steps=20000"`), mappings
+(`{"budget.steps": 20_000}`), or keywords (`budget={"steps": 20_000}`). In mappings and keywords, a
+list is one value, and a tuple is several values.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +36,14 @@ if TYPE_CHECKING:
 Folder = str | PathLike[str]
 Strings = str | Sequence[str]
 """One string, or several."""
+Setting = str | Mapping[str, Any]
+"""A word in Hydra's grammar, or values by key."""
+Settings = Setting | Sequence[Setting]
+"""One setting, or several."""
 
 
 def run(
-    *overrides: str,
+    *settings: Setting,
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
@@ -43,15 +51,16 @@ def run(
     detach: bool = False,
     from_sweep: str | None = None,
     trial: int | None = None,
-    folder: Folder = ".",
+    workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
+    **keywords: Any,
 ) -> "RunOutcome | RunPlan":
     """Train configurations on seeds: what `rlexp run` does.
 
     Args:
-        overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`);
-            the first one may be a study file (`"study.yaml"`).
+        settings: Words (`"algorithm=ppo"`, `"budget.steps=20000"`) and mappings
+            (`{"budget.steps": 20_000}`); the first one may be a study file (`"study.yaml"`).
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
@@ -60,9 +69,11 @@ def run(
         detach: Whether to return once the runs are queued for a cluster or for workers.
         from_sweep: The sweep whose winner, or other trial, is trained again.
         trial: The number of the trial to train again; by default the winner.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
+        keywords: Further settings by their first key (`algorithm="ppo"`,
+            `budget={"steps": 20_000}`).
 
     Raises:
         rlexp.errors.RlexpError: An argument, the configuration or the records are wrong; nothing
@@ -81,40 +92,43 @@ def run(
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )
-    outcome = use_case(
-        _strings(overrides), options, _workspace(folder, allow_import), _observer(observer)
-    )
+    words = _words(run, settings, keywords)
+    outcome = use_case(words, options, _workspace(workspace, allow_import), _observer(observer))
     _raise_interrupt(outcome)
     return outcome
 
 
 def sweep(
-    name: str | None = None,
-    *overrides: str,
+    name: Setting | None = None,
+    *settings: Setting,
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
     probe: bool | None = None,
     until: str = "test",
-    folder: Folder = ".",
+    workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
+    **keywords: Any,
 ) -> "SweepOutcome | SweepOutline":
     """Tune hyperparameters, select a winner once, and test it: what `rlexp sweep` does.
 
     Args:
-        name: The name of a definition in `sweeps/`, or a study file; None defines the sweep by
-            overrides only.
-        overrides: Configuration in Hydra's grammar (`"sweep.trials=20"`).
+        name: The name of a definition in `sweeps/`, or a study file. It can be left out, for a
+            sweep that is defined by settings only.
+        settings: Words (`"sweep.trials=20"`) and mappings. A tuple, or a text such as
+            `"interval(0.9, 0.999)"`, is searched.
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
         probe: Whether to measure for some seconds what a run costs; None does so for plans that
             seem to take a minute or longer.
         until: The stage to stop after: `search`, `selection` or `test`.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
+        keywords: Further settings by their first key (`algorithm="ppo"`,
+            `budget={"steps": 20_000}`).
 
     Raises:
         rlexp.errors.RlexpError: An argument, the configuration or the records are wrong; nothing
@@ -123,6 +137,7 @@ def sweep(
     """
     from rlexp.app.commands.sweep import SweepOptions, read_stage
     from rlexp.app.commands.sweep import sweep as use_case
+    from rlexp.app.sweeps.request import split_definition
 
     options = SweepOptions(
         dry_run=dry_run,
@@ -131,8 +146,14 @@ def sweep(
         probe=probe,
         until=read_stage(until),
     )
-    workspace = _workspace(folder, allow_import)
-    outcome = use_case(name, _strings(overrides), options, workspace, _observer(observer))
+    first = () if name is None else (name,)
+    words = _words(sweep, (*first, *settings), keywords, searching=True)
+    outcome = use_case(
+        *split_definition(words),
+        options,
+        _workspace(workspace, allow_import),
+        _observer(observer),
+    )
     _raise_interrupt(outcome)
     return outcome
 
@@ -142,7 +163,7 @@ def best(
     *,
     form: str | None = None,
     save: str | None = None,
-    folder: Folder = ".",
+    workspace: Folder = ".",
     allow_import: Strings = (),
 ) -> "BestTrialOfSweep":
     """Show the best trial of a sweep, or write its hyperparameters: what `rlexp best` does.
@@ -151,7 +172,7 @@ def best(
         name: The name of the sweep.
         form: The form of the returned text: `yaml`, `args`, `json` or `rl-zoo`; None for no text.
         save: The name of the benchmark to write; None writes nothing.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
 
     Raises:
@@ -162,35 +183,38 @@ def best(
     from rlexp.app.commands.best import best as use_case
 
     request = BestRequest(sweep=name, form=read_format(form), save=save)
-    return use_case(request, _workspace(folder, allow_import))
+    return use_case(request, _workspace(workspace, allow_import))
 
 
 def extend(
     target: str,
-    *overrides: str,
+    *settings: Setting,
     restart_schedules: bool = False,
     dry_run: bool = False,
     retry: bool = False,
     allow_drift: bool = False,
     detach: bool = False,
-    folder: Folder = ".",
+    workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
+    **keywords: Any,
 ) -> "ExtendOutcome":
     """Train finished runs further, as an experiment of their own: what `rlexp extend` does.
 
     Args:
         target: An experiment, or a run as `"EXPERIMENT/RUN"`.
-        overrides: `"budget.steps=STEPS"`, the new length of a run from its first step;
-            `"experiment=NAME"`; and overrides that change no number (`"executor.workers=2"`).
+        settings: Words and mappings: `budget.steps`, the new length of a run from its first step;
+            `experiment`, a name; and settings that change no number (`executor.workers`).
         restart_schedules: Whether schedules that depend on the length of training begin again.
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from a state that other versions wrote.
         detach: Whether to return once the runs are queued for a cluster or for workers.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
+        keywords: Further settings by their first key (`algorithm="ppo"`,
+            `budget={"steps": 20_000}`).
 
     Raises:
         rlexp.errors.RlexpError: The runs cannot be extended, or an argument is wrong; nothing was
@@ -207,8 +231,9 @@ def extend(
         detach=detach,
         restart_schedules=restart_schedules,
     )
-    workspace = _workspace(folder, allow_import)
-    outcome = use_case(target, _strings(overrides), options, workspace, _observer(observer))
+    words = _words(extend, settings, keywords)
+    place = _workspace(workspace, allow_import)
+    outcome = use_case(target, words, options, place, _observer(observer))
     _raise_interrupt(outcome)
     return outcome
 
@@ -216,8 +241,8 @@ def extend(
 def compare(
     *targets: str,
     phase: str | None = None,
-    settings: Strings = (),
-    folder: Folder = ".",
+    settings: Settings = (),
+    workspace: Folder = ".",
     allow_import: Strings = (),
 ) -> "Comparison":
     """Compare labels, with a verdict for each pair: what `rlexp compare` does.
@@ -225,8 +250,8 @@ def compare(
     Args:
         targets: Experiments, or labels of them (`"EXPERIMENT/LABEL"`).
         phase: `test`, `selection` or `tuning`.
-        settings: Changed settings of `conf/report.yaml` (`"margin=10"`).
-        folder: The folder of the workspace; by default the current folder.
+        settings: Changed settings of `conf/report.yaml` (`{"margin": 10}` or `"margin=10"`).
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
 
     Raises:
@@ -235,8 +260,10 @@ def compare(
     from rlexp.app.commands.compare import CompareRequest
     from rlexp.app.commands.compare import compare as use_case
 
-    request = CompareRequest(targets=_strings(targets), phase=phase, overrides=_strings(settings))
-    return use_case(request, _workspace(folder, allow_import))
+    request = CompareRequest(
+        targets=_strings(targets), phase=phase, overrides=_report_words(settings)
+    )
+    return use_case(request, _workspace(workspace, allow_import))
 
 
 def report(
@@ -245,8 +272,8 @@ def report(
     output: str | None = None,
     figures: str | None = None,
     phase: str | None = None,
-    settings: Strings = (),
-    folder: Folder = ".",
+    settings: Settings = (),
+    workspace: Folder = ".",
     allow_import: Strings = (),
 ) -> "ReportFiles":
     """Write a reliability report: what `rlexp report` does.
@@ -257,8 +284,8 @@ def report(
         output: The folder for the report.
         figures: The folder for figures as PDF and SVG; with None, no figures are written.
         phase: `test`, `selection` or `tuning`.
-        settings: Changed settings of `conf/report.yaml` (`"margin=10"`).
-        folder: The folder of the workspace; by default the current folder.
+        settings: Changed settings of `conf/report.yaml` (`{"margin": 10}` or `"margin=10"`).
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
 
     Raises:
@@ -273,9 +300,9 @@ def report(
         output=output,
         figures=figures,
         phase=phase,
-        overrides=_strings(settings),
+        overrides=_report_words(settings),
     )
-    return use_case(request, _workspace(folder, allow_import))
+    return use_case(request, _workspace(workspace, allow_import))
 
 
 def plot(
@@ -284,8 +311,8 @@ def plot(
     x: str = "steps",
     output: str | None = None,
     phase: str | None = None,
-    settings: Strings = (),
-    folder: Folder = ".",
+    settings: Settings = (),
+    workspace: Folder = ".",
     allow_import: Strings = (),
 ) -> "Plot":
     """Compute the curves of runs by label: what `rlexp plot` does.
@@ -296,8 +323,8 @@ def plot(
         x: `steps` or `hours`.
         output: The file of a picture, which ends in `.png`, `.svg` or `.pdf`.
         phase: `test`, `selection` or `tuning`.
-        settings: Changed settings of `conf/report.yaml` (`"level=0.9"`).
-        folder: The folder of the workspace; by default the current folder.
+        settings: Changed settings of `conf/report.yaml` (`{"level": 0.9}` or `"level=0.9"`).
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
 
     Raises:
@@ -313,9 +340,9 @@ def plot(
         x=x,
         output=output,
         phase=phase,
-        overrides=_strings(settings),
+        overrides=_report_words(settings),
     )
-    return use_case(request, _workspace(folder, allow_import))
+    return use_case(request, _workspace(workspace, allow_import))
 
 
 def ls(
@@ -325,7 +352,7 @@ def ls(
     sort: str | None = None,
     group: bool = False,
     columns: Strings = (),
-    folder: Folder = ".",
+    workspace: Folder = ".",
 ) -> "Listing":
     """List experiments, the runs of one, or configurations: what `rlexp ls` does.
 
@@ -335,7 +362,7 @@ def ls(
         sort: The column or key by which rows are ordered; `-column` reverses the order.
         group: Whether to list configurations, one row each.
         columns: Columns and keys of the configuration whose values every row carries in `columns`.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment, column or key.
@@ -343,16 +370,16 @@ def ls(
     from rlexp.app.commands.list_runs import ListRequest, list_runs
 
     selection = ListRequest(experiment, _strings(where), sort, group, _strings(columns))
-    return list_runs(selection, _workspace(folder))
+    return list_runs(selection, _workspace(workspace))
 
 
-def show(target: str, *, part: str = "result", folder: Folder = ".") -> "ShowResult":
+def show(target: str, *, part: str = "result", workspace: Folder = ".") -> "ShowResult":
     """Show an experiment or a run: what `rlexp show` does.
 
     Args:
         target: An experiment or a run.
         part: `result`, `config` or `provenance`.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment or run.
@@ -361,17 +388,17 @@ def show(target: str, *, part: str = "result", folder: Folder = ".") -> "ShowRes
     from rlexp.app.commands.show import ShowPart
     from rlexp.app.commands.show import show as use_case
 
-    return use_case(target, ShowPart(part), _workspace(folder))
+    return use_case(target, ShowPart(part), _workspace(workspace))
 
 
-def tag(target: str, *tags: str, remove: bool = False, folder: Folder = ".") -> "Tagging":
+def tag(target: str, *tags: str, remove: bool = False, workspace: Folder = ".") -> "Tagging":
     """Add tags to an experiment or a run, or remove them: what `rlexp tag` does.
 
     Args:
         target: An experiment or a run.
         tags: The tags; without any, the present ones are only returned.
         remove: Whether to remove the tags.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment or run, or a tag is not allowed;
@@ -379,11 +406,11 @@ def tag(target: str, *tags: str, remove: bool = False, folder: Folder = ".") -> 
     """
     from rlexp.app.commands.tag import tag as use_case
 
-    return use_case(target, tags, _workspace(folder), remove=remove)
+    return use_case(target, tags, _workspace(workspace), remove=remove)
 
 
 def note(
-    target: str, text: str | None = None, *, remove: int | None = None, folder: Folder = "."
+    target: str, text: str | None = None, *, remove: int | None = None, workspace: Folder = "."
 ) -> "Notes":
     """Add a note to an experiment or a run, or remove one: what `rlexp note` does.
 
@@ -391,7 +418,7 @@ def note(
         target: An experiment or a run.
         text: The text of the note; without it, the present notes are only returned.
         remove: The number of the note to remove.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment, run or note, or the text is not
@@ -399,16 +426,16 @@ def note(
     """
     from rlexp.app.commands.note import note as use_case
 
-    return use_case(target, text, _workspace(folder), remove=remove)
+    return use_case(target, text, _workspace(workspace), remove=remove)
 
 
-def mv(experiment: str, name: str, *, folder: Folder = ".") -> "Move":
+def mv(experiment: str, name: str, *, workspace: Folder = ".") -> "Move":
     """Give an experiment another name: what `rlexp mv` does.
 
     Args:
         experiment: The experiment.
         name: Its new name.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment, it is in use, or the name is taken or
@@ -416,7 +443,7 @@ def mv(experiment: str, name: str, *, folder: Folder = ".") -> "Move":
     """
     from rlexp.app.commands.move import move
 
-    return move(experiment, name, _workspace(folder))
+    return move(experiment, name, _workspace(workspace))
 
 
 def evaluate(
@@ -428,7 +455,7 @@ def evaluate(
     checkpoint: int | None = None,
     video: int = 0,
     output: str | None = None,
-    folder: Folder = ".",
+    workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
 ) -> "PolicyEvaluation":
@@ -442,7 +469,7 @@ def evaluate(
         checkpoint: The step of the checkpoint to play; with None, the final policy plays.
         video: The number of episodes to film.
         output: The folder for videos.
-        folder: The folder of the workspace; by default the current folder.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the progress.
 
@@ -460,19 +487,29 @@ def evaluate(
         video=video,
         output=output,
     )
-    workspace = _workspace(folder, allow_import)
-    return use_case(run_name, request, workspace, _observer(observer))
+    place = _workspace(workspace, allow_import)
+    return use_case(run_name, request, place, _observer(observer))
 
 
-def load(folder: str | PathLike[str]) -> "Records":
-    """Load the records and scores of the experiment in `folder` (`runs/NAME`) as NumPy arrays.
+def load(experiment: Folder, *, workspace: Folder = ".") -> "Records":
+    """Load the records and scores of an experiment as NumPy arrays.
+
+    Args:
+        experiment: The name of the experiment, or its folder (`"runs/NAME"`).
+        workspace: The folder with `runs/`, where a name is looked up and where the path of a
+            folder begins; by default the current folder.
 
     Raises:
-        rlexp.errors.RecordError: The folder holds no experiment, or its definition is damaged.
+        rlexp.errors.RecordError: There is no such experiment, or its definition is damaged.
     """
+    from pathlib import Path
+
     from rlexp.app.commands.load import load as use_case
 
-    return use_case(folder)
+    place = _workspace(workspace)
+    is_name = isinstance(experiment, str) and "/" not in experiment
+    runs = place.layout.root if is_name else place.folder
+    return use_case(runs / Path(experiment).expanduser())
 
 
 def _workspace(folder: Folder, allowed: Strings = ()) -> "Workspace":
@@ -480,6 +517,30 @@ def _workspace(folder: Folder, allowed: Strings = ()) -> "Workspace":
 
     # Signal handlers belong to the notebook or program that calls the API.
     return Workspace.here(_strings(allowed), folder=folder, handles_signals=False)
+
+
+def _words(
+    function: Callable[..., Any],
+    settings: Sequence[Setting],
+    keywords: Mapping[str, Any],
+    *,
+    searching: bool = False,
+) -> tuple[str, ...]:
+    """The settings of a call as words in Hydra's grammar.
+
+    Raises:
+        ConfigError: A setting cannot stand in a configuration, or a keyword is misspelt.
+    """
+    from rlexp.config.override_words import check_keywords, override_words
+
+    check_keywords(function, keywords)
+    return override_words((*settings, keywords), searching=searching)
+
+
+def _report_words(settings: Settings) -> tuple[str, ...]:
+    from rlexp.config.override_words import override_words
+
+    return override_words((settings,) if isinstance(settings, str | Mapping) else settings)
 
 
 def _strings(strings: Strings) -> tuple[str, ...]:
@@ -493,9 +554,7 @@ def _strings(strings: Strings) -> tuple[str, ...]:
     several = (strings,) if isinstance(strings, str) else tuple(strings)
     for string in several:
         if not isinstance(string, str):
-            raise ConfigError(
-                f"{string!r} is not a string: write overrides as on the command line, as in 'budget.steps=20000'"
-            )
+            raise ConfigError(f"{type(string).__name__} is not allowed here: write a string")
     return several
 
 

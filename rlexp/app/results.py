@@ -69,6 +69,7 @@ def document(result: Result) -> dict[str, Any]:
 def to_json(value: Any) -> Any:
     """Convert a value to JSON values: dataclasses to objects, enumerations and paths to strings.
 
+    A field of a dataclass that comparisons leave out is for use in Python, and is left out.
     Infinity and NaN, which JSON lacks, become null.
     """
     # Enumerations come first: a StrEnum is a str too, and an IntEnum an int.
@@ -77,7 +78,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if is_dataclass(value):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value) if f.compare}
     if isinstance(value, Mapping):
         return {str(to_json(key)): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

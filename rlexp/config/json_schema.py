@@ -4,6 +4,7 @@ Dialect: https://json-schema.org/draft/2020-12/schema
 """
 
 import re
+from dataclasses import fields
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -79,6 +80,10 @@ class _DocumentedSchema(GenerateJsonSchema):
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
         """The schema of a dataclass: every field is required and described."""
         described = super().dataclass_schema(schema)
+        # Documents leave out what comparisons leave out.
+        hidden = [f.name for f in fields(schema["cls"]) if not f.compare]
+        for name in hidden:
+            del described["properties"][name]
         described["description"] = summary(schema["cls"])
         described["required"] = list(described.get("properties", {}))
         descriptions = attributes(schema["cls"])

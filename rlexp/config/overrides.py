@@ -16,8 +16,12 @@ SWEEP_GROUPS = ("tuner", "pruner", "sweep", "sweeps")
 ATTEMPT_KEYS = tuple(f"budget.{name}" for name in OPERATIONAL)
 """Keys that do not change the results of a run; a grid cannot vary them either."""
 
-MAPPING_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-"""A key of a mapping inside a value."""
+CONSTANT = re.compile(r"null|true|false|nan|inf", re.IGNORECASE)
+"""A word that Hydra's grammar takes for a constant."""
+MAPPING_KEY = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+"""A key of a mapping inside a value, unless it is a `CONSTANT`."""
+BARE = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+"""A text that Hydra's grammar takes without quotes, unless it is a `CONSTANT`."""
 FREE_FORM_KEYS = re.compile(
     r"(environment\.arguments|environment\.measures|agent\.policy_kwargs|algorithm\.settings)[.=]"
 )
@@ -68,8 +72,11 @@ def format_override(key: str, value: Any) -> str:
 def _format_value(value: Any, key: str) -> str:
     if isinstance(value, Mapping):
         for name in value:
-            if not MAPPING_KEY.fullmatch(str(name)):
-                raise ConfigError(f"{key}: {name!r} is not a valid key: use letters, digits and _")
+            if not MAPPING_KEY.fullmatch(str(name)) or CONSTANT.fullmatch(str(name)):
+                raise ConfigError(
+                    f"{key}: {name!r} is not a valid key: use letters, digits, _, . and -, and none "
+                    "of null, true, false, nan and inf"
+                )
         inside = (f"{name}:{_format_value(item, key)}" for name, item in value.items())
         return "{" + ",".join(inside) + "}"
     if isinstance(value, list | tuple):
@@ -77,6 +84,11 @@ def _format_value(value: Any, key: str) -> str:
     if isinstance(value, str):
         return quoted(value)
     return "null" if value is None else str(value).lower()
+
+
+def is_bare(text: str) -> bool:
+    """Whether a text needs no quotes in Hydra's grammar."""
+    return BARE.fullmatch(text) is not None and not CONSTANT.fullmatch(text)
 
 
 def quoted(text: str) -> str:

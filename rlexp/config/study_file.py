@@ -13,7 +13,7 @@ from typing import Any
 
 from rlexp.config.config_files import DEFINITIONS, check_yaml, group_options
 from rlexp.config.first_words import STUDY_FILE, check_words
-from rlexp.config.overrides import format_override, split_override
+from rlexp.config.overrides import format_override, is_bare, split_override
 from rlexp.config.yaml_mistakes import describe_yaml_error
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import RESTARTS, Budget
@@ -31,9 +31,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "sweep": (DEFINITION, SPACE, *(f.name for f in fields(SweepPlan))),
 }
 """The keys of each section."""
-BARE = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
-"""A text that Hydra's grammar takes without quotes, unless it is one of `CONSTANTS`."""
-CONSTANTS = ("null", "true", "false", "nan", "inf")
 Location = tuple[str | int, ...]
 """The keys and positions that lead to a value in a file."""
 
@@ -253,7 +250,7 @@ class _Reader:
                 yield from self._space(inner, (*at, name), f"{key}.{name}")
 
     def _word(self, key: str, value: Any, at: Location) -> StudyWord:
-        if isinstance(value, str) and BARE.fullmatch(value) and value.lower() not in CONSTANTS:
+        if isinstance(value, str) and is_bare(value):
             return StudyWord(f"{key}={value}", self._line(at))
         try:
             return StudyWord(format_override(key, value), self._line(at))

@@ -4,12 +4,13 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import ConfigurationWords
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.reporting.evidence import collect_evidence
@@ -32,6 +33,10 @@ from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.interval import Interval
 from rlexp.store.files import publish, read_file
 from rlexp.text import format_count, format_score
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 ROOT = "seeds.root"
@@ -118,6 +123,16 @@ class BestTrialOfSweep:
     text: str | None
     file: Path | None
     next: tuple[NextCommand, ...]
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each searched hyperparameter.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        names = [f.name for f in fields(ParameterRow)]
+        rows = [{name: getattr(row, name) for name in names} for row in self.parameters]
+        return data_frame(rows, names, mixed=("default", "value"))
 
 
 def read_format(word: str | None) -> BestFormat | None:

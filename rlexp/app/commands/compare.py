@@ -2,8 +2,8 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.comparison.sequential import (
     FAMILY,
@@ -16,6 +16,8 @@ from rlexp.app.comparison.sequential import (
     frozen_design,
     make_design,
 )
+from rlexp.app.data_frames import data_frame
+from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report, read_phase
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand, Schema
@@ -26,7 +28,12 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table
 from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.formats.as_csv import csv_rows
 from rlexp.stats.pairwise_family import Verdict
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 SECTIONS = "section=[verdicts,tasks,measures,aggregates,pairs,missing]"
 """The sections of a report that a comparison shows."""
@@ -64,6 +71,7 @@ class Comparison:
         failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
             if there are any.
         next: Suggested next commands.
+        scores: Scores by label and seed, in Python only; with several tasks, by `LABEL on TASK`.
     """
 
     schema: ClassVar[Schema] = Schema("comparison")
@@ -75,6 +83,20 @@ class Comparison:
     version: str
     failed_checks: tuple[str, ...]
     next: tuple[NextCommand, ...]
+    scores: Scores = field(default_factory=dict, repr=False, compare=False)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each pair of labels: the table of every test.
+
+        An interval has a column for each of its parts (`difference estimate`, `difference low`).
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        header, *rows = (r for table in _pair_tables(self.parts) for r in csv_rows(table))
+        cells = [dict(zip(map(str, header), row, strict=True)) for row in rows]
+        filled = [n for n in map(str, header) if any(row[n] is not None for row in cells)]
+        return data_frame([{name: row[name] for name in filled} for row in cells])
 
 
 def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
@@ -99,6 +121,7 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
         version=study.version,
         failed_checks=study.failed_checks,
         next=tuple(_next(request, evidence, study, parts.settings, workspace)),
+        scores=scores_of_evidence(evidence),
     )
 
 
@@ -140,10 +163,15 @@ def _set_options(overrides: Sequence[str]) -> list[str]:
     return [word for override in kept for word in ("--set", override)]
 
 
+def _pair_tables(parts: Sequence[SectionContent]) -> list[Table]:
+    """The table with every test of every pair; none if the sections were changed."""
+    tables = (b for part in parts for b in part.blocks if isinstance(b, Table))
+    return [table for table in tables if table.name == "pairs"]
+
+
 def _undecided(study: ReportDocument) -> bool:
     """Whether the verdict on any pair is undecided."""
-    tables = [b for part in study.parts for b in part.blocks if isinstance(b, Table)]
-    pairs = [table for table in tables if table.name == "pairs"]
+    pairs = _pair_tables(study.parts)
     places = [[column.title for column in table.columns].index("verdict") for table in pairs]
     verdicts = {row[at] for table, at in zip(pairs, places, strict=True) for row in table.rows}
     return not verdicts or str(Verdict.UNDECIDED) in verdicts

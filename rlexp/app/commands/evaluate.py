@@ -9,6 +9,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, ClassVar
 
+from rlexp.app.data_frames import data_frame
 from rlexp.app.evaluation.playback import (
     FilmedEpisode,
     Policy,
@@ -28,8 +29,12 @@ from rlexp.store.layout import RunPaths
 from rlexp.store.runs import read_run
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from rlexp.app.evaluation.playback import Player
 
+PLAYED_POLICY = ("run", "algorithm", "task", "step", "draw", "deterministic")
+"""The columns that name the policy, in a data frame of its episodes."""
 MOST_NAMES = 10
 """Longest list of runs in an error message."""
 
@@ -112,6 +117,17 @@ class PolicyEvaluation:
     videos: tuple[FilmedEpisode, ...]
     problem: str | None
     next: tuple[NextCommand, ...]
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each episode.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        policy = {name: getattr(self, name) for name in PLAYED_POLICY}
+        played = enumerate(zip(self.returns, self.lengths, strict=True))
+        rows = [{**policy, "episode": n, "return": r, "length": k} for n, (r, k) in played]
+        return data_frame(rows, (*PLAYED_POLICY, "episode", "return", "length"))
 
 
 def evaluate(

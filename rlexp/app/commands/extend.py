@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rlexp.app.commands.resume import (
     check_overrides,
@@ -11,6 +11,7 @@ from rlexp.app.commands.resume import (
     readable_experiment,
 )
 from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.extension import (
     FinishedRun,
     LongerConfiguration,
@@ -26,6 +27,14 @@ from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import read_last_command
+from rlexp.app.reading.run_rows import (
+    RUN_COLUMNS,
+    Scores,
+    run_rows,
+    runs_of_summaries,
+    scores_of_summaries,
+)
+from rlexp.app.reading.summary import PhaseSummary
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import parse_overrides
@@ -37,6 +46,10 @@ from rlexp.store.former_names import find_renamed, names_of
 from rlexp.store.layout import ExperimentPaths, RunPaths, check_name
 from rlexp.store.runs import read_definition
 from rlexp.store.secrets import MASK
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 STEPS, NAME = "budget.steps", "experiment"
 """The overrides that only this command takes."""
@@ -76,6 +89,23 @@ class ExtendOutcome:
     restarted: tuple[str, ...]
     parts: tuple[RunOutcome | RunPlan, ...]
     interrupted: str | None
+
+    @property
+    def scores(self) -> Scores:
+        """Scores by label and seed: of the test phase, or else of the first phase."""
+        return scores_of_summaries(self._summaries)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each planned run of all phases; empty for a plan.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return data_frame(run_rows(runs_of_summaries(self._summaries)), RUN_COLUMNS)
+
+    @property
+    def _summaries(self) -> list[PhaseSummary]:
+        return [part.summary for part in self.parts if isinstance(part, RunOutcome)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

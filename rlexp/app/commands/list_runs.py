@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import collector_paused
 from rlexp.app.reading.conditions import read_conditions
@@ -18,19 +19,28 @@ from rlexp.app.reading.row_selection import (
     RowMembers,
     RowSelection,
     check_kinds,
+    columns_of,
 )
+from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows
 from rlexp.app.reading.run_settings import Settings, SettingsIndex
 from rlexp.app.reading.searched_parameters import parameters_by_label
 from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.metrics.estimate import Estimate
+from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
 from rlexp.records.annotation import Annotation
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.annotations import Annotations, read_readable_annotations
 from rlexp.text import format_score, join_first_names, join_names
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+INTERVAL_COLUMNS = ("low", "high", "level", "method", "n")
+"""The fields of an interval that are columns of a data frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +141,7 @@ class ListedRun:
         tags: Its tags.
         note: The newest of its notes; null if it has none.
         columns: The values of the columns that were asked for, by name.
+        configuration: Its configuration, in Python only.
     """
 
     text_columns: ClassVar[tuple[str, ...]] = (
@@ -183,6 +194,7 @@ class ListedRun:
     tags: tuple[str, ...] = ()
     note: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    configuration: Configuration | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +309,17 @@ class Listing:
     metric: str
     title: str
     problems: tuple[str, ...]
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each row of the list, and the asked columns at its end.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        first = RUN_COLUMNS if self.kind is ListingKind.RUNS else columns_of(ROWS[self.kind])
+        cells = _run_cells(self) if self.kind is ListingKind.RUNS else map(_cells, self.rows)
+        asked = (row.columns for row in self.rows)
+        return data_frame(({**c, **a} for c, a in zip(cells, asked, strict=True)), first)
 
 
 @collector_paused()
@@ -495,6 +518,22 @@ def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | No
     worst = worst_scores(experiment.configurations[0], experiment, scoreless)
     scores = [r.score for r in records if r.score is not None] + worst
     return leading.estimate(scores, experiment.configurations[0].score_reference)
+
+
+def _run_cells(listing: Listing) -> Iterator[DataRow]:
+    """The cells of the runs of an experiment, with what is kept beside their records."""
+    runs = [row for row in listing.rows if isinstance(row, ListedRun)]
+    rows = run_rows((str(listing.experiment), row.phase or "", row) for row in runs)
+    for cells, run in zip(rows, runs, strict=True):
+        yield {**cells, "problem": run.problem, "tags": run.tags, "note": run.note}
+
+
+def _cells(row: ExperimentRow | ListedRun | ConfigurationRow) -> dict[str, Any]:
+    """The cells of a row, and the interval behind its estimate."""
+    cells = {name: getattr(row, name) for name in (*columns_of(type(row)), "metric")}
+    interval = getattr(row, "interval", None)
+    of_interval = {n: getattr(interval, n) for n in INTERVAL_COLUMNS} if interval else {}
+    return {**of_interval, **cells}
 
 
 def _configurations(

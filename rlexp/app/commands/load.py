@@ -1,15 +1,18 @@
 """`rlexp.load`: reads an experiment's records and scores as NumPy arrays, for notebooks."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.app.data_frames import data_frame
 from rlexp.app.reading.experiment_scan import ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
-from rlexp.app.reading.summary import worst_scores
+from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows
+from rlexp.app.reading.summary import RunRow, describe_run, worst_scores
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Experiment
@@ -17,6 +20,9 @@ from rlexp.protocol.measures import RETURN
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import ExperimentPaths, Layout
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TEXT = ("run", "label", "task", "phase", "state")
 
@@ -33,6 +39,7 @@ class Records:
         problems: Descriptions of records that could not be read.
         experiment: The definition of the experiment.
         folder: The folder of the experiment.
+        runs: Summaries of the same runs, in the same order.
     """
 
     name: str
@@ -41,6 +48,17 @@ class Records:
     problems: tuple[str, ...]
     experiment: Experiment = field(repr=False)
     folder: Path = field(repr=False)
+    runs: tuple[RunRow, ...] = field(repr=False)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each planned run of all phases, with or without a score.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        phases = (str(record.spec.phase) for record in self.records)
+        placed = ((self.name, phase, run) for phase, run in zip(phases, self.runs, strict=True))
+        return data_frame(run_rows(placed), RUN_COLUMNS)
 
     def estimate(
         self,
@@ -200,7 +218,15 @@ def load(folder: str | PathLike[str]) -> Records:
         problems=tuple(scanned.problems),
         experiment=scanned.experiment,
         folder=paths.folder,
+        runs=tuple(_described(f) for f in runs),
     )
+
+
+def _described(run: ScannedRun) -> RunRow:
+    assert run.stored is not None
+    assert run.configuration is not None
+    row = describe_run(run.configuration, run.stored)
+    return replace(row, state="damaged") if run.damaged else row
 
 
 def _table(runs: list[ScannedRun]) -> NDArray[np.void]:

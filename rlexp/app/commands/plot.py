@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.reporting.build import read_phase
 from rlexp.app.reporting.picture import PICTURE_FORMATS, check_picture, write_picture
 from rlexp.app.reporting.plotted_runs import collect_plotted
@@ -32,10 +33,16 @@ from rlexp.reports.drawing.blocks import LineFigure
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
 from rlexp.text import format_count, format_percentage, join_names
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
 AXES = ("steps", "hours")
 """The values of `--x`."""
 MOST_NEAR = 8
 """Most metrics that an error names."""
+BAND_COLUMNS = ("task", "label", "aggregate", "level", "method", "repetitions", "seed")
+"""The fields of a band that are columns of a data frame."""
 SECTIONS = "section=[curves]"
 """The section of a report whose numbers a plot shows; others need not be built."""
 
@@ -141,6 +148,20 @@ class Plot:
     files: tuple[Path, ...]
     next: tuple[NextCommand, ...]
 
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each point of the aggregate of each label.
+
+        The columns are `task`, `label`, `metric`, `steps` or `hours`, `value`, `low`, `high`,
+        `runs` (number of runs with a value at the point), and how the band was computed.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        first = ("task", "label", "metric", self.x, "value", "low", "high", "runs")
+        return data_frame(
+            [{**row, "metric": self.metric} for row in _point_rows(self.tasks, self.x)], first
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedMetrics:
@@ -197,6 +218,23 @@ def plot(request: PlotRequest, workspace: Workspace) -> Plot:
         figures = [task.figure for task in tasks]
         write_picture(file, figures, shown.labels, _sentences(shown))
     return shown
+
+
+def _point_rows(tasks: Sequence[PlottedTask], x: str) -> Iterator[DataRow]:
+    """The points of the aggregates, one row each."""
+    for task in tasks:
+        lines = {line.label: line for line in task.figure.lines if not line.faint}
+        for band in task.bands:
+            if (line := lines.get(band.label)) is None:
+                continue
+            named = {name: getattr(band, name) for name in BAND_COLUMNS}
+            nothing = (None,) * len(line.x)
+            points = zip(
+                *(line.x, line.y, line.low or nothing, line.high or nothing, band.runs),
+                strict=True,
+            )
+            for at, value, low, high, runs in points:
+                yield {x: at, "value": value, "low": low, "high": high, "runs": runs, **named}
 
 
 def list_metrics(request: PlotRequest, workspace: Workspace) -> LoggedMetrics:

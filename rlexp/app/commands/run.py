@@ -4,8 +4,9 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
@@ -18,6 +19,13 @@ from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
+from rlexp.app.reading.run_rows import (
+    RUN_COLUMNS,
+    Scores,
+    run_rows,
+    runs_of_summaries,
+    scores_of_summaries,
+)
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
@@ -31,6 +39,9 @@ from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import seal_ended_attempts
 from rlexp.store.provenance import read_code
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +86,22 @@ class RunOutcome:
     detached: bool
     interrupted: str | None
     next: tuple[NextCommand, ...]
+
+    @property
+    def scores(self) -> Scores:
+        """Scores by label and seed, of the runs that have one (`{"ppo": {0: 500.0}}`).
+
+        With several tasks, the keys are `LABEL on TASK`.
+        """
+        return scores_of_summaries([self.summary])
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each planned run of the phase, with or without a score.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return data_frame(run_rows(runs_of_summaries([self.summary])), RUN_COLUMNS)
 
 
 def run(

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from os import environ
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.commands.note import NumberedNote, numbered
 from rlexp.app.commands.status import sweep_status
+from rlexp.app.data_frames import data_frame
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
     configuration_of,
@@ -18,6 +19,13 @@ from rlexp.app.reading.experiment_scan import (
 )
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.imported import describe_source, imported_counts
+from rlexp.app.reading.run_rows import (
+    RUN_COLUMNS,
+    Scores,
+    run_rows,
+    runs_of_summaries,
+    scores_of_summaries,
+)
 from rlexp.app.reading.summary import (
     AttemptRow,
     CheckpointCost,
@@ -44,8 +52,14 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
 RETURN = "return"
 """The measure that is the task's return."""
+RUN_OF_EVALUATIONS = ("experiment", "run", "label", "task", "phase", "seed")
+"""The columns that name the run, in a data frame of its evaluations."""
 EVALUATION = "evaluation"
 """The distribution of the final evaluation, which gives the score."""
 
@@ -89,6 +103,19 @@ class ExperimentDetails:
     tags: tuple[str, ...] = ()
     notes: tuple[NumberedNote, ...] = ()
     former_names: tuple[str, ...] = ()
+
+    @property
+    def scores(self) -> Scores:
+        """Scores by label and seed: of the test phase, or else of the first phase."""
+        return scores_of_summaries(self.phases)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each planned run of the shown phases.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return data_frame(run_rows(runs_of_summaries(self.phases)), RUN_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +218,17 @@ class RunDetails(RunRow):
     problem: str | None
     tags: tuple[str, ...] = ()
     notes: tuple[NumberedNote, ...] = ()
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each evaluation of the run; the final one is last.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        names = [f.name for f in fields(EvaluationRow)]
+        run = {name: getattr(self, name) for name in RUN_OF_EVALUATIONS}
+        rows = [{**run, **{n: getattr(e, n) for n in names}} for e in self.evaluations]
+        return data_frame(rows, (*RUN_OF_EVALUATIONS, *names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

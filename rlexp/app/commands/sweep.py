@@ -4,11 +4,12 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from signal import Signals
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     drift_command,
@@ -25,6 +26,7 @@ from rlexp.app.execution.memory_plan import check_memory
 from rlexp.app.execution.probes import Costs, find_costs, parallel_runs
 from rlexp.app.observer import Observer
 from rlexp.app.plans import SweepOutline
+from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand, Schema
@@ -43,6 +45,7 @@ from rlexp.app.sweeps.request import (
     read_sweep,
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
+from rlexp.app.sweeps.trial_rows import TRIAL_COLUMNS, trial_rows
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
@@ -67,6 +70,9 @@ from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import StoredRun, folder_size, read_spec, write_experiment
 from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import check_untested
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SECTIONS = "section=[winner,verdicts]"
 """The sections of the report in a `SweepOutcome`."""
@@ -146,6 +152,8 @@ class SweepOutcome:
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
         secret_words: Number of overrides that `next` leaves out because they contain a secret.
         next: Suggested next commands.
+        scores: Test scores by label and seed, in Python only.
+        trial_rows: A row for each trial, in Python only.
     """
 
     schema: ClassVar[Schema] = Schema("sweep-outcome")
@@ -164,6 +172,16 @@ class SweepOutcome:
     interrupted: str | None
     secret_words: int
     next: tuple[NextCommand, ...]
+    scores: Scores = field(default_factory=dict, repr=False, compare=False)
+    trial_rows: tuple[DataRow, ...] = field(default=(), repr=False, compare=False)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame with a row for each trial, with or without a value.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return data_frame(self.trial_rows, TRIAL_COLUMNS)
 
 
 OpenedSweep = tuple[SweepSource, FolderLedger, dict[str, int]]
@@ -574,6 +592,8 @@ def _outcome(
         interrupted=interrupted.name if interrupted else None,
         secret_words=len(command) - len(without_secrets(command)),
         next=tuple(_next(paths, sweeping, command, workspace)),
+        scores=scores_of_evidence(evidence),
+        trial_rows=tuple(row for s in evidence.sweeps for row in trial_rows(s)),
     )
 
 

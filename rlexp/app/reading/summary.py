@@ -6,7 +6,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rlexp.app.plans import RefusedCheckpoint
@@ -276,6 +276,7 @@ class RunRow:
         failure: The kind of its failure.
         reason: Why it ended as it did.
         unreadable_lines: Number of unreadable lines in its journal.
+        configuration: Its configuration, in Python only.
     """
 
     run: str
@@ -297,6 +298,7 @@ class RunRow:
     failure: str | None
     reason: str | None
     unreadable_lines: int
+    configuration: Configuration | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,6 +390,7 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
         failure=record.failure,
         reason=record.reason,
         unreadable_lines=stored.torn + stored.quarantined,
+        configuration=configuration,
     )
 
 

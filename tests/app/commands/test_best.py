@@ -231,7 +231,7 @@ def test_a_sweep_without_a_score_and_an_experiment_are_refused(tmp_path: Path) -
 def test_json_and_python_have_the_same_result(stored: StoredSweep) -> None:
     """The document of `--json` has the fields of the result of `rlexp.best`."""
     document = give_json(stored.study.folder, "best", "best", "made_up")
-    result = best_in_python("made_up", folder=stored.study.folder)
+    result = best_in_python("made_up", workspace=stored.study.folder)
     assert (result.trial, result.rule) == (document["trial"], document["rule"])
     assert [m.phase for m in result.scores] == [m["phase"] for m in document["scores"]]
 

@@ -102,7 +102,7 @@ def test_python_functions_say_what_differs(experiment: Stored) -> None:
     assert load(experiment.paths.folder).problems == ()
     edit_score(experiment)
     assert any("differs from the ledger" in p for p in load(experiment.paths.folder).problems)
-    comparison = package.compare("alpha", folder=folder)
+    comparison = package.compare("alpha", workspace=folder)
     assert any("differs from the ledger" in check for check in comparison.failed_checks)
 
 

@@ -306,8 +306,8 @@ def test_a_full_disk_is_one_line(
 
 def test_python_functions_do_what_the_commands_do(alpha: Stored, tmp_path: Path) -> None:
     """The functions `tag`, `note`, `mv` and `ls` return the results of the commands."""
-    assert ("paper",) == rlexp.tag("alpha", "paper", folder=tmp_path).tags
-    assert "text" == rlexp.note("alpha", "text", folder=tmp_path).notes[0].text
-    assert "beta" == rlexp.mv("alpha", "beta", folder=tmp_path).experiment
-    (row,) = rlexp.ls(where="tag=paper", columns=["algorithm"], folder=tmp_path).rows
+    assert ("paper",) == rlexp.tag("alpha", "paper", workspace=tmp_path).tags
+    assert "text" == rlexp.note("alpha", "text", workspace=tmp_path).notes[0].text
+    assert "beta" == rlexp.mv("alpha", "beta", workspace=tmp_path).experiment
+    (row,) = rlexp.ls(where="tag=paper", columns=["algorithm"], workspace=tmp_path).rows
     assert {"algorithm": ["ppo"]} == row.columns
