@@ -59,7 +59,7 @@ class ExtendOutcome:
 
     Attributes:
         experiment: The name of the extension.
-        parent: The name of the experiment whose runs it continues.
+        parent: The present name of the experiment whose runs it continues.
         steps: Environment steps of an extended run, from step 0.
         begins: The step from which each run continues its parent, by the run's name.
         restarted: The settings whose schedules began again.
@@ -150,7 +150,7 @@ def extend(
             break
     return ExtendOutcome(
         experiment=extension.experiment.name,
-        parent=extension.parent,
+        parent=find_renamed(workspace.layout, extension.parent).name,
         steps=request.steps,
         begins=extension.begins,
         restarted=extension.restarted,
@@ -220,8 +220,8 @@ def _orphan(request: _Request) -> ExperimentPaths | None:
     existing = read_definition(paths)
     if existing.extends is None or existing.extends.experiment != parent:
         return None
-    if (renamed := find_renamed(layout, parent)).definition.exists():
-        raise ConfigError(f"{parent} is now {renamed.name}: give that name")
+    if find_renamed(layout, parent).definition.exists():
+        return None
     steps = {configuration.budget.steps for configuration in existing.configurations}
     if steps != {request.steps}:
         command = shlex.join(["rlexp", "extend", name, f"{STEPS}={request.steps}"])
@@ -311,7 +311,7 @@ class _Extended:
 
     @property
     def parent(self) -> str:
-        """The name of the experiment whose runs are continued."""
+        """The name of the experiment whose runs are continued, as it was when they were."""
         assert self.experiment.extends is not None
         return self.experiment.extends.experiment
 
@@ -398,9 +398,17 @@ class _Extending:
     @property
     def _name(self) -> str:
         """The name of the extension."""
-        return self.request.name or check_name(
-            extension_name(self.parent.name, self.request.steps)
-        )
+        if self.request.name is not None:
+            return self.request.name
+        # An extension keeps its name when its parent is renamed: another name would be trained anew.
+        names = names_of(self.scan.paths)
+        for former in reversed(names[:-1]):
+            name = extension_name(former, self.request.steps)
+            paths = self.request.workspace.layout.experiment(name)
+            existing = read_definition(paths).extends if paths.definition.exists() else None
+            if existing is not None and existing.experiment in names:
+                return name
+        return check_name(extension_name(self.parent.name, self.request.steps))
 
     def _known_parents(self) -> dict[str, Parent]:
         """The parents in the definition of an existing extension of this name."""

@@ -125,7 +125,8 @@ def run_missing(
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
     interrupted = None
-    check_devices((spec.compute["device"] for spec in plan.missing), request.executor)
+    devices = (spec.compute["device"] for spec in plan.missing)
+    check_devices(devices, request.executor, recorded=paths.definition.exists())
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
     prepared = Prepared(plan, Costs())

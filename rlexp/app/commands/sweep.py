@@ -327,7 +327,7 @@ def _search(
     interrupted: Signals | None = None
     mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
-        check_devices([experiment.default.compute.device], launch.executor)
+        check_devices([experiment.default.compute.device], launch.executor, recorded=True)
         workers = launch.executor.workers_for(launch.threads)
         watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:
