@@ -514,46 +514,35 @@ def recorded_sweep(
     )
     typed = _typed(recorded, scanned.paths.name)
     definition, before = split_definition(typed)
-    repeated = _repeatable(before, given)
+    kept, left_out = _repeatable(before, given)
     try:
-        request = read_sweep(definition, [*repeated.kept, *overrides], workspace)
+        request = read_sweep(definition, [*kept, *overrides], workspace)
     except ConfigError as error:
         location = f" (it was typed in {recorded.folder})" if _moved(recorded, workspace) else ""
         recorded_command = shlex.join(["rlexp", "sweep", *typed])
         raise ConfigError(
             f"'{recorded_command}' is not valid any more{location}: {error}"
         ) from error
-    kept = repeated.kept
     if request.experiment.name in names_of(scanned.paths)[:-1]:
         # The command was recorded before `rlexp mv` renamed the sweep.
         kept = _renamed(kept, scanned.paths.name)
         request = read_sweep(definition, [*kept, *overrides], workspace)
     _check_name(request, typed, scanned.paths.name)
     again = ("rlexp", "sweep", *([definition] if definition else []), *kept, *overrides)
-    return request, again, repeated.left_out
+    return request, again, left_out
 
 
-@dataclass(frozen=True, slots=True)
-class _RepeatedWords:
-    """Recorded overrides that a repetition takes, and those that it leaves out."""
+def _repeatable(recorded: Sequence[str], given: Collection[str]) -> tuple[list[str], list[str]]:
+    """The recorded overrides without the keys that are given now: those to repeat, and those not.
 
-    kept: list[str]
-    left_out: list[str]
-
-
-def _repeatable(recorded: Sequence[str], given: Collection[str]) -> _RepeatedWords:
-    """The recorded overrides without the keys that are given now.
-
-    Those that choose how a machine is used are left out.
+    Not repeated are those that choose how a machine is used.
     """
     # Records of earlier versions may hold several values of a key, of which the last one counts.
     keys = (parsed.key_or_group for parsed in parse_overrides(recorded))
     last = {key: word for word, key in zip(recorded, keys, strict=True)}
     words = [(key, word) for key, word in last.items() if key not in given]
-    return _RepeatedWords(
-        kept=[word for key, word in words if not _of_machine(key)],
-        left_out=[word for key, word in words if _of_machine(key)],
-    )
+    kept = [word for key, word in words if not _of_machine(key)]
+    return kept, [word for key, word in words if _of_machine(key)]
 
 
 def _renamed(words: Iterable[str], name: str) -> list[str]:
