@@ -82,7 +82,7 @@ class MLflow:
 
 
 @dataclass(slots=True)
-class _OpenRun:
+class _OpenMlflowRun:
     """A run after `begin`: its id at MLflow, and its sync position."""
 
     id: str
@@ -96,7 +96,7 @@ class MLflowSink:
     service: Service
     experiment: TrackedExperiment
     settings: MLflow
-    _open: dict[str, _OpenRun] = field(default_factory=dict)
+    _open: dict[str, _OpenMlflowRun] = field(default_factory=dict)
     _parents: dict[str, str] = field(default_factory=dict)
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:  # noqa: ARG002 it may lag
@@ -109,7 +109,7 @@ class MLflowSink:
         if mlflow_run.status != "RUNNING":
             self.service.set_status(mlflow_run.id, "RUNNING")
         self._describe(mlflow_run, run)
-        self._open[run.id] = _OpenRun(mlflow_run.id, step)
+        self._open[run.id] = _OpenMlflowRun(mlflow_run.id, step)
         return SyncPosition(step=step)
 
     def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:

@@ -446,7 +446,7 @@ class _Disabled:
 
 
 @dataclass(slots=True)
-class _OpenRun:
+class _OpenWandbRun:
     """A run that is open here.
 
     Attributes:
@@ -481,7 +481,7 @@ class WandBSink:
         self._where = where
         self._experiment = experiment
         self._process = WandBProcess(experiment.folder, settings.timeout)
-        self._open: dict[str, _OpenRun] = {}
+        self._open: dict[str, _OpenWandbRun] = {}
 
     def reach(self) -> None:
         """Start the process unless it exists; raises the same errors as `Tracker.open`."""
@@ -505,7 +505,7 @@ class WandBSink:
                 "W&B has rows of a run that began online, and their number is unknown offline: "
                 "run rlexp sync online first"
             )
-        opened = self._open[run.id] = _OpenRun(run, reached.step)
+        opened = self._open[run.id] = _OpenWandbRun(run, reached.step)
         self._revive(opened)
         return self._reached(opened)
 
@@ -547,10 +547,10 @@ class WandBSink:
     def _is_online(self) -> bool:
         return self._where.mode == "online"
 
-    def _reached(self, opened: _OpenRun) -> SyncPosition:
+    def _reached(self, opened: _OpenWandbRun) -> SyncPosition:
         return SyncPosition(step=opened.safe, kept={"online": True} if self._is_online else {})
 
-    def _revive(self, opened: _OpenRun) -> None:
+    def _revive(self, opened: _OpenWandbRun) -> None:
         """Open the run in the current process; rows that a killed process lost are pushed again."""
         self.reach()
         if opened.life == self._process.life:

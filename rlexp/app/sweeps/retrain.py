@@ -91,7 +91,7 @@ class ChosenTrial:
 
     @property
     def label(self) -> str:
-        """The label of its runs in an experiment of its own."""
+        """The label of its runs in another experiment."""
         return f"{TUNED_LABEL} {self.number}" if self.number else "default"
 
     def origin(self, changes: Iterable[str] = ()) -> Origin:

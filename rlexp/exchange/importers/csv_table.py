@@ -58,7 +58,7 @@ class EpisodeRow:
 
 
 @dataclass(slots=True)
-class Table:
+class CsvTable:
     """A table that is read.
 
     Attributes:
@@ -220,7 +220,7 @@ def read_csv(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStu
     runs: list[ImportedRun] = []
     for file in used:
         is_progress = "return" in options.columns and PROGRESS_MARK in column_names(file)
-        table = Table(file.load(), options, naming, from_first_number=is_progress)
+        table = CsvTable(file.load(), options, naming, from_first_number=is_progress)
         found_runs = read_table(table)
         if not found_runs and not naming.refused:
             raise malformed_error(file.name, "", "it has no row")
@@ -231,7 +231,7 @@ def read_csv(files: Sequence[SourceFile], options: ImportOptions) -> ImportedStu
     return ImportedStudy(kind="csv", runs=tuple(runs), left_out=tuple(left_out))
 
 
-def read_table(table: Table) -> list[ImportedRun]:
+def read_table(table: CsvTable) -> list[ImportedRun]:
     """The runs of a table.
 
     Raises:
@@ -331,7 +331,7 @@ def _return(cell: str, name: str, where: str) -> float:
     return parse_number(cell, name, where, "return")
 
 
-def _run(rows: Sequence[EpisodeRow], table: Table) -> ImportedRun:
+def _run(rows: Sequence[EpisodeRow], table: CsvTable) -> ImportedRun:
     identity, options = rows[0].identity, table.options
     by_point: dict[tuple[int, bool], list[EpisodeRow]] = {}
     for row in rows:

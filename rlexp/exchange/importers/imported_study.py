@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.exchange.importers.name_patterns import Condition, PathPattern
+from rlexp.exchange.importers.name_patterns import PathPattern, RunCondition
 from rlexp.records.events import Ending, Failure
 from rlexp.records.run import LARGEST_SCORE
 
@@ -168,7 +168,7 @@ class ImportOptions:
     label_from: tuple[str, ...] = ()
     task_from: str | None = None
     seed_from: str | None = None
-    where: tuple[Condition, ...] = ()
+    where: tuple[RunCondition, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def required_unit(self, source: str) -> StepUnit:

@@ -69,7 +69,7 @@ def _group(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RunCondition:
     """A comparison of a parameter with a value, such as `lr=0.001` or `seed<3`."""
 
     key: str
@@ -100,7 +100,7 @@ class Condition:
         }[self.operator]
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> RunCondition:
     """Parse a condition of `--where`.
 
     Raises:
@@ -114,7 +114,7 @@ def parse_condition(text: str) -> Condition:
             code="wrong_type",
             key="--where",
         )
-    condition = Condition(match["key"].strip(), match["operator"], match["value"].strip())
+    condition = RunCondition(match["key"].strip(), match["operator"], match["value"].strip())
     if condition.operator in COMPARISONS and _number(condition.value) is None:
         raise ConfigError(f"--where {condition}: {condition.value!r} is not a number")
     return condition

@@ -9,7 +9,7 @@ from rlexp.exchange.importers.imported_study import (
     MalformedError,
     malformed_error,
 )
-from rlexp.exchange.importers.name_patterns import Condition
+from rlexp.exchange.importers.name_patterns import RunCondition
 from rlexp.exchange.importers.parse_values import parse_name, parse_whole_number, shortened_repr
 from rlexp.text import format_count
 
@@ -190,7 +190,7 @@ def _unscoped(key: str) -> str:
     return key.removeprefix(scope)
 
 
-def _satisfies(facts: Mapping[str, str], condition: Condition) -> bool:
+def _satisfies(facts: Mapping[str, str], condition: RunCondition) -> bool:
     value = look_up(facts, condition.key)
     return value is not None and condition.holds(value)
 

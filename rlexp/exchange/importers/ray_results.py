@@ -8,7 +8,7 @@ from typing import Any
 
 from rlexp.exchange.importers.csv_table import (
     PROGRESS_MARK,
-    Table,
+    CsvTable,
     column_names,
     read_table,
 )
@@ -132,7 +132,7 @@ def _last(folder: str) -> str:
     return folder.rpartition("/")[2]
 
 
-def _table(progress: SourceFile, identity: RunIdentity, options: ImportOptions) -> Table:
+def _table(progress: SourceFile, identity: RunIdentity, options: ImportOptions) -> CsvTable:
     columns = column_names(progress)
     known = {
         key: column
@@ -147,11 +147,11 @@ def _table(progress: SourceFile, identity: RunIdentity, options: ImportOptions) 
         returns=options.returns,
         columns={**known, **options.columns},
     )
-    return Table(progress.load(), fixed, RunNaming(fixed), from_first_number=True)
+    return CsvTable(progress.load(), fixed, RunNaming(fixed), from_first_number=True)
 
 
 def _run(
-    table: Table,
+    table: CsvTable,
     identity: RunIdentity,
     progress: SourceFile,
     parameters: Mapping[str, str],
