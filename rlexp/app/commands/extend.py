@@ -11,6 +11,7 @@ from rlexp.app.commands.resume import (
     readable_experiment,
 )
 from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.extension import (
     FinishedRun,
     LongerConfiguration,
@@ -103,7 +104,7 @@ class _Request:
     @property
     def with_drift(self) -> str:
         """The command that allows other versions of packages or code."""
-        return shlex.join([*self.command, *self.workspace.permission, "--allow-drift"])
+        return drift_command(self.command, self.workspace)
 
 
 def extend(
@@ -200,7 +201,7 @@ def _value(parsed: Any) -> Any:
     return parsed.value()
 
 
-def _whole_number(value: Any) -> int:
+def _whole_number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         raise ConfigError(f"{STEPS}={value} is no whole number of environment steps", key=STEPS)
     if value < 1:
@@ -253,7 +254,7 @@ def _scan(request: _Request) -> tuple[ExperimentScan, str | None]:
 
 
 def _refuse_others(experiment: Experiment) -> None:
-    """Refuse experiments whose runs cannot be extended in one go.
+    """Refuse experiments whose runs cannot be extended.
 
     Raises:
         RecordError: The experiment was imported, is a sweep, is of an older schema, or consists of

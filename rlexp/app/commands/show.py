@@ -33,6 +33,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined
@@ -44,7 +45,6 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 
-RETURN = "return"
 """The measure that is the task's return."""
 EVALUATION = "evaluation"
 """The distribution of the final evaluation, which gives the score."""
