@@ -17,6 +17,7 @@ from rlexp.app.execution.extension import (
     LongerConfiguration,
     check_replay,
     lengthen,
+    parent_experiment,
     parent_of,
 )
 from rlexp.app.execution.import_permission import check_imports
@@ -151,7 +152,7 @@ def extend(
             break
     return ExtendOutcome(
         experiment=extension.experiment.name,
-        parent=find_renamed(workspace.layout, extension.parent).name,
+        parent=extension.parent_in(workspace),
         steps=request.steps,
         begins=extension.begins,
         restarted=extension.restarted,
@@ -310,11 +311,11 @@ class _Extended:
             restarted=tuple(dict.fromkeys(restarted)),
         )
 
-    @property
-    def parent(self) -> str:
-        """The name of the experiment whose runs are continued, as it was when they were."""
+    def parent_in(self, workspace: Workspace) -> str:
+        """The present name of the experiment whose runs are continued."""
         assert self.experiment.extends is not None
-        return self.experiment.extends.experiment
+        paths = workspace.layout.experiment(self.experiment.name)
+        return parent_experiment(paths, self.experiment.extends).name
 
 
 @dataclass(frozen=True, slots=True)

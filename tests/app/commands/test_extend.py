@@ -15,6 +15,7 @@ from stored_runs import stored
 from rlexp.app.commands.extend import ExtendOptions, _Extending, _read_request, _scan, extend
 from rlexp.app.commands.resume import readable_experiment
 from rlexp.app.execution import extension
+from rlexp.app.execution.extension import parent_experiment
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, RlexpError
@@ -314,6 +315,8 @@ def test_a_renamed_parent_stays_the_parent(folder: Path, longer: ExperimentPaths
     ((_, spec),) = read_definition(longer).specs(Phase.TEST)
     inherit(longer.run(spec.name), spec, find_renamed(Layout(folder / "runs"), "tiny"))
     assert 48 == read_run(longer.run(spec.name)).record.step
+    shown = give_json(folder, "run-details", "show", f"longer/{spec.name}")
+    assert shown["extends"].startswith("renamed/")
     with pytest.raises(RecordError, match="tiny is now renamed: give that name"):
         rlexp(folder, "extend", "tiny", *words)
 
@@ -327,6 +330,20 @@ def test_an_extension_keeps_its_derived_name_after_its_parent_is_renamed(folder:
     words = ("extend", "renamed", "budget.steps=200", "--dry-run")
     plan = give_json(folder, "extend-outcome", *words)
     assert ("tiny-200", "renamed") == (plan["experiment"], plan["parent"])
+
+
+@pytest.mark.usefixtures("replayable")
+def test_a_parent_is_found_although_another_experiment_has_its_former_name(folder: Path) -> None:
+    """The parent of a run is the experiment that holds it, and not a later one of the same name."""
+    paths = extension_to_200_steps(folder)
+    extends = read_definition(paths).extends
+    assert extends is not None
+    assert "tiny" == parent_experiment(paths, extends).name
+    give_json(folder, "move", "mv", "tiny", "renamed")
+    stored(Layout(folder / "runs"), "tiny").complete(0, 1.0)
+    assert "renamed" == parent_experiment(paths, extends).name
+    shutil.rmtree(folder / "runs" / "renamed")
+    assert "tiny" == parent_experiment(paths, extends).name
 
 
 @pytest.mark.usefixtures("replayable")
